@@ -1,0 +1,1 @@
+"""What a round costs: against loops written with BoTorch alone, and against the number of rounds."""

@@ -1,0 +1,283 @@
+"""The engine against the loops people write with BoTorch.
+
+    python -m benchmarks.speed.botorch_loops [--trials 256] [--horizon 200] [--points 50]
+        [--verify-rounds ROUNDS] [--peer-rounds ROUNDS] [--epsilon 0.03] [--time-varying]
+        [--threads N] [--seed 0] [--out FILE]
+
+GP-UCB with known hyperparameters (squared exponential kernel, lengthscale 0.2, noise 0.02,
+multiplier ``√(0.4 ln 4t)``) plays the Markov world of [B16]; with ``--time-varying`` it is
+TV-GP-UCB, whose peers carry time as a column of their inputs. One run does three things:
+
+1. *verify*: every peer plays the first trial by itself and has to make the engine's choices;
+2. *time* the peers on that trial, `ask` and `tell`, on rounds spread evenly over the horizon
+   (all of them unless ``--peer-rounds`` asks for fewer; those between are told, not decided), and
+   the engine on all trials and rounds. The world is never timed. Peers run once with as many
+   threads as the engine and once with one thread, because whoever has many trials to run can
+   start one process per core: that time over the number of cores is the bound in the last column;
+3. *report* milliseconds per trial and round and their ratio to the engine's.
+
+The first round is left out of the peers' mean: without data they have nothing to compute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import torch
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.peers import LOOPS, Loop, Problem
+from benchmarks.speed.world import MarkovRewards
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
+
+LENGTHSCALE, NOISE = 0.2, 0.02
+WIDTH = Logarithmic(c1=0.4, c2=4.0)
+
+
+class Play(NamedTuple):
+    """What happened in a run of the engine, and what it cost."""
+
+    indices: Tensor
+    """Choices, `horizon x trials`."""
+    observations: Tensor
+    """Observations, `horizon x trials`."""
+    init_seconds: float
+    """Time to factor the kernel and make the first state."""
+    seconds: list[float]
+    """Time of `ask` and `tell` in each round, all trials together."""
+
+
+class Cost(NamedTuple):
+    """Milliseconds per trial and round of one contender."""
+
+    label: str
+    milliseconds: float
+    rounds: int
+    """Rounds timed."""
+
+
+def strategy(epsilon: float | None) -> Strategy:
+    """GP-UCB, or TV-GP-UCB with ``epsilon``, as the peers have it."""
+    kernel = RBFKernel().to(torch.float64)
+    kernel.lengthscale = LENGTHSCALE
+    if epsilon is None:
+        return gp_ucb(kernel=kernel, noise=NOISE, width=WIDTH)
+    return tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=epsilon, width=WIDTH)
+
+
+def rewards(*, points: int, epsilon: float, trials: int, seed: int) -> MarkovRewards:
+    """The world that all contenders play."""
+    return MarkovRewards(
+        points=points,
+        lengthscale=LENGTHSCALE,
+        epsilon=epsilon,
+        noise=NOISE,
+        trials=trials,
+        seed=seed,
+    )
+
+
+def play(contender: Strategy, domain: Grid, world: MarkovRewards, horizon: int) -> Play:
+    """Run the engine on all trials of a world, timing `ask` and `tell` alone."""
+    trials = world.values.shape[0]
+    indices, observations, seconds = [], [], []
+    begin = time.perf_counter()
+    state = contender.init(domain, batch_shape=(trials,))
+    init_seconds = time.perf_counter() - begin
+    for _ in range(horizon):
+        begin = time.perf_counter()
+        suggestion = contender.ask(state)
+        decided = time.perf_counter()
+        y = world.observe(suggestion.index)
+        observed = time.perf_counter()
+        state, _ = contender.tell(state, suggestion, y)
+        seconds.append(time.perf_counter() - observed + decided - begin)
+        indices.append(suggestion.index)
+        observations.append(y)
+        world.advance()
+    return Play(torch.stack(indices), torch.stack(observations), init_seconds, seconds)
+
+
+def verify(peer: Loop, played: Play, world: MarkovRewards, rounds: int) -> None:
+    """Let a peer play the first trial of a world that the engine has played.
+
+    Args:
+        peer: A loop at its first round.
+        played: The engine's run.
+        world: The same world at its first round.
+        rounds: How many rounds to compare.
+
+    Raises:
+        AssertionError: If the peer makes another choice than the engine.
+    """
+    for number in range(rounds):
+        chosen, expected = peer.ask(), int(played.indices[number, 0])
+        if chosen != expected:
+            raise AssertionError(
+                f"{peer.name} chose arm {chosen} in round {number + 1}, the engine {expected}; "
+                "they are not computing the same thing, so their times cannot be compared."
+            )
+        arms = torch.full((world.values.shape[0],), chosen)
+        peer.tell(chosen, float(world.observe(arms)[0]))
+        world.advance()
+
+
+def spread(horizon: int, rounds: int) -> set[int]:
+    """At most ``rounds`` round numbers out of 2 … ``horizon``, evenly spread, the last included."""
+    available = horizon - 1
+    count = min(rounds, available)
+    return {horizon - (available * position) // count for position in range(count)}
+
+
+def time_peer(peer: Loop, played: Play, rounds: set[int]) -> list[float]:
+    """Seconds that each of some rounds of the engine's first trial takes a peer.
+
+    Args:
+        peer: A loop at its first round.
+        played: The engine's run, whose choices and observations are replayed.
+        rounds: Numbers of the rounds to time; in the others the peer is only told.
+    """
+    seconds = []
+    for number in range(1, max(rounds) + 1):
+        index, y = int(played.indices[number - 1, 0]), float(played.observations[number - 1, 0])
+        begin = time.perf_counter()
+        if number in rounds:
+            peer.ask()
+        peer.tell(index, y)
+        if number in rounds:
+            seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
+def time_engine(
+    contender: Strategy, domain: Grid, world: MarkovRewards, horizon: int, label: str
+) -> tuple[Cost, float]:
+    """Cost of the engine per trial and round, and milliseconds that `init` adds to it."""
+    trials = world.values.shape[0]
+    played = play(contender, domain, world, horizon)
+    scale = 1e3 / (trials * horizon)
+    return Cost(label, scale * sum(played.seconds), horizon), scale * played.init_seconds
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.speed.botorch_loops",
+        description="Time the engine against the loops people write with BoTorch.",
+    )
+    parser.add_argument("--trials", type=int, default=256, help="trials of the engine")
+    parser.add_argument("--horizon", type=int, default=200, help="rounds T")
+    parser.add_argument("--points", type=int, default=50, help="grid points per axis")
+    parser.add_argument("--epsilon", type=float, default=0.03, help="rate of change of the world")
+    parser.add_argument("--time-varying", action="store_true", help="TV-GP-UCB, not GP-UCB")
+    parser.add_argument("--verify-rounds", type=int, help="choices compared (default: all)")
+    parser.add_argument("--peer-rounds", type=int, help="rounds timed of peers (default: all)")
+    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="result file")
+    options = parser.parse_args(arguments)
+    if options.horizon < 2 or min(options.trials, options.points, options.threads) < 1:
+        parser.error("--horizon is at least 2, --trials, --points and --threads at least 1")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Verify, time, report; returns the record that is written."""
+    options = parse(arguments)
+    torch.set_num_threads(options.threads)
+    horizon = options.horizon
+    verify_rounds = min(options.verify_rounds or horizon, horizon)
+    peer_rounds = spread(horizon, options.peer_rounds or horizon)
+    model_epsilon = options.epsilon if options.time_varying else None
+
+    domain = Grid.regular(points=options.points, dim=2)
+    contender = strategy(model_epsilon)
+    problem = Problem(domain.X, LENGTHSCALE, NOISE, WIDTH.c1, WIDTH.c2, model_epsilon)
+
+    def world(trials: int) -> MarkovRewards:
+        return rewards(
+            points=options.points, epsilon=options.epsilon, trials=trials, seed=options.seed
+        )
+
+    facts = environment(seed=options.seed)
+    print(headline(facts))
+
+    # The world of all trials: its draws for the first trial depend on how many there are.
+    played = play(contender, domain, world(options.trials), horizon)
+    for loop in LOOPS:
+        verify(loop(problem), played, world(options.trials), verify_rounds)
+        print(f"{loop.name}: the engine's choices in {verify_rounds} of {horizon} rounds")
+    arms = int(played.indices[:, 0].unique().numel())
+    print(f"(one trial of {options.trials}; it plays {arms} of {len(domain)} arms)\n")
+
+    engine, init = time_engine(
+        contender, domain, world(options.trials), horizon, f"engine, {options.trials} trials"
+    )
+    alone, _ = time_engine(contender, domain, world(1), horizon, "engine, 1 trial")
+    rows = [_row(engine, engine, None), _row(alone, engine, None)]
+    for loop in LOOPS:
+        together = time_peer(loop(problem), played, peer_rounds)
+        torch.set_num_threads(1)
+        single = time_peer(loop(problem), played, peer_rounds)
+        torch.set_num_threads(options.threads)
+        cost = Cost(loop.name, 1e3 * fmean(together), len(together))
+        rows.append(_row(cost, engine, 1e3 * fmean(single)))
+
+    _print_table(rows, init, options)
+    record = {
+        "benchmark": "botorch_loops",
+        **facts,
+        "parameters": {
+            "algorithm": "TV-GP-UCB" if options.time_varying else "GP-UCB",
+            "trials": options.trials,
+            "horizon": horizon,
+            "arms": len(domain),
+            "lengthscale": LENGTHSCALE,
+            "noise": NOISE,
+            "epsilon": options.epsilon,
+            "dtype": "float64",
+        },
+        "verified_rounds": verify_rounds,
+        "init_ms_per_trial_and_round": init,
+        "contenders": rows,
+    }
+    suffix = "_time_varying" if options.time_varying else ""
+    write(record, options.out or RESULTS / f"speed_botorch_loops{suffix}.json")
+    return record
+
+
+def _row(cost: Cost, engine: Cost, single_ms: float | None) -> dict[str, Any]:
+    bound = None if single_ms is None else single_ms / cores() / engine.milliseconds
+    return {
+        "contender": cost.label,
+        "ms_per_trial_and_round": cost.milliseconds,
+        "rounds_timed": cost.rounds,
+        "ratio": cost.milliseconds / engine.milliseconds,
+        "ms_with_one_thread": single_ms,
+        "ratio_one_process_per_core": bound,
+    }
+
+
+def _print_table(rows: list[dict[str, Any]], init: float, options: argparse.Namespace) -> None:
+    threads = f"{options.threads} thread" + "s" * (options.threads != 1)
+    per_core = f"{cores()} processes"
+    print(f"{'ms per trial and round':24}{threads:>12}{'ratio':>9}{'1 thread':>12}{per_core:>14}")
+    for row in rows:
+        line = f"{row['contender']:24}{row['ms_per_trial_and_round']:12.4f}{row['ratio']:9.1f}"
+        if row["ms_with_one_thread"] is not None:
+            line += f"{row['ms_with_one_thread']:12.4f}"
+            line += f"{'≥ {:.1f}'.format(row['ratio_one_process_per_core']):>14}"
+        print(line)
+    print(f"(the engine's init, once per study, adds {init:.4f})\n")
+
+
+if __name__ == "__main__":
+    main()

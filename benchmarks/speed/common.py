@@ -1,0 +1,116 @@
+"""What every timing needs: where it ran, on which versions, and a place for the result."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")
+
+
+def environment(*, seed: int) -> dict[str, Any]:
+    """Device, versions, commit, seed, command and time of a run, ready for JSON."""
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command(),
+        "commit": commit(),
+        "seed": seed,
+        "device": f"{processor()}, {cores()} cores",
+        "platform": platform.platform(terse=True),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version()} | _package_versions(),
+    }
+
+
+def headline(facts: dict[str, Any]) -> str:
+    """The environment in two lines for people."""
+    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    return (
+        f"{facts['device']}, {facts['threads']} threads; commit {facts['commit']}, "
+        f"seed {facts['seed']}\n{versions}"
+    )
+
+
+def processor() -> str:
+    """Name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Number of cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def command() -> str:
+    """The command line that started this run, without paths of this machine."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    start = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
+    return " ".join([start, *sys.argv[1:]])
+
+
+def commit() -> str:
+    """The commit checked out, with ``+changes`` where files other than results differ from it."""
+    head = _git("rev-parse", "--short=12", "HEAD")
+    if not head:
+        return "unknown"
+    changed = _git("status", "--porcelain", "--", ".", f":!{RESULTS.relative_to(ROOT).as_posix()}")
+    return f"{head}+changes" if changed else head
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now, in bytes; its peak where the system tells no more."""
+    gc.collect()
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def write(record: dict[str, Any], path: Path) -> None:
+    """Write a record as JSON and say where."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"written to {os.path.relpath(path)}")
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _package_versions() -> dict[str, str]:
+    found = {}
+    for package in (*PACKAGES, "botorch-tv"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,320 @@
+"""Confidence schedules: how many standard deviations above the mean an arm is given credit for.
+
+The papers write the multiplier of the standard deviation as β or as √β. One convention holds here:
+a score is ``mean + √beta * sd``, ``multiplier`` is √beta and ``beta`` its square, which is what
+BoTorch's ``UpperConfidenceBound`` takes. Logarithms are natural.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from botorch_tv.acquisition.gains import DoublyWeighted, InformationGain, Realised, WidthContext
+from botorch_tv.validation import require
+
+__all__ = [
+    "IGPUCB",
+    "WGPUCB",
+    "AgnosticGPUCB",
+    "BayesEventTriggered",
+    "BayesResetting",
+    "BayesTV",
+    "Constant",
+    "Heteroscedastic",
+    "Logarithmic",
+    "Width",
+    "WidthContext",
+]
+
+
+class Width(ABC):
+    """A confidence schedule."""
+
+    gain: InformationGain | None = None
+    """Where the information gain comes from; None where the schedule uses none."""
+
+    @abstractmethod
+    def multiplier(self, context: WidthContext) -> float | Tensor:
+        """√beta, the factor on the standard deviation in the round of ``context``.
+
+        Returns:
+            A number where it depends on the round alone, else a tensor, `batch_shape`.
+
+        Raises:
+            ValueError: If ``context`` lacks the gain that the schedule needs.
+        """
+
+    def beta(self, context: WidthContext) -> float | Tensor:
+        """The square of :meth:`multiplier`, a number or `batch_shape`."""
+        return self.multiplier(context) ** 2
+
+
+@dataclass(frozen=True)
+class Logarithmic(Width):
+    """√(c1 ln(c2 t)), [B16] §5.
+
+    [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
+    c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it counts as 0 there, so
+    those rounds do not explore.
+
+    Args:
+        c1: Scale, at least 0.
+        c2: Rounds are counted c2 times as fast; positive.
+
+    Raises:
+        ValueError: If ``c1`` or ``c2`` is out of range or not finite.
+    """
+
+    c1: float = 0.8
+    c2: float = 4.0
+
+    def __post_init__(self) -> None:
+        _at_least_zero("Logarithmic: c1", self.c1, "0 never explores")
+        _positive("Logarithmic: c2", self.c2, "the papers use 4 and 0.4")
+
+    def multiplier(self, context: WidthContext) -> float:
+        return math.sqrt(self.c1 * max(0.0, math.log(self.c2 * context.t)))
+
+
+@dataclass(frozen=True)
+class Constant(Width):
+    """The same √beta in every round.
+
+    Args:
+        value: beta, the *square* of the multiplier; at least 0.
+
+    Raises:
+        ValueError: If ``value`` is negative or not finite.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _at_least_zero("Constant: value", self.value, "it is the square of the multiplier")
+
+    def multiplier(self, context: WidthContext) -> float:
+        return math.sqrt(self.value)
+
+
+@dataclass(frozen=True)
+class _Bayes(Width):
+    """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
+
+    The theorems differ only in how many equal parts the failure probability is split into. They
+    assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10), on a domain in [0, r]^d.
+    """
+
+    delta: float
+    r: float
+    a1: float
+    b1: float
+
+    parts: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        _probability(f"{name}: delta", self.delta)
+        _positive(f"{name}: r", self.r, "it is the side of the domain's box")
+        _positive(f"{name}: a1", self.a1, "it bounds the kernel's slopes")
+        _positive(f"{name}: b1", self.b1, "it bounds the kernel's slopes")
+
+    def multiplier(self, context: WidthContext) -> float:
+        t, dim = context.t, context.dim
+        union = self.parts * math.pi**2 * t**2 / (6 * self.delta)
+        slope = math.log(dim * self.a1 * union)
+        require(
+            slope > 0,
+            f"{self} has no value in round {t} with d = {dim}: ln(d a1 A) is {slope:.4g}, but its "
+            f"root needs a positive number; a1 must exceed {1 / (dim * union):.4g}.",
+        )
+        cells = self.r * dim * self.b1 * t**2 * math.sqrt(slope)
+        beta = 2 * math.log(union) + 2 * dim * math.log(cells)
+        require(
+            beta >= 0,
+            f"{self} has no value in round {t} with d = {dim}: beta is {beta:.4g}, but it must be "
+            f"at least 0; raise r b1 to {self.r * self.b1 * math.exp(-beta / (2 * dim)):.4g}.",
+        )
+        return math.sqrt(beta)
+
+
+@dataclass(frozen=True)
+class BayesTV(_Bayes):
+    """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
+
+    The constants assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). Very small
+    ones make a root negative in early rounds, where the theorem says nothing; ``multiplier``
+    refuses then rather than make up a width.
+
+    Args:
+        delta: Probability δ that the regret bound fails, in (0, 1).
+        r: Side of the box [0, r]^d that holds the domain, positive.
+        a1: Constant a1 of the bound on slopes, positive.
+        b1: Constant b1 of that bound, in units of f per unit of x, positive.
+
+    Raises:
+        ValueError: If a constant is out of range.
+    """
+
+    parts: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
+class BayesResetting(_Bayes):
+    """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 2π² t² / (3δ); R-GP-UCB, [B16] eq. (16).
+
+    Arguments and errors are those of :class:`BayesTV`; t does not restart with a reset.
+    """
+
+    parts: ClassVar[int] = 4
+
+
+@dataclass(frozen=True)
+class BayesEventTriggered(_Bayes):
+    """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = 4π² t² / (3δ); ET-GP-UCB, [ET] Theorem 1.
+
+    Arguments and errors are those of :class:`BayesTV`; δ is not the trigger's δ_B, and t does not
+    restart with a reset.
+    """
+
+    parts: ClassVar[int] = 8
+
+
+@dataclass(frozen=True)
+class AgnosticGPUCB(Width):
+    """√(2B² + 300 g ln³(t/δ)), the agnostic GP-UCB quoted in [C17] §3.1.
+
+    Args:
+        B: Bound on the norm of f in the kernel's function space, at least 0.
+        delta: Probability δ that the confidence band fails, in (0, 1).
+        gain: Where g comes from.
+
+    Raises:
+        ValueError: If ``B`` or ``delta`` is out of range.
+    """
+
+    B: float
+    delta: float
+    gain: InformationGain = field(default_factory=Realised)
+
+    def __post_init__(self) -> None:
+        _at_least_zero("AgnosticGPUCB: B", self.B, "it bounds the norm of f")
+        _probability("AgnosticGPUCB: delta", self.delta)
+
+    def multiplier(self, context: WidthContext) -> float | Tensor:
+        g = self.gain.value(context)
+        return _root(2 * self.B**2 + 300 * math.log(context.t / self.delta) ** 3 * g)
+
+
+@dataclass(frozen=True)
+class IGPUCB(Width):
+    """B + R √(2(g + 1 + ln(1/δ))), [C17] Algorithm 1.
+
+    Args:
+        B: Bound on the norm of f in the kernel's function space, at least 0.
+        R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
+        delta: Probability δ that the confidence band fails, in (0, 1).
+        gain: Where g comes from.
+
+    Raises:
+        ValueError: If ``B``, ``R`` or ``delta`` is out of range.
+    """
+
+    B: float
+    R: float
+    delta: float
+    gain: InformationGain = field(default_factory=Realised)
+
+    def __post_init__(self) -> None:
+        _at_least_zero("IGPUCB: B", self.B, "it bounds the norm of f")
+        _at_least_zero("IGPUCB: R", self.R, "it is a standard deviation")
+        _probability("IGPUCB: delta", self.delta)
+
+    def multiplier(self, context: WidthContext) -> float | Tensor:
+        g = self.gain.value(context)
+        return self.B + self.R * _root(2 * (g + 1 - math.log(self.delta)))
+
+
+@dataclass(frozen=True)
+class WGPUCB(Width):
+    """B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
+
+    The root covers both terms, as in Theorem 2; the line under eq. (4) is a misprint.
+
+    Args:
+        B: Bound on the norm of f in the kernel's function space, at least 0.
+        R: Sub-Gaussian constant of the noise (its standard deviation if normal), at least 0.
+        noise: Regularisation λ, the noise variance of the newest observation; positive.
+        delta: Probability δ that the confidence band fails, in (0, 1).
+        gain: Where ḡ comes from.
+
+    Raises:
+        ValueError: If ``B``, ``R``, ``noise`` or ``delta`` is out of range.
+    """
+
+    B: float
+    R: float
+    noise: float
+    delta: float
+    gain: InformationGain = field(default_factory=DoublyWeighted)
+
+    def __post_init__(self) -> None:
+        _at_least_zero("WGPUCB: B", self.B, "it bounds the norm of f")
+        _at_least_zero("WGPUCB: R", self.R, "it is a standard deviation")
+        _positive("WGPUCB: noise", self.noise, "it is a variance")
+        _probability("WGPUCB: delta", self.delta)
+
+    def multiplier(self, context: WidthContext) -> float | Tensor:
+        g = self.gain.value(context)
+        return self.B + self.R / math.sqrt(self.noise) * _root(2 * g - 2 * math.log(self.delta))
+
+
+@dataclass(frozen=True)
+class Heteroscedastic(Width):
+    """√(2 ln(2 |N + K|^½ / (δ |N|^½))) + B = √(2(g + ln(2/δ))) + B, [M] eq. (12).
+
+    The ratio of determinants is exp(g), g being the gain under the aged noise N.
+
+    Args:
+        B: Bound on the norm of f in the kernel's function space, at least 0.
+        delta: Probability δ of failure, in (0, 1); the confidence band takes half of it.
+        gain: Where g comes from.
+
+    Raises:
+        ValueError: If ``B`` or ``delta`` is out of range.
+    """
+
+    B: float
+    delta: float
+    gain: InformationGain = field(default_factory=Realised)
+
+    def __post_init__(self) -> None:
+        _at_least_zero("Heteroscedastic: B", self.B, "it bounds the norm of f")
+        _probability("Heteroscedastic: delta", self.delta)
+
+    def multiplier(self, context: WidthContext) -> float | Tensor:
+        g = self.gain.value(context)
+        return _root(2 * (g + math.log(2 / self.delta))) + self.B
+
+
+def _root(value: float | Tensor) -> float | Tensor:
+    return value.sqrt() if isinstance(value, Tensor) else math.sqrt(value)
+
+
+def _at_least_zero(name: str, value: float, why: str) -> None:
+    require(0 <= value < math.inf, f"{name} is {value}, but must be finite and at least 0; {why}.")
+
+
+def _positive(name: str, value: float, why: str) -> None:
+    require(0 < value < math.inf, f"{name} is {value}, but must be positive and finite; {why}.")
+
+
+def _probability(name: str, value: float) -> None:
+    require(
+        0 < value < 1,
+        f"{name} is {value}, but a probability lies strictly between 0 and 1; the papers use 0.1.",
+    )

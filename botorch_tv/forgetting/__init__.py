@@ -1,0 +1,31 @@
+"""What a measurement taken then is worth now: decay, inflation and retention."""
+
+from botorch_tv.forgetting.decay import Decay, Markov, Wiener
+from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting.retention import (
+    EventTrigger,
+    KeepAll,
+    PeriodicReset,
+    Retention,
+    SlidingWindow,
+    TriggerRule,
+    prediction_error,
+)
+from botorch_tv.forgetting.static import Static
+
+__all__ = [
+    "Decay",
+    "EventTrigger",
+    "ExponentialWeights",
+    "Inflation",
+    "KeepAll",
+    "Markov",
+    "PeriodicReset",
+    "Retention",
+    "SlidingWindow",
+    "Static",
+    "TriggerRule",
+    "UncertaintyInjection",
+    "Wiener",
+    "prediction_error",
+]

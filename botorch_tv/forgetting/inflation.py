@@ -1,0 +1,83 @@
+"""Inflation of noise: how much less a measurement says once it is old."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_tv.validation import require
+
+
+class Inflation(ABC):
+    """How the noise variance of an observation grows with its lag.
+
+    The lag is the reference time less the time of the observation, at least 0; the newest
+    observation told has lag 0 and plain noise.
+    """
+
+    constant: bool = False
+    """Whether noise does not grow at all, so that inference may run recursively."""
+
+    @abstractmethod
+    def log_factor(self, lag: Tensor) -> Tensor:
+        """Logarithm of the factor on the noise variance, any shape; 0 at lag 0.
+
+        A logarithm because weights such as γ^(-lag) leave every floating-point range.
+        """
+
+
+@dataclass(frozen=True)
+class ExponentialWeights(Inflation):
+    """Noise λ γ^(-lag): an observation counts γ times less with every unit of time.
+
+    [W22] eq. (2)-(3), in the form that does not overflow: weights on the kernel and on y multiply
+    out to this noise.
+
+    Args:
+        gamma: Discount γ per unit of time, strictly between 0 and 1.
+
+    Raises:
+        ValueError: If ``gamma`` lies outside (0, 1).
+    """
+
+    gamma: float
+
+    def __post_init__(self) -> None:
+        require(
+            0 < self.gamma < 1,
+            f"ExponentialWeights: gamma is {self.gamma}, but a discount lies strictly between "
+            "0 and 1; use Static() to forget nothing.",
+        )
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        return -math.log(self.gamma) * lag
+
+
+@dataclass(frozen=True)
+class UncertaintyInjection(Inflation):
+    """Noise σ² (1 + κ lag^α), with 0^0 := 0, [M] eq. (8)-(10).
+
+    Args:
+        alpha: Exponent α of the growth, at least 0.
+        kappa: Rate κ of the growth in time^(-α), at least 0.
+
+    Raises:
+        ValueError: If ``alpha`` or ``kappa`` is negative or not finite.
+    """
+
+    alpha: float
+    kappa: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, value in (("alpha", self.alpha), ("kappa", self.kappa)):
+            require(
+                0 <= value < math.inf,
+                f"UncertaintyInjection: {name} is {value}, but it must be finite and at least 0.",
+            )
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        return torch.where(lag > 0, torch.log1p(self.kappa * lag**self.alpha), 0.0)

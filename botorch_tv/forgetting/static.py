@@ -1,0 +1,28 @@
+"""Nothing is forgotten: the objective stands still and measurements do not age."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting.decay import Decay
+from botorch_tv.forgetting.inflation import Inflation
+
+
+@dataclass(frozen=True)
+class Static(Decay, Inflation):
+    """The decay and the inflation of ordinary Gaussian-process regression: none."""
+
+    moves = False
+    constant = True
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        return torch.ones_like(elapsed)
+
+    def prior_variance(self, elapsed: Tensor) -> Tensor:
+        return torch.ones_like(elapsed)
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        return torch.zeros_like(lag)

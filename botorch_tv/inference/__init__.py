@@ -1,0 +1,1 @@
+"""Batched Gaussian-process inference over finitely many arms."""

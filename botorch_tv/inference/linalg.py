@@ -1,0 +1,75 @@
+"""Small linear algebra shared by both kinds of inference."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def first_maximum(score: Tensor, tolerance: float) -> Tensor:
+    """Index of the winner: the lowest whose score is within ``tolerance`` of the maximum.
+
+    Grid symmetries and the plateau after a reset make many arms equal up to rounding; this rule
+    lets two correct programs agree on which of them is played.
+
+    Args:
+        score: `batch_shape x M`.
+        tolerance: Largest difference that counts as a tie, in units of the score.
+
+    Returns:
+        `batch_shape`, int64.
+    """
+    arms = score.shape[-1]
+    near = score >= score.amax(-1, keepdim=True) - tolerance
+    # Counting down makes the lowest index the largest number; short integers reduce fastest.
+    dtype = torch.int16 if arms < 2**15 else torch.int32
+    countdown = torch.arange(arms, 0, -1, dtype=dtype, device=score.device)
+    return arms - (near * countdown).amax(-1).to(torch.int64)
+
+
+def at_index(values: Tensor, index: Tensor) -> Tensor:
+    """One entry per trial: `batch_shape x M` at `batch_shape` gives `batch_shape`."""
+    return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
+
+def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> tuple[Tensor, Tensor]:
+    """Partial Cholesky factor with complete pivoting.
+
+    Args:
+        covariance: Symmetric positive semi-definite, `M x M`.
+        max_rank: Stop after this many columns.
+        tolerance: Stop once no diagonal entry of the residual exceeds this.
+
+    Returns:
+        The factor, `M x r`, and the diagonal of the residual, `M`.
+    """
+    residual = covariance.diagonal().clone()
+    factor = covariance.new_zeros(max_rank, len(residual))
+    rank = 0
+    while rank < max_rank:
+        pivot = int(residual.argmax())
+        largest = float(residual[pivot])
+        if largest <= tolerance:
+            break
+        column = covariance[pivot] - factor[:rank, pivot] @ factor[:rank]
+        column = column / largest**0.5
+        factor[rank] = column
+        residual = residual - column.square()
+        residual[pivot] = 0
+        rank += 1
+    return factor[:rank].T, residual
+
+
+def compressed(factor: Tensor, tolerance: float) -> Tensor:
+    """The shortest factor of the same matrix: orthogonal columns, eigenvalues above a cut.
+
+    Args:
+        factor: F, `M x r`.
+        tolerance: Eigenvalues of F Fᵀ below this share of the largest are dropped.
+
+    Returns:
+        `M x r'` with r' <= r.
+    """
+    eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
+    kept = eigenvalues > tolerance * eigenvalues[-1]
+    return (factor @ vectors[:, kept]).contiguous()

@@ -1,0 +1,132 @@
+"""Gaussian-process regression on a log of observations: any decay, inflation and retention.
+
+With S = diag(noise_i^(-1/2)) the posterior is written with I + S K S, whose eigenvalues are at
+least 1: a row that is not kept is S_i = 0, which leaves the likelihood exact, and a noise that has
+outgrown every range is S_i = 0 too, so that nothing overflows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.basis import ArmBasis, Basis
+
+
+_BLOCK_NUMBERS = 2**19
+
+
+class Evidence(NamedTuple):
+    """What a batch of regressions is computed from; each of its n rows is an observation."""
+
+    index: Tensor
+    """Arms measured, `batch_shape x n`."""
+    y: Tensor
+    """Observations, `batch_shape x n`."""
+    precision_root: Tensor
+    """S, the inverse noise standard deviation, 0 for a row not kept, `batch_shape x n`."""
+    decay: Tensor | None = None
+    """Temporal factor of the covariance among rows, `batch_shape x n x n`; None where it is 1."""
+    present_decay: Tensor | None = None
+    """Temporal factor between rows and now, `batch_shape x n`; None where it is 1."""
+    prior_factor: Tensor | None = None
+    """Factor on the prior covariance now, `batch_shape`; None where it is 1."""
+
+
+class Regression(NamedTuple):
+    """A posterior in coordinates of a basis."""
+
+    rows: Tensor
+    """H, `batch_shape x n x r`: ΣᵢHᵢHᵢᵀ is the prior covariance less the posterior's."""
+    coordinates: Tensor
+    """The mean, `batch_shape x r`."""
+    information_gain: Tensor
+    """½ ln det(I + S K S), `batch_shape`."""
+    is_posterior: bool = False
+    """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
+
+    def variance_lost(self, basis: Basis) -> Tensor:
+        """Prior less posterior variance of every arm, `batch_shape x M`."""
+        total = _squares(basis, self.rows)
+        return basis.variance - total if self.is_posterior else total
+
+    def covariance_lost(self, basis: Basis, index: Tensor) -> Tensor:
+        """Prior less posterior covariance among some arms, `batch_shape x q x q`."""
+        at = basis.inner(self.rows, index)
+        total = at @ at.mT
+        return basis.gram(index) - total if self.is_posterior else total
+
+
+def regress(basis: Basis, evidence: Evidence) -> Regression:
+    """Posterior of a batch of regressions.
+
+    Where the covariance is static and the rows outnumber the coordinates of the basis, the r x r
+    form is taken, whose cost is linear in the number of rows.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        evidence: The observations and how much each is worth.
+
+    Returns:
+        The posterior in coordinates of the basis.
+    """
+    static = evidence.decay is None and evidence.present_decay is None
+    if static and not isinstance(basis, ArmBasis) and evidence.index.shape[-1] > basis.size:
+        return _information_form(basis, evidence)
+    return _covariance_form(basis, evidence)
+
+
+def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
+    """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
+    root = evidence.precision_root
+    factor = _whitened_factor(basis, evidence)
+    present = root if evidence.present_decay is None else root * evidence.present_decay
+    right = torch.cat(
+        [present.unsqueeze(-1) * basis.row(evidence.index), (root * evidence.y).unsqueeze(-1)], -1
+    )
+    solved = torch.linalg.solve_triangular(factor, right, upper=False)
+    rows, targets = solved[..., :-1], solved[..., -1:]
+    return Regression(rows, (targets.mT @ rows).squeeze(-2), _log_diagonal(factor))
+
+
+def _information_form(basis: Basis, evidence: Evidence) -> Regression:
+    """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
+    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.index)
+    identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
+    factor = torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+    rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+    targets = (evidence.precision_root * evidence.y).unsqueeze(-2) @ scaled
+    coordinates = (targets @ rows.mT @ rows).squeeze(-2)
+    return Regression(rows, coordinates, _log_diagonal(factor), is_posterior=True)
+
+
+def information_gain(basis: Basis, evidence: Evidence) -> Tensor:
+    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`."""
+    return _log_diagonal(_whitened_factor(basis, evidence))
+
+
+def _whitened_factor(basis: Basis, evidence: Evidence) -> Tensor:
+    """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
+    gram = basis.gram(evidence.index)
+    if evidence.decay is not None:
+        gram = gram * evidence.decay
+    root = evidence.precision_root
+    whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
+    whitened.diagonal(dim1=-2, dim2=-1).add_(1)
+    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
+    return torch.linalg.cholesky_ex(whitened).L
+
+
+def _squares(basis: Basis, rows: Tensor) -> Tensor:
+    """Σᵢ of the squared rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
+    flat = rows.flatten(0, -3) if rows.dim() > 2 else rows.unsqueeze(0)
+    # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
+    together = max(1, _BLOCK_NUMBERS // max(1, rows.shape[-2] * basis.arms))
+    sums = [basis.expand(block).square().sum(-2) for block in flat.split(together)]
+    return torch.cat(sums).view(*rows.shape[:-2], basis.arms)
+
+
+def _log_diagonal(factor: Tensor) -> Tensor:
+    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)

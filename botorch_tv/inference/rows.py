@@ -1,0 +1,87 @@
+"""Growing tensors that successive states share without copying and without seeing each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor
+
+
+@dataclass
+class _Storage:
+    """Room for rows, and how many of them some state has already written."""
+
+    tensor: Tensor  # batch_shape x capacity x event_shape
+    written: int
+
+
+class Rows:
+    """An immutable sequence of rows, `batch_shape x n x event_shape`, that appends in O(1).
+
+    Appending writes behind the rows that this object shows, in memory shared with the result. An
+    object never shows a row that it did not have when it was made, and a second append to the same
+    object copies, so both futures of one state are its own: the interface is purely functional.
+    """
+
+    __slots__ = ("_batch_dim", "_length", "_storage")
+
+    def __init__(self, storage: _Storage, length: int, batch_dim: int) -> None:
+        self._storage = storage
+        self._length = length
+        self._batch_dim = batch_dim
+
+    @classmethod
+    def empty(
+        cls,
+        batch_shape: Size,
+        event_shape: tuple[int, ...] = (),
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        capacity: int = 16,
+    ) -> Rows:
+        """No rows yet, each to be of shape `batch_shape x event_shape`."""
+        shape = (*batch_shape, capacity, *event_shape)
+        storage = _Storage(torch.zeros(shape, dtype=dtype, device=device), written=0)
+        return cls(storage, 0, len(batch_shape))
+
+    @classmethod
+    def of(cls, tensor: Tensor, batch_dim: int) -> Rows:
+        """The rows of a tensor, `batch_shape x n x event_shape`, which is not copied."""
+        length = tensor.shape[batch_dim]
+        return cls(_Storage(tensor, written=length), length, batch_dim)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def tensor(self, first: int = 0) -> Tensor:
+        """All rows from number ``first`` on, `batch_shape x (n - first) x event_shape`: a view."""
+        return self._storage.tensor.narrow(self._batch_dim, first, self._length - first)
+
+    def row(self, number: int) -> Tensor:
+        """Row ``number``, `batch_shape x event_shape`: a view."""
+        if not 0 <= number < self._length:
+            raise IndexError(f"row {number} of {self._length}")
+        return self._storage.tensor.select(self._batch_dim, number)
+
+    def append(self, row: Tensor) -> Rows:
+        """These rows and one more, `batch_shape x event_shape`."""
+        storage = self._storage
+        capacity = storage.tensor.shape[self._batch_dim]
+        if self._length == capacity or storage.written > self._length:
+            storage = self._copied(capacity=max(capacity, 2 * self._length, 16))
+        storage.tensor.select(self._batch_dim, self._length).copy_(row)
+        storage.written = self._length + 1
+        return Rows(storage, self._length + 1, self._batch_dim)
+
+    def _copied(self, capacity: int) -> _Storage:
+        old = self._storage.tensor
+        shape = list(old.shape)
+        shape[self._batch_dim] = capacity
+        new = torch.zeros(shape, dtype=old.dtype, device=old.device)
+        new.narrow(self._batch_dim, 0, self._length).copy_(self.tensor())
+        return _Storage(new, self._length)
+
+    def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
+        return Rows.of, (self.tensor().clone(), self._batch_dim)

@@ -1,0 +1,137 @@
+"""The parts pictures of studies are drawn from: colours, curves with bands, names at their ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+try:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError(
+        f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
+    ) from error
+
+from botorch_tv.simulation.result import StudyResult
+
+# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
+GREY = "#555555"
+LABEL_HEIGHT = 0.155  # inches between the names of neighbouring curves
+
+
+class Look(NamedTuple):
+    """How one strategy is drawn."""
+
+    colour: str
+    line: str
+
+
+class Curve(NamedTuple):
+    """A mean over trials and its standard error, both `rounds`."""
+
+    mean: np.ndarray
+    error: np.ndarray
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """A colour and a line style for every strategy, by its place in the study."""
+    styles = itertools.cycle(itertools.product(LINE_STYLES, COLOURS))
+    return {label: Look(colour, line) for label, (line, colour) in zip(labels, styles)}
+
+
+def regret_curve(result: StudyResult, strategy: str, normalised: bool) -> Curve:
+    """Mean regret up to every round.
+
+    Args:
+        result: The study.
+        strategy: Label of one of its strategies.
+        normalised: R_t / t rather than R_t.
+    """
+    regret = np.cumsum(result.regret.sel(strategy=strategy).values, axis=-1)
+    if normalised:
+        regret = regret / np.arange(1, regret.shape[-1] + 1)
+    trials = len(regret)
+    spread = regret.std(axis=0, ddof=1) if trials > 1 else np.full(regret.shape[-1], np.nan)
+    return Curve(regret.mean(axis=0), spread / np.sqrt(trials))
+
+
+def draw_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
+    """Mean regret of every strategy in a band of one standard error, each named at its end."""
+    rounds = result.data["round"].values
+    ends = {}
+    for label, look in looks(result.strategies).items():
+        mean, error = regret_curve(result, label, normalised)
+        axes.plot(rounds, mean, color=look.colour, linestyle=look.line, linewidth=1.6)
+        axes.fill_between(
+            rounds, mean - error, mean + error, color=look.colour, alpha=0.18, linewidth=0
+        )
+        ends[label] = float(mean[-1])
+    axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    lighten(axes)
+    _name_ends(axes, ends)
+
+
+def _name_ends(axes: Axes, ends: dict[str, float]) -> None:
+    low, high = axes.get_ylim()
+    names = sorted(ends, key=ends.__getitem__)
+    heights = [(ends[name] - low) / (high - low) for name in names]
+    inches = axes.get_position().height * axes.get_figure(root=True).get_figheight()
+    styles = looks(list(ends))
+    for name, height, place in zip(names, heights, spread_apart(heights, LABEL_HEIGHT / inches)):
+        axes.annotate(
+            name,
+            (1.0, height),
+            xycoords="axes fraction",
+            xytext=(1.035, place),
+            textcoords="axes fraction",
+            color=styles[name].colour,
+            fontsize=9,
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": styles[name].colour, "linewidth": 0.7},
+        )
+
+
+def spread_apart(places: Sequence[float], gap: float) -> list[float]:
+    """Move sorted positions apart until neighbours are at least `gap` from each other.
+
+    Neighbours that collide form a block which keeps its centre, so labels stay near their curves.
+
+    Args:
+        places: Positions in increasing order.
+        gap: Smallest distance left between two.
+    """
+    blocks: list[tuple[float, int]] = []  # where each member would have the first, summed; members
+    for place in places:
+        wishes, members = place, 1
+        while blocks and wishes / members < blocks[-1][0] / blocks[-1][1] + gap * blocks[-1][1]:
+            earlier, before = blocks.pop()
+            wishes, members = earlier + wishes - gap * before * members, before + members
+        blocks.append((wishes, members))
+    return [wishes / members + gap * step for wishes, members in blocks for step in range(members)]
+
+
+def lighten(axes: Axes) -> None:
+    """A frame of two sides and a pale grid behind the lines."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
+    """The figure, saved to the path where there is one; its folder is made."""
+    FigureCanvasAgg(figure)
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    return figure

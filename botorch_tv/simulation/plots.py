@@ -1,0 +1,159 @@
+"""Pictures of regret studies.
+
+Every function returns a matplotlib Figure of its own, outside pyplot's global state, so it works
+on a server without a screen and shows itself in Jupyter when it is the last value of a cell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from botorch_tv.simulation.drawing import (
+    COLOURS,
+    GREY,
+    Axes,
+    Figure,
+    draw_curves,
+    lighten,
+    looks,
+    written,
+)
+from botorch_tv.simulation.result import StudyResult
+
+RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
+
+
+def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Normalised and cumulative regret, with the resets as ticks below.
+
+    Lines are means over trials, bands one standard error to either side. Each strategy that
+    forgets by resetting gets a strip of ticks: a row per trial (the first 25), a tick where that
+    trial dropped its data.
+
+    Args:
+        result: The study.
+        path: Where to write the picture; its ending chooses the format.
+    """
+    resetting = [s for s in result.strategies if bool(result.resets.sel(strategy=s).any())]
+    figure = Figure(figsize=(11, 4.4 + 0.75 * len(resetting)), dpi=150, layout="constrained")
+    grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
+    average = figure.add_subplot(grid[0, 0])
+    average.set_title("Normalised regret $R_t / t$", loc="left")
+    draw_curves(average, result, normalised=True)
+    total = figure.add_subplot(grid[:, 1])
+    total.set_title("Cumulative regret $R_t$", loc="left")
+    draw_curves(total, result, normalised=False)
+    strips = [
+        figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
+    ]
+    for strip, label in zip(strips, resetting):
+        _draw_resets(strip, result, label)
+    left = [average, *strips]
+    for axes in left[:-1]:
+        axes.tick_params(labelbottom=False)
+    for axes in (left[-1], total):
+        axes.set_xlabel("round")
+    figure.supxlabel(_caption(result, bool(strips)), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def plot_panels(
+    results: Mapping[str, StudyResult], path: str | os.PathLike[str] | None = None
+) -> Figure:
+    """Normalised regret of several studies side by side, on one scale.
+
+    Args:
+        results: Title of the panel to study; at least one.
+        path: Where to write the picture; its ending chooses the format.
+    """
+    columns = len(results) if len(results) < 4 else 2
+    rows = -(-len(results) // columns)
+    figure = Figure(figsize=(4.4 * columns, 3.6 * rows + 0.4), dpi=150, layout="constrained")
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for axes in panels.flat[len(results) :]:
+        axes.set_visible(False)
+    for axes, (title, result) in zip(panels.flat, results.items()):
+        draw_curves(axes, result, normalised=True)
+        axes.set_title(title, loc="left", fontsize=10.5)
+        axes.set_xlabel("round")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("normalised regret $R_t / t$")
+    caption = _caption(next(iter(results.values())), ticks=False)
+    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def plot_first_reset(
+    results: Mapping[float, StudyResult],
+    periods: Mapping[float, int],
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """How long the event trigger waits: histogram of the round of the first reset, [ET] Figure 4.
+
+    Args:
+        results: Rate of change ε to a study whose first strategy resets.
+        periods: The same ε to the period of R-GP-UCB, drawn as a vertical line.
+        path: Where to write the picture; its ending chooses the format.
+    """
+    figure = Figure(figsize=(8, 4.4), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    horizon = max(result.data.sizes["round"] for result in results.values())
+    width = max(1, horizon // 100)
+    edges = np.arange(0.5, horizon + width + 0.5, width)
+    for (epsilon, result), colour in zip(results.items(), COLOURS):
+        first = result.first_reset().isel(strategy=0).values
+        share = np.histogram(first[~np.isnan(first)], bins=edges)[0] / len(first) / width
+        never = float(np.isnan(first).mean())
+        label = f"ε = {epsilon:g}: {len(first):,} trials, {never:.1%} never reset"
+        axes.stairs(share, edges, fill=True, alpha=0.3, color=colour)
+        axes.stairs(share, edges, color=colour, linewidth=1.4, label=label)
+        axes.axvline(periods[epsilon], color=colour, linewidth=1.8, linestyle="dashed")
+        axes.annotate(
+            f" N = {periods[epsilon]}",
+            (periods[epsilon], 1.0),
+            xycoords=("data", "axes fraction"),
+            va="bottom",
+            ha="left" if periods[epsilon] == max(periods.values()) else "right",
+            color=colour,
+        )
+    axes.set_xlim(0, horizon)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round of the first reset by the event trigger")
+    axes.set_ylabel("share of all trials, per round")
+    axes.legend(frameon=False, loc="upper right", title="dashed: period N of R-GP-UCB")
+    lighten(axes)
+    return written(figure, path)
+
+
+def _draw_resets(axes: Axes, result: StudyResult, label: str) -> None:
+    fired = result.resets.sel(strategy=label).values[:RASTER_TRIALS]
+    rounds = result.data["round"].values
+    axes.eventplot(
+        [rounds[row] for row in fired],
+        lineoffsets=list(range(len(fired))),
+        linelengths=1.0,
+        linewidths=1.4,
+        colors=looks(result.strategies)[label].colour,
+    )
+    axes.set_ylim(len(fired) - 0.5, -0.5)
+    axes.set_yticks([])
+    mean = float(result.resets.sel(strategy=label).sum("round").mean())
+    axes.annotate(
+        f"{label}\n{mean:.1f} resets",
+        (1.035, 0.5),
+        xycoords="axes fraction",
+        fontsize=8,
+        va="center",
+        color=looks(result.strategies)[label].colour,
+    )
+    lighten(axes)
+
+
+def _caption(result: StudyResult, ticks: bool) -> str:
+    trials = result.data.sizes["trial"]
+    band = f"Mean of {trials:,} trials; bands: ± 1 standard error." if trials > 1 else "One trial."
+    rows = min(trials, RASTER_TRIALS)
+    return band + (f" Ticks: resets, one row per trial (first {rows})." if ticks else "")

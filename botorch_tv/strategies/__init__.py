@@ -1,0 +1,35 @@
+"""Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
+
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.presets import (
+    br_gp_ucb,
+    et_gp_ucb,
+    gp_ucb,
+    igp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
+from botorch_tv.strategies.state import Info, State, Suggestion
+
+__all__ = [
+    "Grid",
+    "Info",
+    "State",
+    "Strategy",
+    "Suggestion",
+    "br_gp_ucb",
+    "et_gp_ucb",
+    "gp_ucb",
+    "igp_ucb",
+    "r_gp_ucb",
+    "sw_gp_ucb",
+    "tv_gp_ucb",
+    "ui_gp_ucb",
+    "ui_tvbo",
+    "w_gp_ucb",
+]

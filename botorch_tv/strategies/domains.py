@@ -1,0 +1,143 @@
+"""Where a strategy may choose."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.inference.factor import Inference, factor
+from botorch_tv.validation import require_integer
+
+GRID_TOLERANCE = 1e-9
+"""Distance within which a point is a grid point, relative to the extent of the grid."""
+
+
+class Grid:
+    """Finitely many arms.
+
+    Args:
+        X: The arms, `M x d`, one point per row.
+
+    Attributes:
+        X: The arms, `M x d`.
+        shape: Points per dimension of a regular grid, else ``(M,)``.
+
+    Raises:
+        InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M >= 1.
+    """
+
+    def __init__(self, X: Tensor) -> None:
+        if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[0] < 1 or X.shape[1] < 1:
+            described = tuple(X.shape) if isinstance(X, Tensor) else type(X).__name__
+            raise InputDataError(
+                f"Grid: X is {described}, but arms are a tensor of shape M x d with M, d >= 1; "
+                "use X.unsqueeze(-1) for points on a line."
+            )
+        if not X.is_floating_point():
+            raise InputDataError(f"Grid: X has dtype {X.dtype}; pass X.double().")
+        if not bool(X.isfinite().all()):
+            raise InputDataError("Grid: X has entries that are NaN or infinite.")
+        self.X = X.detach().clone()
+        self.shape: tuple[int, ...] = (len(X),)
+        self._factored: dict[bytes, Basis] = {}
+
+    @classmethod
+    def regular(
+        cls, points: int, dim: int, bounds: Sequence[tuple[float, float]] | None = None
+    ) -> Grid:
+        """Equally spaced points per dimension, the last dimension running fastest.
+
+        Args:
+            points: Points per dimension, at least 1; both ends of each side are included.
+            dim: Dimension d, at least 1.
+            bounds: Lower and upper end of each side; the unit cube unless given.
+
+        Returns:
+            A grid of ``points ** dim`` arms in float64; in two dimensions arm
+            ``points * i + j`` is (i, j) / (points - 1).
+        """
+        require_integer("Grid.regular: points", points, 1, "give the number per dimension.")
+        require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
+        sides = [(0.0, 1.0)] * dim if bounds is None else list(bounds)
+        if len(sides) != dim:
+            raise ValueError(
+                f"Grid.regular: {len(sides)} bounds for dim = {dim}; give one (low, high) per "
+                "dimension."
+            )
+        steps = torch.arange(points, dtype=torch.float64) / max(points - 1, 1)
+        axes = [low + (high - low) * steps for low, high in sides]
+        grid = cls(torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim))
+        grid.shape = (points,) * dim
+        return grid
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the points."""
+        return self.X.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __repr__(self) -> str:
+        regular = f", regular {' x '.join(map(str, self.shape))}" if len(self.shape) > 1 else ""
+        return f"Grid({len(self)} arms in {self.dim}-d{regular})"
+
+    def basis(
+        self,
+        kernel: Kernel | Tensor,
+        inference: Inference = "auto",
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Basis:
+        """The kernel factored over the arms; factored once, then remembered by this grid.
+
+        Args:
+            kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
+            inference: Which basis; see :func:`botorch_tv.inference.factor.factor`.
+            dtype: Of the basis; the factorisation itself is done in float64.
+            device: Of the basis.
+        """
+        covariance = covariance_matrix(kernel, self.X.to(device))
+        settings = f"{inference} {dtype} {device}".encode()
+        key = hashlib.sha256(covariance.cpu().numpy().tobytes() + settings).digest()
+        if key not in self._factored:
+            basis = factor(covariance, self.shape, inference)
+            self._factored[key] = basis.to(dtype, device)
+        return self._factored[key]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_factored": {}}
+
+    def index_of(self, X: Tensor) -> Tensor:
+        """The arms that some points are, `* x d -> *`, int64.
+
+        Raises:
+            InputDataError: If the last dimension is not d, or a point is no grid point.
+        """
+        if X.shape[-1:] != (self.dim,):
+            raise InputDataError(
+                f"X has shape {tuple(X.shape)}, but points of this grid end in d = {self.dim}."
+            )
+        arms = self.X.to(X)
+        flat = X.reshape(-1, self.dim)
+        nearest = [torch.cdist(block, arms).min(-1).indices for block in flat.split(1024)]
+        index = torch.cat(nearest) if nearest else flat.new_zeros(0, dtype=torch.int64)
+        extent = float((self.X.max() - self.X.min()).clamp_min(1))
+        rounding = max(GRID_TOLERANCE, 8 * torch.finfo(X.dtype).eps)
+        apart = (arms[index] - flat).abs().amax(-1)
+        off = ~(apart <= rounding * extent)
+        if bool(off.any()):
+            first = int(off.nonzero()[0])
+            raise InputDataError(
+                f"point {flat[first].tolist()} (number {first}) is no point of {self!r}; the "
+                f"nearest is {arms[index[first]].tolist()}. Choose from domain.X."
+            )
+        return index.view(X.shape[:-1])

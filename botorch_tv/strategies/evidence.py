@@ -1,0 +1,68 @@
+"""What each observation in the log is worth now: where the three kinds of forgetting meet."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting import Decay, Inflation, Retention
+from botorch_tv.inference.regression import Evidence
+from botorch_tv.strategies.state import State
+
+
+def gather_evidence(
+    state: State,
+    *,
+    noise: float,
+    decay: Decay,
+    inflation: Inflation,
+    retention: Retention,
+    now: Tensor,
+    reference: Tensor,
+    inflation_power: int = 1,
+) -> Evidence:
+    """The observations kept at time ``now``, ready for regression.
+
+    Args:
+        state: The log and where each trial's data begin.
+        noise: Noise variance of a new observation.
+        decay: How covariance falls with time.
+        inflation: How noise grows with the lag.
+        retention: Which observations are kept.
+        now: The present, `batch_shape`.
+        reference: Time from which lags are counted, `batch_shape`.
+        inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
+
+    Returns:
+        One row per observation that some trial keeps.
+    """
+    first, present = state.dropped, now.unsqueeze(-1)
+    index = state.history.index.tensor(first)
+    y = state.history.y.tensor(first)
+    time = state.history.time.tensor(first)
+    number = torch.arange(first, state.told, device=time.device)
+    kept = number >= state.start.unsqueeze(-1)
+    origin = state.origin.unsqueeze(-1) if first < state.told else present
+    if retention.uses_time:
+        kept = kept & retention.live(time, present, state.first_time.unsqueeze(-1))
+        if retention.restarts:
+            candidates = torch.where(kept, time, present)
+            origin = torch.cat([candidates, present], dim=-1).amin(-1, keepdim=True)
+    lag = reference.unsqueeze(-1) - time
+    log_noise = math.log(noise) + inflation_power * inflation.log_factor(lag)
+    root = (torch.exp(-0.5 * log_noise) * kept).to(y.dtype)
+    if not decay.moves:
+        return Evidence(index, y, root)
+    # Times before the origin belong to rows that are not kept; any finite factor will do for them.
+    elapsed = (time - origin).clamp_min(0)
+    age = present - origin
+    return Evidence(
+        index,
+        y,
+        root,
+        decay=decay.covariance(elapsed.unsqueeze(-1), elapsed.unsqueeze(-2)).to(y.dtype),
+        present_decay=decay.covariance(elapsed, age).to(y.dtype),
+        prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
+    )

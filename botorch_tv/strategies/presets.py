@@ -1,0 +1,252 @@
+"""The algorithms of the papers, by their names there.
+
+Each is a composition of parts; the table in the package's README is this file at a glance. Every
+preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
+its own parameters by the paper's names, and optionally ``width``, its confidence schedule.
+"""
+
+from __future__ import annotations
+
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.acquisition import (
+    IGPUCB,
+    WGPUCB,
+    Heteroscedastic,
+    Logarithmic,
+    Width,
+)
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    TriggerRule,
+    UncertaintyInjection,
+    Wiener,
+    prediction_error,
+)
+from botorch_tv.inference.factor import Inference
+from botorch_tv.strategies.core import Strategy
+
+
+def gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
+    return Strategy(
+        kernel=kernel, noise=noise, width=width or Logarithmic(), inference=inference
+    )
+
+
+def igp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain.
+
+    Args:
+        B: Bound on the norm of the objective in the kernel's space.
+        R: Sub-Gaussian scale of the noise; its standard deviation unless given.
+        delta: Chance that the confidence band fails.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=width or _igp_width(B, R, noise, delta),
+        inference=inference,
+    )
+
+
+def r_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    period: float,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """R-GP-UCB, [B16] Algorithm 1: forgets everything every ``period`` rounds N."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=PeriodicReset(period),
+        width=width or Logarithmic(),
+        inference=inference,
+    )
+
+
+def br_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    period: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every ``period`` rounds H.
+
+    H follows from a variation budget; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=PeriodicReset(period),
+        width=width or _igp_width(B, R, noise, delta),
+        inference=inference,
+    )
+
+
+def sw_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    window: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest ``window`` rounds W.
+
+    ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=SlidingWindow(window),
+        width=width or _igp_width(B, R, noise, delta),
+        inference=inference,
+    )
+
+
+def tv_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    epsilon: float,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """TV-GP-UCB, [B16] Algorithm 2: a Markov objective with rate of change ``epsilon`` ε."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        decay=Markov(epsilon),
+        width=width or Logarithmic(),
+        inference=inference,
+    )
+
+
+def w_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    gamma: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """WGP-UCB, [W22] Algorithm 1: an observation counts ``gamma`` times less with every round.
+
+    ``noise`` is λ; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        inflation=ExponentialWeights(gamma),
+        width=width or WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta),
+        inference=inference,
+    )
+
+
+def ui_tvbo(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    sigma_w2: float,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """UI-TVBO, compared with in [ET]: a random walk of variance ``sigma_w2`` per unit of time."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        decay=Wiener(sigma_w2),
+        width=width or Logarithmic(),
+        inference=inference,
+    )
+
+
+def ui_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    alpha: float,
+    kappa: float = 1.0,
+    B: float = 1.0,
+    delta: float = 0.1,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + ``kappa`` lag^``alpha``).
+
+    ``B`` and ``delta`` are as in :func:`igp_ucb`.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        inflation=UncertaintyInjection(alpha, kappa),
+        width=width or Heteroscedastic(B=B, delta=delta),
+        inference=inference,
+    )
+
+
+def et_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    delta: float = 0.1,
+    rule: TriggerRule = prediction_error,
+    width: Width | None = None,
+    inference: Inference = "auto",
+) -> Strategy:
+    """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
+
+    Args:
+        delta: δ_B, the chance of a false alarm on an objective that stands still.
+        rule: The test; the paper's unless given.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=EventTrigger(delta, rule),
+        width=width or Logarithmic(c1=0.4, c2=4.0),
+        inference=inference,
+    )
+
+
+def _igp_width(B: float, R: float | None, noise: float, delta: float) -> IGPUCB:
+    return IGPUCB(B=B, R=_scale(R, noise), delta=delta)
+
+
+def _scale(R: float | None, noise: float) -> float:
+    return noise**0.5 if R is None else R

@@ -1,0 +1,77 @@
+"""What a strategy remembers, what it suggests, and what it reports."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.recursion import Belief
+from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies.domains import Grid
+
+
+class History(NamedTuple):
+    """The log of choices, n rounds long."""
+
+    index: Rows
+    """Arms chosen, `batch_shape x n`, int64."""
+    y: Rows
+    """Observations, `batch_shape x n`."""
+    time: Rows
+    """Times of the observations, `batch_shape x n`, float64."""
+
+
+class State(NamedTuple):
+    """All that must survive between rounds; save it with ``torch.save``."""
+
+    domain: Grid
+    """The arms, shared by all trials."""
+    basis: Basis
+    """The kernel factored over the arms, shared by all trials."""
+    told: int
+    """Rounds told, the same for all trials."""
+    dropped: int
+    """Oldest observations that no trial keeps."""
+    start: Tensor
+    """Number of the first observation kept, `batch_shape`, int64; differs where triggers fire."""
+    since: Tensor
+    """Rounds t' since the last reset, the round being decided included, `batch_shape`, int64."""
+    time: Tensor
+    """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
+    first_time: Tensor
+    """Time of the first observation ever, `batch_shape`, float64."""
+    origin: Tensor
+    """Time of the first observation since the last reset, `batch_shape`, float64."""
+    history: History
+    belief: Belief | None
+    """The posterior over the arms; None where it is computed from the log at every round."""
+
+
+class Suggestion(NamedTuple):
+    """A choice and the prediction it was based on."""
+
+    X: Tensor
+    """The point to measure, `batch_shape x d`."""
+    index: Tensor
+    """Its number among the arms, `batch_shape`, int64."""
+    mean: Tensor
+    """Posterior mean of f_now there, `batch_shape`."""
+    sd: Tensor
+    """Posterior standard deviation of f_now there, without observation noise, `batch_shape`."""
+    multiplier: Tensor
+    """Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`."""
+    time: Tensor
+    """The time now for which it was chosen, `batch_shape`, float64."""
+
+
+class Info(NamedTuple):
+    """What happened while an observation was taken in."""
+
+    reset: Tensor
+    """Whether older observations were forgotten in a reset, `batch_shape`, bool."""
+    side_queries: Tensor
+    """Measurements asked of an expert, `batch_shape`, int64."""
+    information_gain: Tensor
+    """What the observation told about f, ½ ln(1 + var / noise) in nats, `batch_shape`."""

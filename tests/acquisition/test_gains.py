@@ -1,0 +1,140 @@
+"""Sources of the information gain: closed forms by hand, the greedy bound against brute force."""
+
+from itertools import combinations_with_replacement
+from math import e, log
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+
+from botorch_tv.acquisition import ClosedForm, DoublyWeighted, Greedy, Realised, WidthContext
+
+NAN, INF = float("nan"), float("inf")
+NOISE = 0.05
+# Arm 2 is the most uncertain one and lies between the others, which together say more than it does.
+TEMPTING = torch.tensor([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.8, 0.8, 1.28]], dtype=torch.float64)
+POINTS = torch.tensor([0.0, 0.15, 0.5, 1.0], dtype=torch.float64)
+SMOOTH = torch.exp(-0.5 * (POINTS[:, None] - POINTS) ** 2 / 0.3**2)
+
+
+def gain(covariance, arms, noise=NOISE):
+    K = covariance[arms][:, arms]
+    return 0.5 * torch.logdet(torch.eye(len(arms), dtype=K.dtype) + K / noise).item()
+
+
+def maximum_gain(covariance, rounds):
+    choices = combinations_with_replacement(range(len(covariance)), rounds)
+    return max(gain(covariance, list(arms)) for arms in choices)
+
+
+def test_realised_gains_are_those_of_the_context():
+    plain, weighted = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.5])
+    context = WidthContext(4, 2, plain, weighted)
+    assert Realised().value(context) is plain
+    assert DoublyWeighted().value(context) is weighted
+
+
+@pytest.mark.parametrize(
+    ("source", "field"),
+    [(Realised(), "information_gain"), (DoublyWeighted(), "weighted_information_gain")],
+)
+def test_a_missing_gain_is_named(source, field):
+    with pytest.raises(ValueError, match=rf"^{type(source).__name__}\(\) reads {field} .*Greedy"):
+        source.value(WidthContext(4, 2))
+
+
+@pytest.mark.parametrize(
+    ("source", "t", "dim", "expected"),
+    [
+        (ClosedForm("se"), 1, 2, 0.0),
+        (ClosedForm("se"), 2, 2, 0.0),
+        (ClosedForm("se"), 11, 1, log(10) ** 2),
+        (ClosedForm("se"), 11, 2, log(10) ** 3),
+        (ClosedForm("matern", nu=2.5), 1, 2, 0.0),
+        (ClosedForm("matern", nu=2.5), 11, 1, 10 ** (2 / 7) * log(10)),
+        (ClosedForm("matern", nu=2.5), 11, 2, 10 ** (6 / 11) * log(10)),
+    ],
+)
+def test_closed_forms(source, t, dim, expected):
+    value = source.value(WidthContext(t, dim))
+    assert isinstance(value, float)
+    assert value == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "nu", "message"),
+    [
+        ("rbf", None, "kernel is 'rbf'; choose 'se' or 'matern'"),
+        ("se", 2.5, "nu is 2.5, but 'se' has none"),
+        ("matern", None, "nu is None, but 'matern' needs"),
+        ("matern", 0.0, "nu is 0.0, but 'matern' needs"),
+        ("matern", NAN, "nu is nan, but 'matern' needs"),
+        ("matern", INF, "nu is inf, but 'matern' needs"),
+    ],
+)
+def test_closed_form_refuses(kernel, nu, message):
+    with pytest.raises(ValueError, match=f"^ClosedForm: {message}"):
+        ClosedForm(kernel, nu)
+
+
+@pytest.mark.parametrize("covariance", [TEMPTING, SMOOTH, torch.eye(3, dtype=torch.float64)])
+def test_greedy_bounds_every_gain(covariance):
+    bound = Greedy.of(covariance, NOISE, horizon=5)
+    assert bound.value(WidthContext(1, 1)) == 0.0
+    for rounds in range(1, 6):
+        value = bound.value(WidthContext(rounds + 1, 1))
+        best = maximum_gain(covariance, rounds)
+        # Greedy play is one of the plays, so undoing the factor cannot exceed the maximum.
+        assert (1 - 1 / e) * value <= best * (1 + 1e-12)
+        assert best <= value
+
+
+def test_greedy_is_the_gain_of_the_most_uncertain_arms_over_its_guarantee():
+    bound = Greedy.of(TEMPTING, NOISE, horizon=3)
+    greedy = [gain(TEMPTING, [2]), gain(TEMPTING, [2, 0]), gain(TEMPTING, [2, 0, 1])]
+    assert bound.values[1:] == pytest.approx([g / (1 - 1 / e) for g in greedy], rel=1e-12)
+    # Without the factor it would bound nothing: the best two arms are not the greedy ones.
+    assert greedy[1] < gain(TEMPTING, [0, 1]) == pytest.approx(maximum_gain(TEMPTING, 2))
+
+
+def test_greedy_leaves_the_covariance_alone():
+    covariance = SMOOTH.clone()
+    Greedy.of(covariance, NOISE, horizon=3)
+    assert torch.equal(covariance, SMOOTH)
+
+
+def test_greedy_accepts_single_precision():
+    single = Greedy.of(torch.eye(2, dtype=torch.float32), NOISE, horizon=2)
+    assert single == Greedy.of(torch.eye(2, dtype=torch.float64), NOISE, horizon=2)
+
+
+@pytest.mark.parametrize("t", [0, 4])
+def test_greedy_names_the_rounds_it_reaches(t):
+    with pytest.raises(ValueError, match=f"asked about round {t}, but reaches rounds 1 to 3"):
+        Greedy((0.0, 1.0, 1.5)).value(WidthContext(t, 1))
+
+
+@pytest.mark.parametrize("values", [(), (-0.1, 1.0), (0.0, 1.0, 0.9), (0.0, NAN), (0.0, INF)])
+def test_greedy_refuses_what_cannot_be_a_bound(values):
+    with pytest.raises(ValueError, match=r"^Greedy\(\d values up to .*Greedy\.of"):
+        Greedy(values)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, NAN, INF])
+def test_greedy_refuses_a_noise_that_is_no_variance(noise):
+    with pytest.raises(ValueError, match=f"noise is {noise}, but a noise variance is positive"):
+        Greedy.of(SMOOTH, noise, horizon=3)
+
+
+@pytest.mark.parametrize("horizon", [0, 2.5, True])
+def test_greedy_refuses_a_horizon_that_counts_no_rounds(horizon):
+    with pytest.raises(ValueError, match=f"horizon is {horizon}, but it must be an integer"):
+        Greedy.of(SMOOTH, NOISE, horizon)
+
+
+@pytest.mark.parametrize(
+    "covariance", [[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0]], [[NAN]]]
+)
+def test_greedy_refuses_what_is_no_covariance(covariance):
+    with pytest.raises(InputDataError, match="kernel matrix"):
+        Greedy.of(torch.tensor(covariance, dtype=torch.float64), NOISE, horizon=3)

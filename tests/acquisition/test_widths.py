@@ -1,0 +1,239 @@
+"""Every schedule against its formula with the numbers written in, and what it must refuse."""
+
+import dataclasses
+from itertools import pairwise
+from math import log, pi, sqrt
+
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.utils.testing import MockModel, MockPosterior
+
+from botorch_tv.acquisition import (
+    IGPUCB,
+    WGPUCB,
+    AgnosticGPUCB,
+    BayesEventTriggered,
+    BayesResetting,
+    BayesTV,
+    ClosedForm,
+    Constant,
+    Greedy,
+    Heteroscedastic,
+    Logarithmic,
+    WidthContext,
+)
+
+NAN, INF = float("nan"), float("inf")
+SLOPES = {"delta": 0.1, "r": 1.5, "a1": 2.0, "b1": 0.7}
+USING_GAIN = [
+    AgnosticGPUCB(B=2.0, delta=0.1),
+    IGPUCB(B=2.0, R=0.5, delta=0.1),
+    WGPUCB(B=2.0, R=0.5, noise=0.25, delta=0.1),
+    Heteroscedastic(B=2.0, delta=0.1),
+]
+OF_TIME = [
+    Logarithmic(),
+    BayesTV(**SLOPES),
+    BayesResetting(**SLOPES),
+    BayesEventTriggered(**SLOPES),
+]
+
+
+def context(t=3, dim=2, gain=None, weighted=None):
+    def as_tensor(value):
+        return None if value is None else torch.tensor(value, dtype=torch.float64)
+
+    return WidthContext(t, dim, as_tensor(gain), as_tensor(weighted))
+
+
+@pytest.mark.parametrize(
+    ("width", "t", "expected"),
+    [
+        (Logarithmic(), 1, sqrt(0.8 * log(4))),
+        (Logarithmic(c1=0.4, c2=4.0), 10, sqrt(0.4 * log(40))),
+        (Logarithmic(c1=0.8, c2=0.4), 5, sqrt(0.8 * log(2))),
+        (Constant(9.0), 7, 3.0),
+        (
+            BayesTV(**SLOPES),
+            3,
+            sqrt(
+                2 * log(9 * pi**2 / 0.2)
+                + 4 * log(1.5 * 2 * 0.7 * 9 * sqrt(log(4 * 9 * pi**2 / 0.2)))
+            ),
+        ),
+        (
+            BayesResetting(**SLOPES),
+            3,
+            sqrt(
+                2 * log(2 * 9 * pi**2 / 0.3)
+                + 4 * log(1.5 * 2 * 0.7 * 9 * sqrt(log(2 * 4 * 9 * pi**2 / 0.3)))
+            ),
+        ),
+        (
+            BayesEventTriggered(**SLOPES),
+            3,
+            sqrt(
+                2 * log(4 * 9 * pi**2 / 0.3)
+                + 4 * log(9 * 2 * 0.7 * 1.5 * sqrt(log(4 * 4 * 9 * pi**2 / 0.3)))
+            ),
+        ),
+    ],
+)
+def test_schedules_of_the_round_alone(width, t, expected):
+    multiplier = width.multiplier(context(t))
+    assert isinstance(multiplier, float)
+    assert multiplier == pytest.approx(expected, rel=1e-14)
+    assert width.beta(context(t)) == pytest.approx(expected**2, rel=1e-14)
+    assert width.gain is None
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (AgnosticGPUCB(B=2.0, delta=0.1), sqrt(2 * 4 + 300 * 1.7 * log(30) ** 3)),
+        (IGPUCB(B=2.0, R=0.5, delta=0.1), 2 + 0.5 * sqrt(2 * (1.7 + 1 + log(10)))),
+        (WGPUCB(B=2.0, R=0.5, noise=0.04, delta=0.1), 2 + 2.5 * sqrt(2 * log(10) + 2 * 0.6)),
+        (Heteroscedastic(B=2.0, delta=0.1), sqrt(2 * log(20) + 2 * 1.7) + 2),
+    ],
+)
+def test_schedules_of_the_gain(width, expected):
+    # The two gains differ, so that a schedule reading the wrong one fails.
+    multiplier = width.multiplier(context(3, gain=[1.7, 0.0], weighted=[0.6, 0.0]))
+    assert multiplier[0].item() == pytest.approx(expected, rel=1e-14)
+    assert multiplier[1] < multiplier[0]
+
+
+def test_heteroscedastic_is_the_ratio_of_determinants():
+    K = torch.tensor([[1.0, 0.6, 0.1], [0.6, 1.0, 0.3], [0.1, 0.3, 1.0]], dtype=torch.float64)
+    N = torch.diag(torch.tensor([0.5, 0.2, 0.1], dtype=torch.float64))
+    root = N.inverse().sqrt()
+    gain = 0.5 * torch.logdet(torch.eye(3) + root @ K @ root)
+    ratio = sqrt(torch.det(N + K) / torch.det(N))
+    multiplier = Heteroscedastic(B=1.5, delta=0.2).multiplier(WidthContext(4, 2, gain))
+    assert multiplier.item() == pytest.approx(sqrt(2 * log(2 * ratio / 0.2)) + 1.5, rel=1e-12)
+
+
+def test_beta_is_what_botorch_takes():
+    width = IGPUCB(B=1.0, R=0.5, delta=0.1, gain=ClosedForm("se"))
+    mean, variance = torch.tensor([[[0.3]]]), torch.tensor([[[0.49]]])
+    model = MockModel(MockPosterior(mean=mean, variance=variance))
+    score = UpperConfidenceBound(model, beta=width.beta(context(9)))(torch.zeros(1, 1, 2))
+    assert score.item() == pytest.approx(0.3 + width.multiplier(context(9)) * 0.7, rel=1e-6)
+
+
+def test_negative_logarithms_count_as_zero():
+    width = Logarithmic(c1=0.8, c2=0.4)
+    assert [width.multiplier(context(t)) for t in (1, 2)] == [0.0, 0.0]
+    assert width.multiplier(context(3)) == pytest.approx(sqrt(0.8 * log(1.2)), rel=1e-14)
+
+
+@pytest.mark.parametrize("width", OF_TIME, ids=repr)
+def test_widens_with_the_round(width):
+    multipliers = [width.multiplier(context(t)) for t in range(1, 50)]
+    assert all(low < high for low, high in pairwise(multipliers))
+
+
+@pytest.mark.parametrize("width", [*USING_GAIN, *OF_TIME[1:]], ids=repr)
+def test_widens_with_confidence(width):
+    surer = dataclasses.replace(width, delta=width.delta / 10)
+    at = context(5, gain=1.0, weighted=1.0)
+    assert surer.multiplier(at) > width.multiplier(at)
+
+
+def test_event_trigger_spends_half_of_delta_on_its_resets():
+    halved = BayesResetting(**{**SLOPES, "delta": 0.05})
+    for t in (1, 20):
+        expected = pytest.approx(halved.multiplier(context(t)), rel=1e-14)
+        assert BayesEventTriggered(**SLOPES).multiplier(context(t)) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("width", USING_GAIN, ids=repr)
+def test_keeps_shape_dtype_and_device(width, dtype, device):
+    gain = torch.zeros(4, 3, dtype=dtype, device=device)
+    for result in (
+        width.multiplier(WidthContext(2, 1, gain, gain)),
+        width.beta(WidthContext(2, 1, gain, gain)),
+    ):
+        assert (result.shape, result.dtype, result.device) == (gain.shape, dtype, gain.device)
+
+
+@pytest.mark.parametrize("gain", [ClosedForm("matern", nu=2.5), Greedy((0.0, 1.0, 1.5))])
+@pytest.mark.parametrize("width", USING_GAIN, ids=repr)
+def test_a_gain_of_the_round_alone_gives_a_number(width, gain):
+    g = gain.value(context(3))
+    multiplier = dataclasses.replace(width, gain=gain).multiplier(context(3))
+    assert isinstance(multiplier, float)
+    realised = width.multiplier(context(3, gain=g, weighted=g))
+    assert multiplier == pytest.approx(realised.item(), rel=1e-14)
+
+
+@pytest.mark.parametrize("width", USING_GAIN, ids=repr)
+def test_names_the_gain_it_misses(width):
+    field = "weighted_information_gain" if isinstance(width, WGPUCB) else "information_gain"
+    with pytest.raises(ValueError, match=rf"\(\) reads {field} from the context.*ClosedForm"):
+        width.multiplier(context())
+
+
+@pytest.mark.parametrize("cls", [BayesTV, BayesResetting, BayesEventTriggered])
+def test_bayes_names_the_constants_that_leave_no_width(cls):
+    with pytest.raises(ValueError, match=r"a1=1e-05.* round 1 with d = 2.*a1 must exceed") as error:
+        cls(**{**SLOPES, "a1": 1e-5}).multiplier(context(1))
+    limit = float(str(error.value).split("exceed ")[1].rstrip("."))
+    assert cls(**{**SLOPES, "a1": 1.01 * limit}).multiplier(context(1)) > 0
+
+    with pytest.raises(ValueError, match=r"r=0.0001.* round 1 with d = 2.*raise r b1 to") as error:
+        cls(**{**SLOPES, "r": 1e-4}).multiplier(context(1))
+    limit = float(str(error.value).split("to ")[1].rstrip(".")) / SLOPES["b1"]
+    assert cls(**{**SLOPES, "r": 1.01 * limit}).multiplier(context(1)) > 0
+    with pytest.raises(ValueError, match="raise r b1"):
+        cls(**{**SLOPES, "r": 0.99 * limit}).multiplier(context(1))
+
+
+PROBABILITY, POSITIVE, AT_LEAST_ZERO = [0.0, 1.0, NAN], [0.0, -1.0, INF, NAN], [-1.0, INF, NAN]
+LIMITS = [
+    (Logarithmic(), {"c1": AT_LEAST_ZERO, "c2": POSITIVE}),
+    (Constant(1.0), {"value": AT_LEAST_ZERO}),
+    *(
+        (width, {"delta": PROBABILITY, "r": POSITIVE, "a1": POSITIVE, "b1": POSITIVE})
+        for width in OF_TIME[1:]
+    ),
+    (USING_GAIN[0], {"B": AT_LEAST_ZERO, "delta": PROBABILITY}),
+    (USING_GAIN[1], {"B": AT_LEAST_ZERO, "R": AT_LEAST_ZERO, "delta": PROBABILITY}),
+    (
+        USING_GAIN[2],
+        {"B": AT_LEAST_ZERO, "R": AT_LEAST_ZERO, "noise": POSITIVE, "delta": PROBABILITY},
+    ),
+    (USING_GAIN[3], {"B": AT_LEAST_ZERO, "delta": PROBABILITY}),
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "parameter", "value"),
+    [
+        (width, parameter, value)
+        for width, limits in LIMITS
+        for parameter, values in limits.items()
+        for value in values
+    ],
+)
+def test_refuses_parameters_out_of_range(width, parameter, value):
+    with pytest.raises(ValueError, match=rf"^{type(width).__name__}: {parameter} is {value}, but"):
+        dataclasses.replace(width, **{parameter: value})
+
+
+def test_every_parameter_has_a_limit_tested():
+    for width, limits in LIMITS:
+        names = {field.name for field in dataclasses.fields(width)}
+        assert names - {"gain"} == set(limits)
+
+
+@pytest.mark.parametrize("width", [*USING_GAIN, *OF_TIME, Constant(1.0)], ids=repr)
+def test_is_a_frozen_value(width):
+    assert dataclasses.replace(width) == width
+    assert hash(dataclasses.replace(width)) == hash(width)
+    name = dataclasses.fields(width)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(width, name, 0.5)

@@ -1,0 +1,166 @@
+"""Every strategy that the laws are tested on, beside its description for the textbook.
+
+A later preset joins with one line of ``PRESETS``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from botorch_tv.acquisition.gains import ClosedForm
+from botorch_tv.acquisition.widths import (
+    WGPUCB,
+    AgnosticGPUCB,
+    BayesEventTriggered,
+    BayesResetting,
+    BayesTV,
+    Constant,
+    Heteroscedastic,
+    IGPUCB,
+    Logarithmic,
+)
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.strategies import (
+    Strategy,
+    br_gp_ucb,
+    et_gp_ucb,
+    gp_ucb,
+    igp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+Book = Callable[[float], dict[str, Any]]  # noise -> arguments of oracles.dense.DenseBandit
+DIM = 2  # of every grid these are played on; the Bayes widths depend on it
+
+
+class Preset(NamedTuple):
+    """A name, the strategy of (kernel, noise), and the textbook's arguments of (noise)."""
+
+    name: str
+    strategy: Callable[[Kernel | Tensor, float], Strategy]
+    book: Book
+
+
+def logarithmic(t: int, g: float, gbar: float) -> float:
+    return math.sqrt(0.4 * math.log(4.0 * t))
+
+
+def default_logarithmic(t: int, g: float, gbar: float) -> float:
+    return math.sqrt(0.8 * math.log(4.0 * t))
+
+
+def bayes(delta: float, numerator: float, factor: float) -> Callable[[int, float, float], float]:
+    """[B16] (19), (16) and [ET] Theorem 1 at r = 1, a1 = 2, b1 = 3.
+
+    They differ in what stands in the two logarithms before t^2 / delta.
+    """
+
+    def multiplier(t: int, g: float, gbar: float) -> float:
+        inner = math.sqrt(math.log(DIM * 2.0 * factor * math.pi**2 * t**2 / delta))
+        first = 2.0 * math.log(numerator * math.pi**2 * t**2 / delta)
+        return math.sqrt(first + 2.0 * DIM * math.log(1.0 * DIM * 3.0 * t**2 * inner))
+
+    return multiplier
+
+
+def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float], float]:
+    return lambda t, g, gbar: B + R * math.sqrt(2.0 * (g + 1.0 + math.log(1.0 / delta)))
+
+
+def book(**arguments: Any) -> Book:
+    """Arguments that do not depend on the noise; the narrow logarithmic width unless told."""
+    return lambda noise: {"multiplier": logarithmic} | arguments
+
+
+def deng(noise: float) -> dict[str, Any]:
+    def multiplier(t: int, g: float, gbar: float) -> float:
+        return 0.5 + 0.1 / math.sqrt(noise) * math.sqrt(2.0 * math.log(1.0 / 0.1) + 2.0 * gbar)
+
+    return {"inflation": ("exponential", 0.93), "multiplier": multiplier}
+
+
+def mauduit(t: int, g: float, gbar: float) -> float:
+    return math.sqrt(2.0 * (math.log(2.0 / 0.1) + g)) + 0.5
+
+
+def agnostic(t: int, g: float, gbar: float) -> float:
+    return math.sqrt(2.0 * 0.5**2 + 300.0 * g * math.log(t / 0.1) ** 3)
+
+
+def closed_form(t: int, g: float, gbar: float) -> float:
+    return 0.5 + 0.1 * math.sqrt(2.0 * (math.log(t) ** (DIM + 1) + 1.0 + math.log(1.0 / 0.1)))
+
+
+NARROW = Logarithmic(c1=0.4, c2=4.0)
+THEORY = {"delta": 0.1, "r": 1.0, "a1": 2.0, "b1": 3.0}
+
+
+def composed(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
+    """GP-UCB with some of its parts replaced."""
+    return lambda k, n: Strategy(kernel=k, noise=n, **({"width": NARROW} | parts))
+
+
+# fmt: off
+PRESETS: list[Preset] = [
+    # The named algorithms.
+    Preset("GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n), book(multiplier=default_logarithmic)),
+    Preset("R-GP-UCB", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW), book(retention=("period", 11, "rounds"))),
+    Preset("SW-GP-UCB", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW), book(retention=("window", 13, "rounds"))),
+    Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
+    Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
+    Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
+    Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),
+    Preset("WGP-UCB constant", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=1 - 1 / 29, width=Constant(2.0)), book(inflation=("exponential", 1 - 1 / 29), multiplier=lambda t, g, gbar: math.sqrt(2.0))),
+    Preset("UI-GP-UCB", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=1.0, width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("injection", 1.0, 1.0), multiplier=mauduit)),
+    Preset("UI-GP-UCB root", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW), book(inflation=("injection", 0.5, 0.7))),
+    Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(multiplier=chowdhury(0.5, 0.1, 0.1))),
+    Preset("BR-GP-UCB", lambda k, n: br_gp_ucb(kernel=k, noise=n, period=17, B=0.5, R=0.1, delta=0.1), book(retention=("period", 17, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1))),
+    # The widths of the theorems.
+    Preset("agnostic GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n, width=AgnosticGPUCB(B=0.5, delta=0.1)), book(multiplier=agnostic)),
+    Preset("R-GP-UCB Bayes", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=BayesResetting(**THEORY)), book(retention=("period", 11, "rounds"), multiplier=bayes(0.1, 2 / 3, 2 / 3))),
+    Preset("TV-GP-UCB Bayes", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=BayesTV(**THEORY)), book(decay=("markov", 0.03), multiplier=bayes(0.1, 1 / 2, 1 / 2))),
+    Preset("ET-GP-UCB Bayes", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=BayesEventTriggered(**THEORY)), book(retention=("trigger", 0.1), multiplier=bayes(0.1, 4 / 3, 4 / 3))),
+    Preset("SW-GP-UCB realised gain", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("window", 13, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1))),
+    Preset("TV-GP-UCB realised gain", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(decay=("markov", 0.03), multiplier=chowdhury(0.5, 0.1, 0.1))),
+    Preset("ET-GP-UCB realised gain", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("trigger", 0.1), multiplier=chowdhury(0.5, 0.1, 0.1))),
+    Preset("GP-UCB closed-form gain", lambda k, n: gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1, gain=ClosedForm(kernel="se"))), book(multiplier=closed_form)),
+    # Combinations that no paper names.
+    Preset("Markov + window", composed(decay=Markov(0.05), retention=SlidingWindow(13)), book(decay=("markov", 0.05), retention=("window", 13, "rounds"))),
+    Preset("Markov + reset", composed(decay=Markov(0.05), retention=PeriodicReset(11)), book(decay=("markov", 0.05), retention=("period", 11, "rounds"))),
+    Preset("Markov + trigger", composed(decay=Markov(0.05), retention=EventTrigger(0.1)), book(decay=("markov", 0.05), retention=("trigger", 0.1))),
+    Preset("Markov + exponential weights", composed(decay=Markov(0.02), inflation=ExponentialWeights(0.95)), book(decay=("markov", 0.02), inflation=("exponential", 0.95))),
+    Preset("Wiener + trigger", composed(decay=Wiener(0.02), retention=EventTrigger(0.1)), book(decay=("wiener", 0.02), retention=("trigger", 0.1))),
+    Preset("Wiener + reset", composed(decay=Wiener(0.05), retention=PeriodicReset(11)), book(decay=("wiener", 0.05), retention=("period", 11, "rounds"))),
+    Preset("Wiener + window", composed(decay=Wiener(0.02), retention=SlidingWindow(13)), book(decay=("wiener", 0.02), retention=("window", 13, "rounds"))),
+    Preset("Wiener + injection", composed(decay=Wiener(0.02), inflation=UncertaintyInjection(0.5)), book(decay=("wiener", 0.02), inflation=("injection", 0.5, 1.0))),
+    Preset("injection + trigger", composed(inflation=UncertaintyInjection(1.0, kappa=0.5), retention=EventTrigger(0.1)), book(inflation=("injection", 1.0, 0.5), retention=("trigger", 0.1))),
+    Preset("exponential weights + window", composed(inflation=ExponentialWeights(0.9), retention=SlidingWindow(13)), book(inflation=("exponential", 0.9), retention=("window", 13, "rounds"))),
+    Preset("exponential weights + reset + gain", composed(inflation=ExponentialWeights(0.9), retention=PeriodicReset(11), width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("exponential", 0.9), retention=("period", 11, "rounds"), multiplier=mauduit)),
+    # Retention by time.
+    Preset("reset by time", composed(retention=PeriodicReset(11.0, by="time")), book(retention=("period", 11.0, "time"))),
+    Preset("window by time", composed(retention=SlidingWindow(12.5, by="time")), book(retention=("window", 12.5, "time"))),
+    Preset("Markov + window by time", composed(decay=Markov(0.05), retention=SlidingWindow(12.5, by="time")), book(decay=("markov", 0.05), retention=("window", 12.5, "time"))),
+    Preset("Wiener + reset by time", composed(decay=Wiener(0.05), retention=PeriodicReset(11.0, by="time")), book(decay=("wiener", 0.05), retention=("period", 11.0, "time"))),
+    Preset("injection + window by time", composed(inflation=UncertaintyInjection(1.0), retention=SlidingWindow(12.5, by="time")), book(inflation=("injection", 1.0, 1.0), retention=("window", 12.5, "time"))),
+]
+# fmt: on
+
+BY_NAME = {preset.name: preset for preset in PRESETS}
+ENGINES = ("exact", "features")

@@ -1,0 +1,198 @@
+"""Law 2: features = exact = the textbook formula, choice for choice, numbers within 1e-8."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from botorch_tv.acquisition.gains import DoublyWeighted
+from botorch_tv.acquisition.widths import WGPUCB
+from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb, ui_tvbo, w_gp_ucb
+from conformance.presets import BY_NAME, ENGINES, NARROW, PRESETS, Preset, logarithmic
+from conformance.rounds import (
+    Run,
+    Setting,
+    World,
+    assert_close,
+    assert_same_choices,
+    by_the_book,
+    dense_run,
+    make_world,
+    play,
+)
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from oracles.dense import squared_exponential
+
+TOLERANCE = 1e-8
+TRIALS = 2
+SETTINGS = [
+    Setting(points=8, kernel="se", noise=0.02, rounds=200),
+    Setting(points=12, kernel="se", noise=0.01, rounds=60),
+    Setting(points=7, kernel="matern", noise=0.01, rounds=100),
+]
+
+
+def assert_agree(actual: Run, expected: Run) -> None:
+    assert_same_choices(actual.index, expected.index)
+    for name in ("mean", "sd", "multiplier", "posterior_mean", "posterior_variance"):
+        assert_close(getattr(actual, name), getattr(expected, name), TOLERANCE, name)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> None:
+    every = 5 if setting.rounds > 60 else 1
+    expected = by_the_book(preset.name, setting, TRIALS, every)
+    strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
+    world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
+    actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
+    assert_agree(actual, expected)
+    by_trigger = preset.book(setting.noise).get("retention", ("all",))[0] == "trigger"
+    if by_trigger:
+        np.testing.assert_array_equal(actual.reset, expected.reset)
+    if by_trigger or "retention" not in preset.book(setting.noise):
+        assert_close(actual.gain, expected.gain, TOLERANCE, "information gain")
+
+
+def test_the_worlds_make_triggers_fire() -> None:
+    """Or the triggers above would be tested on nothing."""
+    for setting in SETTINGS:
+        fired = by_the_book("ET-GP-UCB", setting, TRIALS, 5 if setting.rounds > 60 else 1).reset
+        assert 1 <= fired.sum() < 0.5 * fired.size
+
+
+@pytest.mark.parametrize("name", [preset.name for preset in PRESETS])
+def test_automatic_choice_of_engine_equals_the_textbook(name: str) -> None:
+    setting = SETTINGS[2]
+    expected = by_the_book(name, setting, TRIALS, 5)
+    strategy = BY_NAME[name].strategy(setting.module(), setting.noise)
+    assert strategy.inference == "auto"
+    world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
+    assert_agree(play(strategy, setting.domain, world, (TRIALS,), every=5), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("preset", "book"),
+    [
+        (lambda k, e: gp_ucb(kernel=k, noise=0.01, width=NARROW, inference=e), {}),
+        (
+            lambda k, e: tv_gp_ucb(kernel=k, noise=0.01, epsilon=0.03, width=NARROW, inference=e),
+            {"decay": ("markov", 0.03)},
+        ),
+        (
+            lambda k, e: ui_tvbo(kernel=k, noise=0.01, sigma_w2=0.03, width=NARROW, inference=e),
+            {"decay": ("wiener", 0.03)},
+        ),
+        (
+            lambda k, e: w_gp_ucb(kernel=k, noise=0.01, gamma=0.93, width=NARROW, inference=e),
+            {"inflation": ("exponential", 0.93)},
+        ),
+    ],
+    ids=["static", "markov", "wiener", "exponential"],
+)
+def test_long_run_on_few_arms(preset: Callable, book: dict, engine: str) -> None:
+    """Many more rounds than arms: every arm has been seen dozens of times."""
+    setting = Setting(points=4, kernel="se", noise=0.01, rounds=400, lengthscale=0.3)
+    strategy = preset(setting.module(), engine)
+    world = make_world(setting.points, setting.noise, setting.rounds, 1)
+    expected = dense_run(
+        setting.matrix(), 0.01, {"multiplier": logarithmic} | book, world, every=40
+    )
+    assert_agree(play(strategy, setting.domain, world, (1,), every=40), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "SW-GP-UCB", "UI-GP-UCB"])
+def test_scattered_arms_in_one_dimension_with_a_scaled_kernel(name: str, engine: str) -> None:
+    """Variance 4 scales the tie tolerance, the trigger and every prior."""
+    random = np.random.default_rng(3)
+    X = np.sort(random.uniform(0.0, 2.0, 40))[:, None]
+    kernel = ScaleKernel(RBFKernel()).double()
+    kernel.outputscale, kernel.base_kernel.lengthscale = 4.0, 0.25
+    K = 4.0 * squared_exponential(X, 0.25)
+    values = np.linalg.cholesky(K + 1e-9 * np.eye(40)) @ random.standard_normal((2, 40, 50))
+    drift = np.linspace(0.0, 1.0, 50)
+    world = World(
+        np.ascontiguousarray(((1 - drift) * values + drift * values[::-1]).transpose(2, 0, 1)),
+        random.standard_normal((50, 2)) * 0.1,
+    )
+    strategy = replace(BY_NAME[name].strategy(kernel, 0.01), inference=engine)
+    expected = dense_run(K, 0.01, BY_NAME[name].book(0.01), world, every=5)
+    assert_agree(play(strategy, Grid(torch.as_tensor(X)), world, (2,), every=5), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO", "WGP-UCB"])
+def test_covariance_matrix_of_low_rank(name: str, engine: str) -> None:
+    """Sample covariances are singular and their diagonal is uneven."""
+    random = np.random.default_rng(4)
+    sample = random.standard_normal((6, 25)) * np.linspace(0.5, 1.5, 25)
+    K = sample.T @ sample / 6
+    K = (K + K.T) / 2
+    world = World(random.standard_normal((60, 2, 6)) @ sample / 6**0.5, np.zeros((60, 2)))
+    X = torch.arange(25, dtype=torch.float64).unsqueeze(-1)
+    strategy = replace(BY_NAME[name].strategy(torch.as_tensor(K), 0.05), inference=engine)
+    expected = dense_run(K, 0.05, BY_NAME[name].book(0.05), world, every=5)
+    assert_agree(play(strategy, Grid(X), world, (2,), every=5), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gap_so_long_that_weights_underflow(engine: str) -> None:
+    """gamma^-lag overflows; what is that old no longer counts, and nothing becomes NaN."""
+    setting = SETTINGS[2]
+    strategy = w_gp_ucb(
+        kernel=setting.module(),
+        noise=0.01,
+        gamma=0.5,
+        width=WGPUCB(B=0.5, R=0.1, noise=0.01, delta=0.1, gain=DoublyWeighted()),
+        inference=engine,
+    )
+    state = strategy.init(setting.domain, batch_shape=(2,))
+    fresh = strategy.init(setting.domain, batch_shape=(2,))
+    for time in (1.0, 2.0, 50_000.0):
+        suggestion = strategy.suggestion_at(
+            state, setting.domain.X[[int(time) % 7, 3]], now=torch.full((2,), time).double()
+        )
+        y = torch.tensor([1.0, -0.5], dtype=torch.float64)
+        state, info = strategy.tell(state, suggestion, y)
+        assert torch.isfinite(info.information_gain).all()
+    suggestion = strategy.suggestion_at(
+        fresh,
+        setting.domain.X[[50_000 % 7, 3]],
+        now=torch.full((2,), 50_000.0, dtype=torch.float64),
+    )
+    fresh, _ = strategy.tell(fresh, suggestion, y)
+    old = strategy.posterior(state, setting.domain.X)
+    new = strategy.posterior(fresh, setting.domain.X)
+    assert_close(old.mean, new.mean, TOLERANCE, "mean")
+    assert_close(old.variance, new.variance, TOLERANCE, "variance")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "WGP-UCB"])
+def test_posterior_is_joint_over_the_points_asked(name: str, engine: str) -> None:
+    """Observing 0.01 above the mean moves the mean by 0.01 c(x, x') / (c(x', x') + n).
+
+    With the same explicit time before and after nothing else changes in between.
+    """
+    setting = Setting(points=5, kernel="se", noise=0.02, rounds=20)
+    strategy = replace(BY_NAME[name].strategy(setting.module(), 0.02), inference=engine)
+    world = make_world(5, 0.02, 20, 1)
+    state = strategy.init(setting.domain, batch_shape=(1,))
+    for t in range(12):
+        suggestion = strategy.ask(state)
+        state, _ = strategy.tell(state, suggestion, world.observe(t, suggestion.index))
+    now = torch.tensor([13.0], dtype=torch.float64)
+    before = strategy.posterior(state, setting.domain.X, now=now)
+    assert before.mean.shape == (1, 25, 1)
+    covariance = before.distribution.covariance_matrix[0].detach()
+    torch.testing.assert_close(covariance.diagonal(), before.variance[0, :, 0])
+    suggestion = strategy.suggestion_at(state, setting.domain.X[[7]], now=now)
+    told, _ = strategy.tell(state, suggestion, suggestion.mean + 0.01)
+    after = strategy.posterior(told, setting.domain.X, now=now)
+    step = 0.01 * covariance[:, 7] / (covariance[7, 7] + 0.02)
+    assert_close(after.mean[0, :, 0] - before.mean[0, :, 0], step, TOLERANCE, "step")
+
