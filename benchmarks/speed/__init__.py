@@ -1,1 +1,1 @@
-"""What a round costs: against loops written with BoTorch alone, and against the number of rounds."""
+"""What a round costs: next to loops written with BoTorch alone, and late in a long run."""

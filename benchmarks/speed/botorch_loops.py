@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     for loop in LOOPS:
         verify(loop(problem), played, world(options.trials), verify_rounds)
         print(f"{loop.name}: the engine's choices in {verify_rounds} of {horizon} rounds")
-    arms = int(played.indices[:, 0].unique().numel())
+    arms = len(set(played.indices[:, 0].tolist()))
     print(f"(one trial of {options.trials}; it plays {arms} of {len(domain)} arms)\n")
 
     engine, init = time_engine(

@@ -117,7 +117,7 @@ class Loop(ABC):
 
     @abstractmethod
     def _arms(self) -> Tensor:
-        """The arms as the posterior is asked for them: jointly `M x d`, or one by one `M x 1 x d`."""
+        """The arms as the posterior takes them: jointly `M x d`, or one by one `M x 1 x d`."""
 
     @abstractmethod
     def _model(self) -> SingleTaskGP: ...

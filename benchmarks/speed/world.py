@@ -65,7 +65,8 @@ class MarkovRewards:
         normals = torch.randn(
             self._trials, size, size, dtype=torch.float64, generator=self._generator
         )
-        return (self._root @ normals @ self._root.mT).flatten(-2)
+        values: Tensor = self._root @ normals @ self._root.mT
+        return values.flatten(-2)
 
     def _draw_noise(self) -> Tensor:
         draw = torch.randn(self._trials, dtype=torch.float64, generator=self._generator)

@@ -15,6 +15,10 @@ import torch
 from torch import Tensor
 
 
+_CACHED_NUMBERS = 2**17
+"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
+
+
 class Basis(ABC):
     """Coordinates for covariances between one point and all arms.
 
@@ -70,6 +74,16 @@ class Basis(ABC):
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
 
 
+    def sum_of_squares(self, rows: Tensor) -> Tensor:
+        """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
+        batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
+        flat = rows.reshape(batch_shape.numel(), count, size)
+        # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
+        together = max(1, _CACHED_NUMBERS // max(1, count * self.arms))
+        sums = [self.expand(block).square().sum(-2) for block in flat.split(together)]
+        return torch.cat(sums).view(*batch_shape, self.arms)
+
+
 class ArmBasis(Basis):
     """The arms themselves as coordinates: exact for any kernel, M numbers a term."""
 
@@ -123,6 +137,10 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
 
+PAIRS_PAY = 64
+"""From this many rows on, sums of squares in two dimensions go through pairs of features."""
+
+
 class ProductBasis(FeatureBasis):
     """Features of a kernel that is a product over the dimensions of a regular grid.
 
@@ -141,6 +159,10 @@ class ProductBasis(FeatureBasis):
         super().__init__(product[:, kept].contiguous())
         self.factors = factors
         self.kept = kept
+        self._ranks = [factor.shape[-1] for factor in factors]
+        if len(factors) == 2:
+            self._pairs = [torch.einsum("na,nb->nab", f, f).flatten(1) for f in factors]
+            self._pair_positions = self._positions_of_pairs()
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
@@ -148,10 +170,9 @@ class ProductBasis(FeatureBasis):
 
     def expand(self, coordinates: Tensor) -> Tensor:
         shape = coordinates.shape[:-1]
-        rest = math.prod(factor.shape[-1] for factor in self.factors)
-        done = shape.numel()
+        done, rest = shape.numel(), math.prod(self._ranks)
         tensor = coordinates.new_zeros(done, rest)
-        tensor[:, self.kept] = coordinates.reshape(done, -1)
+        tensor.index_copy_(-1, self.kept, coordinates.reshape(done, self.size))
         for factor in self.factors[:-1]:
             points, rank = factor.shape
             rest //= rank
@@ -159,3 +180,25 @@ class ProductBasis(FeatureBasis):
             done *= points
         tensor = tensor.view(done, rest) @ self.factors[-1].T
         return tensor.view(*shape, self.arms)
+
+    def sum_of_squares(self, rows: Tensor) -> Tensor:
+        """Σᵢ (Φ hᵢ)² = diag(Φ G Φᵀ) with G = HᵀH, contracted one dimension at a time.
+
+        At arm (n, m) it is Σ Φ₁[n,a] Φ₁[n,a'] G[ab, a'b'] Φ₂[m,b] Φ₂[m,b'], two products with the
+        pairs Φ₁[n,a] Φ₁[n,a'] and Φ₂[m,b] Φ₂[m,b'], whatever the number of rows.
+        """
+        if rows.shape[-2] < PAIRS_PAY or len(self.factors) != 2:
+            return super().sum_of_squares(rows)
+        first, second = self._pairs
+        squared = torch.nn.functional.pad(rows.mT @ rows, (0, 1, 0, 1)).flatten(-2)
+        paired = squared[..., self._pair_positions]
+        return (first @ paired @ second.T).flatten(-2)
+
+    def _positions_of_pairs(self) -> Tensor:
+        """Where G[ab, a'b'] stands in a padded G, ordered as (a, a') x (b, b')."""
+        padding = self.size
+        position = self.kept.new_full((math.prod(self._ranks),), padding)
+        position[self.kept] = torch.arange(self.size, device=self.kept.device)
+        entry = position[:, None] * (padding + 1) + position
+        first, second = self._ranks
+        return entry.view(first, second, first, second).transpose(1, 2).reshape(first**2, second**2)

@@ -152,14 +152,12 @@ def observe(
     covariance = basis.expand(coordinates)
     total = at_index(covariance, index) + noise
     gain = (y - at_index(belief.mean, index)) / total
-    inverse_root = total.abs().rsqrt()
-    step = covariance * inverse_root.unsqueeze(-1)
-    sign = total.sign()
+    scaled = covariance * total.reciprocal().unsqueeze(-1)
     return belief._replace(
         mean=torch.addcmul(belief.mean, covariance, gain.unsqueeze(-1)),
-        variance_lost=torch.addcmul(belief.variance_lost, step, step * sign.unsqueeze(-1)),
-        rows=belief.rows.append(coordinates * inverse_root.unsqueeze(-1)),
-        weights=torch.cat([belief.weights, sign.unsqueeze(-1)], dim=-1),
+        variance_lost=torch.addcmul(belief.variance_lost, covariance, scaled),
+        rows=belief.rows.append(coordinates * total.abs().rsqrt().unsqueeze(-1)),
+        weights=torch.cat([belief.weights, total.sign().unsqueeze(-1)], dim=-1),
         information_gain=belief.information_gain + 0.5 * torch.log(total / noise),
     )
 

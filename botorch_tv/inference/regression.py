@@ -15,9 +15,6 @@ from torch import Tensor
 from botorch_tv.inference.basis import ArmBasis, Basis
 
 
-_BLOCK_NUMBERS = 2**19
-
-
 class Evidence(NamedTuple):
     """What a batch of regressions is computed from; each of its n rows is an observation."""
 
@@ -49,7 +46,7 @@ class Regression(NamedTuple):
 
     def variance_lost(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""
-        total = _squares(basis, self.rows)
+        total = basis.sum_of_squares(self.rows)
         return basis.variance - total if self.is_posterior else total
 
     def covariance_lost(self, basis: Basis, index: Tensor) -> Tensor:
@@ -117,15 +114,6 @@ def _whitened_factor(basis: Basis, evidence: Evidence) -> Tensor:
     whitened.diagonal(dim1=-2, dim2=-1).add_(1)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
     return torch.linalg.cholesky_ex(whitened).L
-
-
-def _squares(basis: Basis, rows: Tensor) -> Tensor:
-    """Σᵢ of the squared rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
-    flat = rows.flatten(0, -3) if rows.dim() > 2 else rows.unsqueeze(0)
-    # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
-    together = max(1, _BLOCK_NUMBERS // max(1, rows.shape[-2] * basis.arms))
-    sums = [basis.expand(block).square().sum(-2) for block in flat.split(together)]
-    return torch.cat(sums).view(*rows.shape[:-2], basis.arms)
 
 
 def _log_diagonal(factor: Tensor) -> Tensor:

@@ -64,34 +64,44 @@ def regret_curve(result: StudyResult, strategy: str, normalised: bool) -> Curve:
     return Curve(regret.mean(axis=0), spread / np.sqrt(trials))
 
 
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches, outside pyplot's global state."""
+    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+
+
 def draw_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
-    """Mean regret of every strategy in a band of one standard error, each named at its end."""
+    """Mean regret of every strategy in a band of one standard error."""
     rounds = result.data["round"].values
-    ends = {}
     for label, look in looks(result.strategies).items():
         mean, error = regret_curve(result, label, normalised)
         axes.plot(rounds, mean, color=look.colour, linestyle=look.line, linewidth=1.6)
         axes.fill_between(
             rounds, mean - error, mean + error, color=look.colour, alpha=0.18, linewidth=0
         )
-        ends[label] = float(mean[-1])
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
-    axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     lighten(axes)
-    _name_ends(axes, ends)
 
 
-def _name_ends(axes: Axes, ends: dict[str, float]) -> None:
-    low, high = axes.get_ylim()
+def name_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
+    """The name of every strategy beside the end of its curve, on an axis that starts at 0.
+
+    Called once all curves on this scale are drawn, since names are placed by it.
+    """
+    axes.set_ylim(bottom=0)
+    top = axes.get_ylim()[1]
+    ends = {
+        label: float(regret_curve(result, label, normalised).mean[-1]) / top
+        for label in result.strategies
+    }
     names = sorted(ends, key=ends.__getitem__)
-    heights = [(ends[name] - low) / (high - low) for name in names]
-    inches = axes.get_position().height * axes.get_figure(root=True).get_figheight()
-    styles = looks(list(ends))
-    for name, height, place in zip(names, heights, spread_apart(heights, LABEL_HEIGHT / inches)):
+    inches = axes.get_window_extent().height / axes.figure.dpi
+    places = spread_apart([ends[name] for name in names], LABEL_HEIGHT / inches)
+    styles = looks(result.strategies)
+    for name, place in zip(names, places):
         axes.annotate(
             name,
-            (1.0, height),
+            (1.0, ends[name]),
             xycoords="axes fraction",
             xytext=(1.035, place),
             textcoords="axes fraction",

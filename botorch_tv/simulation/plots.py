@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from botorch_tv.simulation.drawing import (
     COLOURS,
     GREY,
-    Axes,
-    Figure,
+    canvas,
     draw_curves,
     lighten,
     looks,
+    name_curves,
     written,
 )
 from botorch_tv.simulation.result import StudyResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
 
@@ -38,14 +43,15 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
         path: Where to write the picture; its ending chooses the format.
     """
     resetting = [s for s in result.strategies if bool(result.resets.sel(strategy=s).any())]
-    figure = Figure(figsize=(11, 4.4 + 0.75 * len(resetting)), dpi=150, layout="constrained")
+    figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
     average = figure.add_subplot(grid[0, 0])
     average.set_title("Normalised regret $R_t / t$", loc="left")
-    draw_curves(average, result, normalised=True)
     total = figure.add_subplot(grid[:, 1])
     total.set_title("Cumulative regret $R_t$", loc="left")
-    draw_curves(total, result, normalised=False)
+    for axes, normalised in ((average, True), (total, False)):
+        draw_curves(axes, result, normalised)
+        name_curves(axes, result, normalised)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
     ]
@@ -71,7 +77,7 @@ def plot_panels(
     """
     columns = len(results) if len(results) < 4 else 2
     rows = -(-len(results) // columns)
-    figure = Figure(figsize=(4.4 * columns, 3.6 * rows + 0.4), dpi=150, layout="constrained")
+    figure = canvas(4.4 * columns, 3.6 * rows + 0.4)
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
@@ -79,6 +85,8 @@ def plot_panels(
         draw_curves(axes, result, normalised=True)
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
+    for axes, result in zip(panels.flat, results.values()):
+        name_curves(axes, result, normalised=True)
     for axes in panels[:, 0]:
         axes.set_ylabel("normalised regret $R_t / t$")
     caption = _caption(next(iter(results.values())), ticks=False)
@@ -98,7 +106,7 @@ def plot_first_reset(
         periods: The same ε to the period of R-GP-UCB, drawn as a vertical line.
         path: Where to write the picture; its ending chooses the format.
     """
-    figure = Figure(figsize=(8, 4.4), dpi=150, layout="constrained")
+    figure = canvas(8, 4.4)
     axes = figure.subplots()
     horizon = max(result.data.sizes["round"] for result in results.values())
     width = max(1, horizon // 100)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 try:
     import numpy as np
@@ -256,11 +257,11 @@ class StudyResult:
             ) from error
 
 
-def _engine() -> Any:
+def _engine() -> Literal["h5netcdf"]:
     """The name of the netCDF engine, once it is known to be there."""
     try:
-        import h5netcdf  # noqa: F401
-        import h5py  # noqa: F401
+        for module in ("h5netcdf", "h5py"):
+            importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
             f"Saving and loading studies need {error.name}, which is not installed: "

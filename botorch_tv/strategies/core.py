@@ -285,6 +285,11 @@ class Strategy:
         mean, covariance, _ = self._engine.marginal(state, index, present, reference)
         return GPyTorchPosterior(MultivariateNormal(mean, covariance))
 
+    def numbers_per_trial(self, state: State, horizon: int) -> int:
+        """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
+        arms_at_once = 8 * state.basis.arms
+        return arms_at_once + self._engine.numbers_per_trial(state.basis, horizon)
+
     # ---------------------------------------------------------------- steps of the contract
 
     @property

@@ -86,6 +86,10 @@ class Engine(ABC):
     ) -> Tensor:
         """The gain ``gain`` with the factor on the noise squared, `batch_shape`."""
 
+    @abstractmethod
+    def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
+        """Numbers held and worked on per trial by round ``horizon``, arms aside."""
+
 
 class FromLog(Engine):
     """Regression on the log at every round: any combination of parts."""
@@ -125,6 +129,10 @@ class FromLog(Engine):
         return information_gain(
             state.basis, self._evidence(state, now, reference, inflation_power=2)
         )
+
+    def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
+        rows = horizon - self.strategy.retention.first_kept(horizon)
+        return 4 * rows * (rows + basis.size)
 
     def _evidence(
         self, state: State, now: Tensor, reference: Tensor, inflation_power: int = 1
@@ -189,6 +197,11 @@ class Recursion(Engine):
         self, state: State, gain: Tensor, now: Tensor, reference: Tensor
     ) -> Tensor:
         return gain
+
+    def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
+        rows = min(horizon, recursion.most_rows(basis))
+        absorbed = 3 * basis.size**2 if horizon > rows else 0
+        return 2 * rows * basis.size + absorbed
 
     def _advanced(self, before: State, after: State, fired: Tensor | None) -> Belief:
         parts, basis, told = self.strategy, after.basis, after.told

@@ -43,7 +43,8 @@ class Setting:
         """The kernel as the library takes it."""
         kernel = RBFKernel() if self.kernel == "se" else MaternKernel(nu=2.5)
         kernel = kernel.double()
-        kernel.lengthscale = self.lengthscale
+        # A bare number would be rounded to float32 on its way in.
+        kernel.lengthscale = torch.tensor(self.lengthscale, dtype=torch.float64)
         return kernel
 
     def matrix(self) -> NDArray[np.float64]:

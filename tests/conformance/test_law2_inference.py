@@ -111,7 +111,8 @@ def test_scattered_arms_in_one_dimension_with_a_scaled_kernel(name: str, engine:
     random = np.random.default_rng(3)
     X = np.sort(random.uniform(0.0, 2.0, 40))[:, None]
     kernel = ScaleKernel(RBFKernel()).double()
-    kernel.outputscale, kernel.base_kernel.lengthscale = 4.0, 0.25
+    kernel.outputscale = torch.tensor(4.0, dtype=torch.float64)
+    kernel.base_kernel.lengthscale = torch.tensor(0.25, dtype=torch.float64)
     K = 4.0 * squared_exponential(X, 0.25)
     values = np.linalg.cholesky(K + 1e-9 * np.eye(40)) @ random.standard_normal((2, 40, 50))
     drift = np.linspace(0.0, 1.0, 50)

@@ -1,0 +1,311 @@
+"""The command `botorch-tv`: compare strategies, rerun the papers' figures, draw saved studies.
+
+Nothing heavy is imported before a command needs it, so `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import botorch_tv
+
+if TYPE_CHECKING:
+    import torch
+
+    from botorch_tv.simulation import StudyResult
+
+EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments; those of the process unless given.
+
+    Returns:
+        The exit code: 0 if all went well, 1 if a paper's claim did not hold, 2 for bad input (told
+        in one line on standard error), 130 when interrupted.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+        code: int = arguments.run(arguments)
+        return code
+    except KeyboardInterrupt:
+        print("\nbotorch-tv: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if not _is_for_the_user(error):
+            raise
+        told = " ".join(str(error).split()) or type(error).__name__
+        print(f"botorch-tv: error: {told}", file=sys.stderr)
+        return EXIT_ERROR
+
+
+def _is_for_the_user(error: Exception) -> bool:
+    """Whether the message says what to change; anything else is our mistake and keeps its trace."""
+    from botorch.exceptions import BotorchError
+    from torch import OutOfMemoryError
+
+    told = (ValueError, OSError, ImportError, MemoryError, BotorchError, OutOfMemoryError)
+    return isinstance(error, told)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="botorch-tv", description="Time-varying Gaussian-process bandits.")
+    parser.add_argument(
+        "--version", action="version", version=f"botorch-tv {botorch_tv.__version__}"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    defaults = argparse.ArgumentDefaultsHelpFormatter
+
+    compare = commands.add_parser(
+        "compare",
+        formatter_class=defaults,
+        help="which strategy pays least regret when the objective drifts",
+        description="Play strategies against each other on the same drifting objectives.",
+    )
+    compare.set_defaults(run=_compare)
+    compare.add_argument(
+        "--strategies",
+        default="GP,R,SW,TV,WGP,UI,ET",
+        help="comma list of GP, R, SW, TV, WGP, UI, ET",
+    )
+    _add_world_options(compare)
+    _add_strategy_options(compare)
+    compare.add_argument("--trials", type=int, default=64, help="worlds drawn")
+    compare.add_argument("--horizon", type=int, default=200, help="rounds T per trial")
+    _add_run_options(compare, out="botorch-tv-compare")
+
+    paper = commands.add_parser(
+        "paper",
+        formatter_class=defaults,
+        help="rerun a figure or table of a paper and judge it",
+        description="Rerun a figure or table of a paper. Exit code 1 says its claims did not hold.",
+    )
+    paper.set_defaults(run=_paper)
+    paper.add_argument("id", metavar="ID", help="an experiment, 'list' to see them, or 'all'")
+    paper.add_argument("--trials", type=int, default=argparse.SUPPRESS, help="(default: its own)")
+    paper.add_argument(
+        "--noise",
+        type=float,
+        default=argparse.SUPPRESS,
+        help="variance of the noise (default: its own)",
+    )
+    _add_run_options(paper, out="botorch-tv-papers")
+
+    plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
+    plot.set_defaults(run=_plot)
+    plot.add_argument("file", type=Path, metavar="FILE", help="a .nc file that botorch-tv wrote")
+    plot.add_argument("--out", type=Path, help="the picture (default: FILE with .png)")
+    return parser
+
+
+def _add_world_options(parser: argparse.ArgumentParser) -> None:
+    world = parser.add_argument_group("world")
+    world.add_argument("--epsilon", type=float, default=0.03, help="rate of change per round")
+    world.add_argument("--noise", type=float, default=0.02, help="variance of the noise")
+    world.add_argument(
+        "--kernel",
+        choices=("se", "matern12", "matern32", "matern52"),
+        default="se",
+        help="covariance",
+    )
+    world.add_argument("--lengthscale", type=float, default=0.2, help="of the kernel")
+    world.add_argument("--points", type=int, default=50, help="grid points per dimension")
+    world.add_argument("--dim", type=int, default=2, help="dimension of the unit cube")
+
+
+def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("strategies")
+    derived = argparse.SUPPRESS
+    group.add_argument(
+        "--period", type=int, default=derived, help="of R (default: 12 epsilon^(-1/4), rounded up)"
+    )
+    group.add_argument("--window", type=int, default=derived, help="of SW (default: as the period)")
+    group.add_argument(
+        "--gamma", type=float, default=derived, help="discount of WGP (default: 1 - 1/window)"
+    )
+    group.add_argument(
+        "--epsilon-model",
+        type=float,
+        default=derived,
+        help="rate of change TV is told (default: the world's)",
+    )
+    group.add_argument("--alpha", type=float, default=1.0, help="exponent of age in UI")
+    group.add_argument("--delta", type=float, default=0.1, help="chance of a false alarm of ET")
+    group.add_argument("--c1", type=float, default=0.4, help="all explore by sqrt(c1 ln(c2 t))")
+    group.add_argument("--c2", type=float, default=4.0, help="see --c1")
+
+
+def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
+    group = parser.add_argument_group("run")
+    group.add_argument("--seed", type=int, default=0, help="same seed, same study")
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
+    group.add_argument(
+        "--dtype", choices=("float64", "float32"), default="float64", help="precision"
+    )
+    group.add_argument(
+        "--chunk",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="trials at once (default: as memory allows)",
+    )
+    group.add_argument(
+        "--out", type=Path, default=Path(out), help="folder for results, made if absent"
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    from botorch_tv.acquisition import Logarithmic
+    from botorch_tv.simulation import MarkovWorld, run_study
+    from botorch_tv.simulation.rivals import Settings, line_up, reset_period, unit_kernel
+    from botorch_tv.strategies import Grid
+
+    period = given.get("period", reset_period(arguments.epsilon, arguments.horizon))
+    window = given.get("window", reset_period(arguments.epsilon, arguments.horizon))
+    kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
+    settings = Settings(
+        kernel=kernel,
+        noise=arguments.noise,
+        epsilon=given.get("epsilon_model", arguments.epsilon),
+        period=period,
+        window=window,
+        gamma=given.get("gamma", 1 - 1 / max(window, 2)),
+        alpha=arguments.alpha,
+        delta=arguments.delta,
+        width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
+    )
+    strategies = line_up(arguments.strategies.split(","), settings)
+    _check_arms(arguments.points, arguments.dim)
+    world = MarkovWorld(
+        Grid.regular(arguments.points, arguments.dim),
+        kernel=kernel,
+        epsilon=arguments.epsilon,
+        noise=arguments.noise,
+    )
+    device, folder = _device(arguments.device), _folder(arguments.out)
+    result = run_study(
+        world,
+        strategies,
+        trials=arguments.trials,
+        horizon=arguments.horizon,
+        seed=arguments.seed,
+        device=device,
+        dtype=_dtype(arguments.dtype),
+        chunk=given.get("chunk"),
+        progress=not arguments.quiet,
+    )
+    result.save(folder / "compare.nc")
+    result.summary().to_csv(folder / "compare.csv")
+    result.plot(folder / "compare.png")
+    _tell(result)
+    print(f"{result.data.attrs['seconds']:.0f} s. Written: {folder}/compare.nc, .csv, .png")
+    return 0
+
+
+def _paper(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    from botorch_tv.papers import EXPERIMENTS, experiment_named
+
+    if arguments.id == "list":
+        for one in EXPERIMENTS.values():
+            size = f"{one.trials} trials x {one.horizon} rounds"
+            print(f"{one.id:11}  {size:26}  {one.title}")
+        return 0
+    chosen = (
+        list(EXPERIMENTS.values()) if arguments.id == "all" else [experiment_named(arguments.id)]
+    )
+    device, folder = _device(arguments.device), _folder(arguments.out)
+    refuted = False
+    for one in chosen:
+        outcome = one.run(
+            folder,
+            trials=given.get("trials"),
+            noise=given.get("noise"),
+            seed=arguments.seed,
+            device=device,
+            dtype=_dtype(arguments.dtype),
+            chunk=given.get("chunk"),
+            progress=not arguments.quiet,
+        )
+        print(outcome.table.to_string(index=False, float_format=lambda number: f"{number:.3g}"))
+        print(f"{one.id}: {outcome.verdict}")
+        print(f"Written: {folder}/{one.id}*.nc, .csv, .png\n")
+        refuted |= outcome.holds is False
+    return EXIT_REFUTED if refuted else 0
+
+
+def _plot(arguments: argparse.Namespace) -> int:
+    from botorch_tv.simulation import StudyResult
+
+    result = StudyResult.load(arguments.file)
+    picture = arguments.out or arguments.file.with_suffix(".png")
+    result.plot(picture)
+    _tell(result)
+    print(f"Written: {picture}")
+    return 0
+
+
+def _tell(result: StudyResult) -> None:
+    from botorch_tv.simulation.report import summary_text, verdict
+
+    print(f"{summary_text(result.summary())}\n\n{verdict(result)}")
+
+
+def _check_arms(points: int, dim: int) -> None:
+    """Refuse a grid whose covariance matrix would not fit into memory."""
+    import torch
+
+    from botorch_tv.simulation.memory import free_bytes
+
+    if points < 1 or dim < 1:
+        return  # Grid says it better
+    free = free_bytes(torch.device("cpu"))
+    most = int((free / 16) ** 0.5)  # two matrices of M x M float64 numbers
+    if points**dim > most:
+        raise ValueError(
+            f"--points {points} --dim {dim} make {points**dim:,} arms, but a covariance of more "
+            f"than {most:,} arms does not fit into the {free / 2**30:.1f} GiB of free memory; "
+            f"try --points {max(1, int(most ** (1 / dim)))}."
+        )
+
+
+def _device(name: str) -> torch.device:
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"--device {name!r} is no device; try cpu or cuda.") from error
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            raise ValueError(f"--device {name}: {count} CUDA devices are here; try cpu.")
+    return device
+
+
+def _dtype(name: str) -> torch.dtype:
+    import torch
+
+    return {"float64": torch.float64, "float32": torch.float32}[name]
+
+
+def _folder(path: Path) -> Path:
+    """Made before a long study starts, so that it does not end with nowhere to write."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {path} cannot be a folder ({error.strerror}).") from error
+    return path

@@ -1,0 +1,34 @@
+"""Figures and tables of the papers, each to be had by one command: `botorch-tv paper ID`."""
+
+from __future__ import annotations
+
+import difflib
+
+from botorch_tv.papers import bogunovic2016, event_triggered
+from botorch_tv.papers.experiment import Case, Experiment, Outcome
+
+EXPERIMENTS = {
+    one.id: one
+    for one in (
+        bogunovic2016.FIGURE_2A,
+        event_triggered.FIGURE_2,
+        event_triggered.TABLE_2,
+        event_triggered.FIGURE_4,
+    )
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of this id.
+
+    Raises:
+        ValueError: If there is none, with the ids there are.
+    """
+    if name not in EXPERIMENTS:
+        close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.{hint}")
+    return EXPERIMENTS[name]
+
+
+__all__ = ["EXPERIMENTS", "Case", "Experiment", "Outcome", "experiment_named"]

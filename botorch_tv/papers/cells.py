@@ -1,0 +1,133 @@
+"""Scoring a table of a paper cell by cell: is our mean within sampling error of theirs?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from botorch_tv.papers.experiment import Outcome, Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Cell(NamedTuple):
+    """What a paper reports of one strategy in one case.
+
+    Attributes:
+        resets: Mean resets per run.
+        regret: Mean total regret R_T.
+    """
+
+    resets: float
+    regret: float
+
+
+Paper = Mapping[str, Mapping[str, Cell]]  # case -> label of the strategy -> cell
+
+
+def tolerance(ours: np.ndarray, runs: int, limit: float = 3.0) -> float:
+    """How far two means of the same quantity may lie apart, limit · sd · √(1/runs + 1/n).
+
+    Args:
+        ours: One number per trial, `n`; their standard deviation stands for the paper's too.
+        runs: Runs the paper averaged.
+        limit: Standard errors of the difference allowed.
+    """
+    if len(ours) < 2:
+        return math.nan
+    return float(limit * ours.std(ddof=1) * math.sqrt(1 / runs + 1 / len(ours)))
+
+
+def judge(paper: Paper, runs: int, results: Results) -> Outcome:
+    """Compare resets and total regret of every cell with the paper's.
+
+    Args:
+        paper: Its numbers.
+        runs: Runs it averaged.
+        results: Our studies, by the paper's cases.
+    """
+    rows = []
+    for case, cells in paper.items():
+        for label, cell in cells.items():
+            fired = results[case].resets.sel(strategy=label).sum("round").values
+            totals = results[case].total_regret(label)
+            for quantity, ours, theirs in (
+                ("resets", fired, cell.resets),
+                ("regret", totals, cell.regret),
+            ):
+                allowed = tolerance(ours, runs)
+                rows.append(
+                    {
+                        "case": case,
+                        "strategy": label,
+                        "quantity": quantity,
+                        "ours": float(ours.mean()),
+                        "paper": theirs,
+                        "deviation": float(ours.mean()) - theirs,
+                        "tolerance": allowed,
+                        "holds": abs(float(ours.mean()) - theirs) <= allowed,
+                    }
+                )
+    table = pd.DataFrame(rows)
+    share = (table["deviation"] / table["tolerance"]).abs()
+    kept = int(table["holds"].sum())
+    verdict = f"{kept} of {len(table)} cells lie within 3 standard errors of the paper's"
+    if share.notna().any():
+        worst = table.loc[share.idxmax()]
+        verdict += (
+            f"; the farthest is {worst['quantity']} of {worst['strategy']} at {worst['case']}: "
+            f"{worst['ours']:.2f}, paper {worst['paper']:.2f} ± {worst['tolerance']:.2f}"
+        )
+    return Outcome(table, verdict + ".", kept == len(table))
+
+
+def plot_cells(table: pd.DataFrame, path: Path | None = None) -> Figure:
+    """Our means and the paper's, side by side.
+
+    Args:
+        table: As `judge` returns it.
+        path: Where to write the picture.
+    """
+    from botorch_tv.simulation.drawing import COLOURS, canvas, lighten, written
+
+    figure = canvas(10, 4.4)
+    cases = list(dict.fromkeys(table["case"]))
+    labels = list(dict.fromkeys(table["strategy"]))
+    titles = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
+    for axes, (quantity, title) in zip(figure.subplots(1, 2), titles.items()):
+        for number, (case, colour) in enumerate(zip(cases, COLOURS)):
+            cells = table[(table["case"] == case) & (table["quantity"] == quantity)]
+            places = np.arange(len(cells)) + 0.12 * (number - (len(cases) - 1) / 2)
+            axes.errorbar(
+                places,
+                cells["ours"],
+                yerr=cells["tolerance"].fillna(0.0),
+                color=colour,
+                fmt="o",
+                markersize=4,
+                capsize=3,
+                label=f"{case}, ours",
+            )
+            axes.plot(
+                places,
+                cells["paper"],
+                marker="D",
+                markersize=7,
+                markerfacecolor="none",
+                color=colour,
+                linestyle="none",
+                label=f"{case}, paper",
+            )
+        axes.set_xticks(range(len(labels)), labels)
+        axes.set_title(title, loc="left")
+        axes.set_ylim(bottom=0)
+        lighten(axes)
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=2 * len(cases), frameon=False)
+    return written(figure, path)

@@ -1,0 +1,125 @@
+"""An experiment of a paper as data: worlds, strategies, sizes, and how its outcome is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+import torch
+
+from botorch_tv.simulation import StudyResult, World, run_study
+from botorch_tv.strategies import Strategy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Results = Mapping[str, StudyResult]
+
+
+class Outcome(NamedTuple):
+    """What an experiment showed.
+
+    Attributes:
+        table: The numbers behind the verdict, one claim or cell a row.
+        verdict: The verdict in words.
+        holds: Whether the paper's claims hold; None where the paper gives nothing to test.
+    """
+
+    table: pd.DataFrame
+    verdict: str
+    holds: bool | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One study of an experiment. Both parts are made from the variance of the noise.
+
+    Args:
+        title: What distinguishes it, as a caption.
+        world: Where objectives are drawn from.
+        strategies: Who meets in it, by label.
+    """
+
+    title: str
+    world: Callable[[float], World]
+    strategies: Callable[[float], dict[str, Strategy]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of a paper.
+
+    Args:
+        id: Name on the command line.
+        title: One line on what it shows.
+        horizon: Rounds T.
+        trials: Trials unless told otherwise.
+        noise: Variance of the noise unless told otherwise.
+        cases: Its studies, by a name fit for a file.
+        score: From the results to the outcome.
+        picture: From the results to a figure, written to the path.
+    """
+
+    id: str
+    title: str
+    horizon: int
+    trials: int
+    noise: float
+    cases: Mapping[str, Case]
+    score: Callable[[Results], Outcome]
+    picture: Callable[[Results, Path], Figure]
+
+    def run(
+        self,
+        folder: Path,
+        *,
+        trials: int | None = None,
+        noise: float | None = None,
+        seed: int = 0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype = torch.float64,
+        chunk: int | None = None,
+        progress: bool = True,
+    ) -> Outcome:
+        """Run every study, judge them, and write results, tables and picture.
+
+        Each study is written as soon as it is done.
+
+        Args:
+            folder: Where to write; made if it does not exist. Files start with the id.
+            trials: Trials of each study.
+            noise: Variance of the noise, of the world and of the models.
+            seed: Seed of every study.
+            device: Where to compute.
+            dtype: float64 or float32.
+            chunk: Trials that run together.
+            progress: Whether to show a progress bar per study.
+        """
+        noise = self.noise if noise is None else noise
+        results = {}
+        for name, case in self.cases.items():
+            results[name] = run_study(
+                case.world(noise),
+                case.strategies(noise),
+                trials=self.trials if trials is None else trials,
+                horizon=self.horizon,
+                seed=seed,
+                device=device,
+                dtype=dtype,
+                chunk=chunk,
+                progress=progress,
+            )
+            results[name].save(folder / f"{self.id}-{name}.nc")
+        outcome = self.score(results)
+        outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
+        summaries = {name: result.summary() for name, result in results.items()}
+        pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
+        self.picture(results, folder / f"{self.id}.png")
+        return outcome
+
+    def titled(self, results: Results) -> dict[str, StudyResult]:
+        """The results by the titles of their cases, for the panels of a picture."""
+        return {self.cases[name].title: result for name, result in results.items()}

@@ -1,0 +1,20 @@
+"""The setting that [B16] and [ET] share: a squared exponential on the 50 x 50 grid."""
+
+from __future__ import annotations
+
+from gpytorch.kernels import Kernel
+
+from botorch_tv.simulation import MarkovWorld
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid
+
+
+def spatial_kernel() -> Kernel:
+    """Squared exponential of lengthscale 0.2 and variance 1."""
+    return unit_kernel("se", 0.2)
+
+
+def markov_world(epsilon: float, noise: float) -> MarkovWorld:
+    """Objectives on [0,1]² that change at rate ε, on 50 x 50 equally spaced arms."""
+    grid = Grid.regular(points=50, dim=2)
+    return MarkovWorld(grid, kernel=spatial_kernel(), epsilon=epsilon, noise=noise)

@@ -1,0 +1,63 @@
+"""Scoring claims of the form "this strategy pays less regret than that one"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from botorch_tv.papers.experiment import Outcome, Results
+
+
+class Claim(NamedTuple):
+    """In this case, `lower` pays less total regret than `higher`.
+
+    Attributes:
+        case: Name of the study.
+        lower: Label of the better strategy.
+        higher: Label of the worse one.
+        required: Standard errors the paired difference must exceed.
+    """
+
+    case: str
+    lower: str
+    higher: str
+    required: float = 5.0
+
+
+def judge(claims: Sequence[Claim], results: Results) -> Outcome:
+    """Test every claim on paired trials.
+
+    Returns:
+        A table of one row per claim with the mean of R_T(higher) − R_T(lower), its standard
+        error and their ratio.
+    """
+    rows = []
+    for claim in claims:
+        gap = results[claim.case].paired_difference(claim.higher, claim.lower)
+        rows.append(
+            {
+                **claim._asdict(),
+                "difference": gap.mean,
+                "standard_error": gap.standard_error,
+                "t_ratio": gap.t_ratio,
+                "holds": gap.t_ratio > claim.required,
+            }
+        )
+    table = pd.DataFrame(rows)
+    failed = [row for row in rows if not row["holds"]]
+    if not failed:
+        closest = min(rows, key=lambda row: float(row["t_ratio"]) / float(row["required"]))
+        return Outcome(
+            table, f"All {len(rows)} orders hold; the closest is {_told(closest)}.", True
+        )
+    told = "; ".join(map(_told, failed))
+    return Outcome(table, f"{len(failed)} of {len(rows)} orders do not hold: {told}.", False)
+
+
+def _told(row: dict[str, object]) -> str:
+    return (
+        f"{row['lower']} < {row['higher']} at {row['case']} by {row['t_ratio']:.1f} standard "
+        f"errors (required: {row['required']:g})"
+    )

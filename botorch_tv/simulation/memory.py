@@ -1,0 +1,51 @@
+"""How many trials run together: as many as memory holds and no more than a cache likes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import torch
+
+from botorch_tv.simulation.streams import BLOCK
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
+
+MEMORY_SHARE = 0.5
+"""Share of free memory that a study fills; the rest is for results and temporaries."""
+CACHED_TRIALS = 128
+"""Most trials together on a CPU: with more, the arms' vectors leave the cache between operations."""
+
+
+def chunk_size(
+    strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int
+) -> int:
+    """Number of trials that run together.
+
+    Args:
+        strategies: Every strategy with an initial state of any batch shape.
+        trials: Trials of the whole study.
+        horizon: Rounds per trial.
+
+    Returns:
+        A multiple of the random-number block where memory allows one.
+    """
+    pairs = list(strategies)
+    numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
+    variance = pairs[0][1].basis.variance
+    fits = int(MEMORY_SHARE * free_bytes(variance.device) / (numbers * variance.element_size()))
+    if variance.device.type == "cpu":
+        fits = min(fits, CACHED_TRIALS)
+    if fits >= BLOCK:
+        fits -= fits % BLOCK
+    return max(1, min(fits, trials))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory not in use on a device, in bytes."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return 2 * 2**30

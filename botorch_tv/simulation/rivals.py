@@ -1,0 +1,147 @@
+"""The bandits that meet in a comparison, by the short names of the command line."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.strategies import (
+    Strategy,
+    et_gp_ucb,
+    gp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    w_gp_ucb,
+)
+from botorch_tv.validation import require
+
+SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+KERNELS = ("se", *SMOOTHNESS)
+
+
+def unit_kernel(name: str, lengthscale: float) -> Kernel:
+    """An isotropic kernel of variance 1 in float64.
+
+    Args:
+        name: One of `KERNELS`.
+        lengthscale: In units of the domain, positive.
+
+    Raises:
+        ValueError: If the name is unknown or the lengthscale not positive and finite.
+    """
+    require(name in KERNELS, f"kernel is {name!r}; choose one of {', '.join(KERNELS)}.")
+    require(
+        0 < lengthscale < math.inf,
+        f"lengthscale is {lengthscale}, but it must be positive and finite; 0.2 is usual.",
+    )
+    kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
+    kernel = kernel.double()
+    kernel.lengthscale = lengthscale
+    return kernel
+
+
+def reset_period(epsilon: float, horizon: int) -> int:
+    """Period of R-GP-UCB for the squared exponential, ⌈min(T, 12 ε^(−1/4))⌉, [B16] Prop. 4.1.
+
+    Args:
+        epsilon: Rate of change ε in [0, 1].
+        horizon: Rounds T.
+    """
+    require(0 <= epsilon <= 1, f"epsilon is {epsilon}, but a rate of change lies in [0, 1].")
+    return horizon if epsilon == 0 else math.ceil(min(horizon, 12 * epsilon**-0.25))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the strategies of one comparison are built from.
+
+    Args:
+        kernel: Covariance over the domain.
+        noise: Variance of the observation noise.
+        epsilon: Rate of change that TV-GP-UCB is told.
+        period: Rounds N after which R-GP-UCB forgets.
+        window: Rounds W that SW-GP-UCB remembers.
+        gamma: Discount γ of WGP-UCB, in (0, 1].
+        alpha: Exponent α of the age in UI-GP-UCB.
+        delta: Chance δ_B of a false alarm of ET-GP-UCB.
+        width: Exploration of all of them.
+    """
+
+    kernel: Kernel
+    noise: float
+    epsilon: float
+    period: int
+    window: int
+    gamma: float
+    alpha: float
+    delta: float
+    width: Logarithmic
+
+
+class Rival(NamedTuple):
+    """The name of an algorithm in its paper, and how it is made."""
+
+    label: str
+    make: Callable[[Settings], Strategy]
+
+
+RIVALS = {
+    "GP": Rival("GP-UCB", lambda s: gp_ucb(kernel=s.kernel, noise=s.noise, width=s.width)),
+    "R": Rival(
+        "R-GP-UCB",
+        lambda s: r_gp_ucb(kernel=s.kernel, noise=s.noise, period=s.period, width=s.width),
+    ),
+    "SW": Rival(
+        "SW-GP-UCB",
+        lambda s: sw_gp_ucb(kernel=s.kernel, noise=s.noise, window=s.window, width=s.width),
+    ),
+    "TV": Rival(
+        "TV-GP-UCB",
+        lambda s: tv_gp_ucb(kernel=s.kernel, noise=s.noise, epsilon=s.epsilon, width=s.width),
+    ),
+    "WGP": Rival(
+        "WGP-UCB",
+        lambda s: w_gp_ucb(kernel=s.kernel, noise=s.noise, gamma=s.gamma, width=s.width),
+    ),
+    "UI": Rival(
+        "UI-GP-UCB",
+        lambda s: ui_gp_ucb(kernel=s.kernel, noise=s.noise, alpha=s.alpha, width=s.width),
+    ),
+    "ET": Rival(
+        "ET-GP-UCB",
+        lambda s: et_gp_ucb(kernel=s.kernel, noise=s.noise, delta=s.delta, width=s.width),
+    ),
+}
+
+
+def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
+    """The strategies of these names, in this order.
+
+    Args:
+        names: Short names or the papers' names, in any case: "ET", "et-gp-ucb".
+        settings: Their parameters.
+
+    Returns:
+        The paper's name of each, to the strategy.
+
+    Raises:
+        ValueError: If a name is unknown, with the closest known one; or there is none.
+    """
+    known = {code.upper(): rival for code, rival in RIVALS.items()}
+    known |= {rival.label: rival for rival in RIVALS.values()}
+    wanted = [name.strip().upper() for name in names if name.strip()]
+    require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
+    for name in wanted:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.{hint}")
+    return {known[name].label: known[name].make(settings) for name in wanted}

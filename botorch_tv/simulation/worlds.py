@@ -1,0 +1,86 @@
+"""Objectives that do not hold still, drawn anew for every trial."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require
+
+
+class World(ABC):
+    """A distribution over time-varying objectives on a grid.
+
+    Args:
+        domain: The arms.
+        noise: Variance of the observation noise.
+
+    Raises:
+        ValueError: If ``noise`` is negative or not finite.
+    """
+
+    def __init__(self, domain: Grid, noise: float) -> None:
+        require(
+            0 <= noise < math.inf,
+            f"{type(self).__name__}: noise is {noise}, but a variance is finite and at least 0.",
+        )
+        self.domain = domain
+        self.noise = noise
+
+    @abstractmethod
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        """The objective of every trial at rounds 1, 2, ... without end.
+
+        Args:
+            stream: Random numbers of the trials, with their dtype and device.
+
+        Yields:
+            Noiseless values on all arms, `trials x M`.
+        """
+
+
+class MarkovWorld(World):
+    """Draws from a Gaussian process that is redrawn a little each round, [B16] §2.
+
+    f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
+    kernel's Gaussian process. In features of the kernel a round takes r normal variates, not M.
+
+    Args:
+        domain: The arms.
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+        epsilon: Rate of change ε, in [0, 1].
+        noise: Variance of the observation noise.
+
+    Raises:
+        ValueError: If ``epsilon`` lies outside [0, 1] or ``noise`` is negative.
+    """
+
+    def __init__(
+        self, domain: Grid, *, kernel: Kernel | Tensor, epsilon: float, noise: float
+    ) -> None:
+        super().__init__(domain, noise)
+        require(
+            0 <= epsilon <= 1,
+            f"MarkovWorld: epsilon is {epsilon}, but a rate of change lies in [0, 1].",
+        )
+        self.kernel = kernel
+        self.epsilon = epsilon
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        basis = self.domain.basis(
+            self.kernel, "features", dtype=stream.dtype, device=stream.device
+        )
+        position = stream.normal(basis.size)
+        stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
+        while True:
+            yield basis.expand(position)
+            position = stay * position + move * stream.normal(basis.size)
+
+    def __repr__(self) -> str:
+        return f"MarkovWorld({self.domain!r}, epsilon={self.epsilon}, noise={self.noise})"

@@ -1,0 +1,394 @@
+"""Bad input: a clear error that names value, limit and fix, and a state left as it was (law 6)."""
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from botorch_tv.acquisition.widths import Constant, Logarithmic
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.strategies import (
+    Grid,
+    Strategy,
+    et_gp_ucb,
+    gp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
+from conformance.presets import BY_NAME, ENGINES
+from conformance.rounds import Setting
+from conformance.test_law4_pure import assert_identical
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=10)
+X = SETTING.domain.X
+TRIALS = 4
+NAN, INF = float("nan"), float("inf")
+DATA_STRATEGIES = ["GP-UCB", "TV-GP-UCB", "ET-GP-UCB", "SW-GP-UCB", "UI-GP-UCB"]
+
+
+def double(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+GOOD = double(0.1, 0.2, 0.3, 0.4)
+
+
+@pytest.fixture(params=[(name, engine) for name in DATA_STRATEGIES for engine in ENGINES], ids=str)
+def run(request: pytest.FixtureRequest) -> tuple[Strategy, Any]:
+    """A strategy and its state after three rounds."""
+    from dataclasses import replace
+
+    name, engine = request.param
+    strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for _ in range(3):
+        state, _ = strategy.tell(state, strategy.ask(state), GOOD)
+    return strategy, state
+
+
+def assert_rejected(
+    strategy: Strategy,
+    state: Any,
+    call: Callable[[], Any],
+    *mentioned: str,
+    error: type[Exception] | tuple[type[Exception], ...] = InputDataError,
+) -> None:
+    """The call raises, says what is wrong, and the state plays on as if nothing happened."""
+    before = copy.deepcopy(state)
+    with pytest.raises(error) as raised:
+        call()
+    message = str(raised.value)
+    for part in mentioned:
+        assert part in message, message
+    assert_identical(state, before)
+    after, _ = strategy.tell(state, strategy.ask(state), GOOD)
+    expected, _ = strategy.tell(before, strategy.ask(before), GOOD)
+    assert_identical(after, expected)
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF], ids=str)
+def test_observation_not_finite(run: tuple[Strategy, Any], bad: float) -> None:
+    strategy, state = run
+    suggestion, y = strategy.ask(state), double(0.1, 0.2, bad, 0.4)
+    assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), str(bad), "2")
+
+
+def test_two_dimensional_batch_names_the_trial() -> None:
+    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02)
+    state = strategy.init(SETTING.domain, batch_shape=(2, 3))
+    y = torch.zeros(2, 3, dtype=torch.float64)
+    y[1, 2] = NAN
+    with pytest.raises(InputDataError, match=r"\(1, 2\)|\[1, 2\]|5"):
+        strategy.tell(state, strategy.ask(state), y)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5,), (TRIALS, 1), (1, TRIALS)], ids=str)
+def test_observation_of_wrong_shape(run: tuple[Strategy, Any], shape: tuple[int, ...]) -> None:
+    strategy, state = run
+    suggestion, y = strategy.ask(state), torch.zeros(shape, dtype=torch.float64)
+    assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), str(TRIALS))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex128], ids=str)
+def test_observation_of_wrong_dtype(run: tuple[Strategy, Any], dtype: torch.dtype) -> None:
+    strategy, state = run
+    suggestion, y = strategy.ask(state), torch.zeros(TRIALS, dtype=dtype)
+    said = (str(dtype).removeprefix("torch."), "float64")
+    assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), *said)
+
+
+def test_observation_on_wrong_device(run: tuple[Strategy, Any]) -> None:
+    strategy, state = run
+    suggestion, y = strategy.ask(state), torch.zeros(TRIALS, dtype=torch.float64, device="meta")
+    said = ("meta", "cpu")
+    assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), *said)
+
+
+def test_arm_off_the_grid(run: tuple[Strategy, Any]) -> None:
+    strategy, state = run
+    off = X[:TRIALS].clone()
+    off[3] = double(0.123, 0.25)
+    calls: list[Callable[[], Any]] = [
+        lambda: strategy.suggestion_at(state, off),
+        lambda: strategy.posterior(state, off.unsqueeze(1)),
+    ]
+    for call in calls:
+        assert_rejected(strategy, state, call, "0.123", "3")
+    bare = double(0.5, 0.123).unsqueeze(0)
+    assert_rejected(strategy, state, lambda: strategy.posterior(state, bare), "0.123")
+    far = X[:TRIALS] + 10.0
+    assert_rejected(strategy, state, lambda: strategy.suggestion_at(state, far), "10")
+
+
+@pytest.mark.parametrize("bad", [NAN, INF], ids=str)
+def test_arm_not_finite(run: tuple[Strategy, Any], bad: float) -> None:
+    strategy, state = run
+    arms = X[:TRIALS].clone()
+    arms[1, 0] = bad
+    assert_rejected(strategy, state, lambda: strategy.suggestion_at(state, arms), str(bad))
+
+
+def test_arms_of_wrong_shape_dtype_or_device(run: tuple[Strategy, Any]) -> None:
+    strategy, state = run
+    good = X[:TRIALS]
+    for bad in (good[0], good[:3], good[:, :1], good.unsqueeze(0), good.float(), good.to("meta")):
+        assert_rejected(strategy, state, lambda bad=bad: strategy.suggestion_at(state, bad))
+    for bad in (X[:, :1], X[0], X.float(), X.to("meta"), X.expand(3, 25, 2)):
+        assert_rejected(strategy, state, lambda bad=bad: strategy.posterior(state, bad))
+
+
+def test_time_running_backwards(run: tuple[Strategy, Any]) -> None:
+    """Three rounds are told, so the clock stands at 3."""
+    strategy, state = run
+    suggestion = strategy.ask(state)
+    late = double(4.0, 4.0, 4.0, 2.5)
+    calls: list[Callable[[], Any]] = [
+        lambda: strategy.tell(state, suggestion, GOOD, time=late),
+        lambda: strategy.ask(state, now=late),
+        lambda: strategy.suggestion_at(state, X[:TRIALS], now=late),
+        lambda: strategy.posterior(state, X, now=late),
+        lambda: strategy.recommend(state, now=late),
+    ]
+    for call in calls:
+        assert_rejected(strategy, state, call, "2.5", "3")
+    assert_rejected(strategy, state, lambda: strategy.ask(state, now=1.75), "1.75", "3")
+    strategy.tell(state, suggestion, GOOD, time=3.0)  # standing still is not running backwards
+
+
+def test_stale_suggestion_is_backwards_too(run: tuple[Strategy, Any]) -> None:
+    """Telling twice with one suggestion: its own time is the newest told by then, not before."""
+    strategy, state = run
+    suggestion = strategy.ask(state, now=10.0)
+    state, _ = strategy.tell(state, strategy.ask(state), GOOD, time=12.0)
+    assert_rejected(
+        strategy, state, lambda: strategy.tell(state, suggestion, GOOD), "10", "12"
+    )
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF], ids=str)
+def test_time_not_finite(run: tuple[Strategy, Any], bad: float) -> None:
+    strategy, state = run
+    suggestion = strategy.ask(state)
+    times = double(4.0, bad, 4.0, 4.0)
+    for call in (
+        lambda: strategy.tell(state, suggestion, GOOD, time=times),
+        lambda: strategy.ask(state, now=times),
+        lambda: strategy.ask(state, now=bad),
+        lambda: strategy.posterior(state, X, now=times),
+    ):
+        assert_rejected(strategy, state, call, str(bad))
+
+
+def test_time_of_wrong_shape(run: tuple[Strategy, Any]) -> None:
+    strategy, state = run
+    suggestion = strategy.ask(state)
+    for times in (double(4.0, 4.0, 4.0), torch.full((TRIALS, 1), 4.0).double()):
+        assert_rejected(strategy, state, lambda t=times: strategy.ask(state, now=t), "4")
+        assert_rejected(
+            strategy, state, lambda t=times: strategy.tell(state, suggestion, GOOD, time=t), "4"
+        )
+
+
+def test_suggestion_of_another_batch(run: tuple[Strategy, Any]) -> None:
+    strategy, state = run
+    other = strategy.ask(strategy.init(SETTING.domain, batch_shape=(2,)))
+    assert_rejected(strategy, state, lambda: strategy.tell(state, other, GOOD))
+
+
+SE = SETTING.module()
+COMMON = {"kernel": SE, "noise": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        pytest.param(lambda v: Markov(v), v, id=f"Markov({v})")
+        for v in (-0.1, 1.1, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: tv_gp_ucb(epsilon=v, **COMMON), v, id=f"tv_gp_ucb({v})")
+        for v in (-0.1, 1.1)
+    ]
+    + [
+        pytest.param(lambda v: ExponentialWeights(v), v, id=f"ExponentialWeights({v})")
+        for v in (0.0, -0.5, 1.01, NAN)
+    ]
+    + [
+        pytest.param(lambda v: w_gp_ucb(gamma=v, **COMMON), v, id=f"w_gp_ucb({v})")
+        for v in (0.0, 1.01)
+    ]
+    + [pytest.param(lambda v: Wiener(v), v, id=f"Wiener({v})") for v in (-0.1, NAN, INF)]
+    + [pytest.param(lambda v: ui_tvbo(sigma_w2=v, **COMMON), v, id=f"ui_tvbo({v})") for v in (-1.0,)]
+    + [
+        pytest.param(lambda v: UncertaintyInjection(v), v, id=f"alpha({v})")
+        for v in (-0.5, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: UncertaintyInjection(1.0, kappa=v), v, id=f"kappa({v})")
+        for v in (-0.5, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: PeriodicReset(v), v, id=f"PeriodicReset({v})")
+        for v in (0, -3, 0.5, 2.5, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: SlidingWindow(v), v, id=f"SlidingWindow({v})")
+        for v in (0, -3, 0.5, 2.5, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: PeriodicReset(v, by="time"), v, id=f"PeriodicReset({v}, time)")
+        for v in (0.0, -3.0, NAN)
+    ]
+    + [
+        pytest.param(lambda v: SlidingWindow(v, by="time"), v, id=f"SlidingWindow({v}, time)")
+        for v in (0.0, -3.0, NAN)
+    ]
+    + [pytest.param(lambda v: PeriodicReset(5, by=v), v, id=f"PeriodicReset(by={v})") for v in ("days",)]
+    + [pytest.param(lambda v: SlidingWindow(5, by=v), v, id=f"SlidingWindow(by={v})") for v in ("days",)]
+    + [pytest.param(lambda v: r_gp_ucb(period=v, **COMMON), v, id=f"r_gp_ucb({v})") for v in (0,)]
+    + [pytest.param(lambda v: sw_gp_ucb(window=v, **COMMON), v, id=f"sw_gp_ucb({v})") for v in (0,)]
+    + [
+        pytest.param(lambda v: EventTrigger(v), v, id=f"EventTrigger({v})")
+        for v in (0.0, 1.0, -0.1, 1.5, NAN)
+    ]
+    + [
+        pytest.param(lambda v: et_gp_ucb(delta=v, **COMMON), v, id=f"et_gp_ucb({v})")
+        for v in (0.0, 1.0)
+    ]
+    + [
+        pytest.param(lambda v: gp_ucb(kernel=SE, noise=v), v, id=f"noise({v})")
+        for v in (0.0, -0.02, NAN, INF)
+    ]
+    + [
+        pytest.param(lambda v: gp_ucb(inference=v, **COMMON), v, id=f"inference({v})")
+        for v in ("magic",)
+    ]
+    + [pytest.param(lambda v: Constant(v), v, id=f"Constant({v})") for v in (-1.0, NAN)]
+    + [
+        pytest.param(lambda v: Logarithmic(c1=v, c2=4.0), v, id=f"Logarithmic(c1={v})")
+        for v in (-1.0, NAN)
+    ],
+)
+def test_parameter_out_of_range(make: Callable[[Any], Any], value: Any) -> None:
+    with pytest.raises(ValueError) as raised:
+        make(value)
+    assert str(value) in str(raised.value)
+    assert len(str(raised.value)) > len(str(value)) + 15  # says more than the value
+
+
+@pytest.mark.parametrize("engine", ["auto", *ENGINES])
+class TestKernelMatrix:
+    """Where the matrix meets the domain is `init`; earlier is as good."""
+
+    def start(self, matrix: torch.Tensor, engine: str, count: int = 3) -> None:
+        domain = Grid(torch.arange(count, dtype=torch.float64).unsqueeze(-1))
+        strategy = gp_ucb(kernel=matrix, noise=0.02, inference=engine)
+        state = strategy.init(domain, batch_shape=(2,))
+        state, _ = strategy.tell(state, strategy.ask(state), double(0.1, 0.2))
+
+    def test_indefinite(self, engine: str) -> None:
+        matrix = torch.eye(3, dtype=torch.float64)
+        matrix[0, 1] = matrix[1, 0] = 1.5  # eigenvalue -0.5
+        with pytest.raises((ValueError, InputDataError), match=r"-0\.5"):
+            self.start(matrix, engine)
+
+    def test_a_little_indefinite(self, engine: str) -> None:
+        """Refused below -1e-8 of the largest eigenvalue, clipped above."""
+        random = torch.linalg.qr(torch.randn(3, 3, generator=torch.manual_seed(0)).double())[0]
+
+        def spectrum(smallest: float) -> torch.Tensor:
+            matrix = random @ torch.diag(double(1.0, 0.5, smallest)) @ random.T
+            return (matrix + matrix.T) / 2
+
+        self.start(spectrum(-1e-9), engine)
+        with pytest.raises((ValueError, InputDataError)):
+            self.start(spectrum(-1e-6), engine)
+
+    def test_not_symmetric(self, engine: str) -> None:
+        matrix = torch.eye(3, dtype=torch.float64)
+        matrix[0, 1] = 0.5
+        with pytest.raises((ValueError, InputDataError), match="symmetric"):
+            self.start(matrix, engine)
+
+    def test_not_square(self, engine: str) -> None:
+        with pytest.raises((ValueError, InputDataError)):
+            self.start(torch.eye(3, dtype=torch.float64)[:2], engine)
+
+    def test_other_size_than_the_domain(self, engine: str) -> None:
+        with pytest.raises((ValueError, InputDataError), match="4"):
+            self.start(torch.eye(4, dtype=torch.float64), engine)
+
+    @pytest.mark.parametrize("bad", [NAN, INF], ids=str)
+    def test_not_finite(self, engine: str, bad: float) -> None:
+        matrix = torch.eye(3, dtype=torch.float64)
+        matrix[1, 1] = bad
+        with pytest.raises((ValueError, InputDataError), match=str(bad)):
+            self.start(matrix, engine)
+
+
+class TestDomain:
+    @pytest.mark.parametrize(
+        "X",
+        [
+            pytest.param(torch.zeros(5, dtype=torch.float64), id="one-dimensional"),
+            pytest.param(torch.zeros(0, 2, dtype=torch.float64), id="empty"),
+            pytest.param(torch.tensor([[0.0], [NAN]], dtype=torch.float64), id="nan"),
+            pytest.param(torch.tensor([[0.0], [INF]], dtype=torch.float64), id="inf"),
+        ],
+    )
+    def test_arms_that_make_no_grid(self, X: torch.Tensor) -> None:
+        with pytest.raises((ValueError, InputDataError)):
+            Grid(X)
+
+    @pytest.mark.parametrize(("points", "dim"), [(0, 2), (-1, 2), (5, 0)])
+    def test_regular_grid_of_nothing(self, points: int, dim: int) -> None:
+        with pytest.raises((ValueError, InputDataError), match=str(min(points, dim))):
+            Grid.regular(points=points, dim=dim)
+
+
+def test_float32_kernel_under_a_float64_run_warns() -> None:
+    """0.2 in float32 is 3e-9 off: the numbers shift without anyone noticing."""
+    from gpytorch.kernels import RBFKernel
+
+    kernel = RBFKernel()
+    kernel.lengthscale = 0.2
+    with pytest.warns(UserWarning, match="float32"):
+        strategy = gp_ucb(kernel=kernel, noise=0.02)
+        strategy.init(SETTING.domain)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compare", "--strategies", "no-such-bandit"], "no-such-bandit"),
+        (["paper", "no-such-paper"], "no-such-paper"),
+    ],
+    ids=["strategy", "paper"],
+)
+def test_command_line_names_the_unknown(arguments: list[str], said: str, tmp_path: Any) -> None:
+    pytest.importorskip("botorch_tv.cli")
+    done = subprocess.run(
+        [sys.executable, "-m", "botorch_tv.cli", *arguments, "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,174 @@
+"""Law 3: every way to forget nothing is GP-UCB, choice for choice."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.strategies import (
+    Strategy,
+    br_gp_ucb,
+    et_gp_ucb,
+    gp_ucb,
+    igp_ucb,
+    r_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+    ui_tvbo,
+    w_gp_ucb,
+)
+from conformance.presets import ENGINES, NARROW
+from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
+
+SETTING = Setting(points=7, kernel="se", noise=0.02, rounds=60)
+T = SETTING.rounds
+TRIALS = 3
+COMMON = {"kernel": SETTING.module(), "noise": SETTING.noise, "width": NARROW}
+
+
+def run(strategy: Strategy, engine: str) -> Run:
+    world = make_world(SETTING.points, SETTING.noise, T, TRIALS)
+    return play(replace(strategy, inference=engine), SETTING.domain, world, (TRIALS,), every=10)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def gp_ucb_run(engine: str) -> Run:
+    return run(gp_ucb(**COMMON), engine)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        pytest.param(lambda: tv_gp_ucb(epsilon=0.0, **COMMON), id="epsilon = 0"),
+        pytest.param(lambda: w_gp_ucb(gamma=1.0, **COMMON), id="gamma = 1"),
+        pytest.param(lambda: ui_gp_ucb(alpha=1.0, kappa=0.0, **COMMON), id="kappa = 0"),
+        pytest.param(lambda: ui_tvbo(sigma_w2=0.0, **COMMON), id="sigma_w2 = 0"),
+        pytest.param(lambda: r_gp_ucb(period=T, **COMMON), id="N = T"),
+        pytest.param(lambda: r_gp_ucb(period=10**9, **COMMON), id="N > T"),
+        pytest.param(lambda: sw_gp_ucb(window=T, **COMMON), id="W = T"),
+        pytest.param(lambda: sw_gp_ucb(window=10**9, **COMMON), id="W > T"),
+        pytest.param(lambda: et_gp_ucb(delta=1e-300, **COMMON), id="delta -> 0"),
+        pytest.param(
+            lambda: replace(gp_ucb(**COMMON), retention=PeriodicReset(1e9, by="time")),
+            id="N > T by time",
+        ),
+        pytest.param(
+            lambda: replace(gp_ucb(**COMMON), retention=SlidingWindow(1e9, by="time")),
+            id="W > T by time",
+        ),
+        pytest.param(
+            lambda: replace(
+                gp_ucb(**COMMON),
+                decay=Markov(0.0),
+                inflation=ExponentialWeights(1.0),
+                retention=EventTrigger(1e-300),
+            ),
+            id="three limits at once",
+        ),
+        pytest.param(
+            lambda: replace(
+                gp_ucb(**COMMON),
+                decay=Wiener(0.0),
+                inflation=UncertaintyInjection(0.5, kappa=0.0),
+                retention=SlidingWindow(T),
+            ),
+            id="three other limits at once",
+        ),
+    ],
+)
+def test_forgetting_nothing_is_gp_ucb(
+    limit: Callable[[], Strategy], engine: str, gp_ucb_run: Run
+) -> None:
+    actual = run(limit(), engine)
+    assert_same_choices(actual.index, gp_ucb_run.index)
+    for name in ("mean", "sd", "posterior_mean", "posterior_variance"):
+        assert_close(getattr(actual, name), getattr(gp_ucb_run, name), 1e-8, name)
+
+
+def test_near_limits_are_near(engine: str, gp_ucb_run: Run) -> None:
+    """Parameters next to the limit move the numbers a little, and do not jump."""
+    for strategy in (
+        tv_gp_ucb(epsilon=1e-9, **COMMON),
+        w_gp_ucb(gamma=1 - 1e-9, **COMMON),
+        ui_gp_ucb(alpha=1.0, kappa=1e-9, **COMMON),
+        ui_tvbo(sigma_w2=1e-9, **COMMON),
+    ):
+        actual = run(strategy, engine)
+        assert_same_choices(actual.index[:20], gp_ucb_run.index[:20])
+        assert_close(actual.mean[:20], gp_ucb_run.mean[:20], 1e-5, "mean")
+
+
+def test_br_gp_ucb_without_resets_is_igp_ucb(engine: str) -> None:
+    theory = {"B": 0.5, "R": 0.1, "delta": 0.1}
+    common = {"kernel": SETTING.module(), "noise": SETTING.noise, **theory}
+    resetting, plain = run(br_gp_ucb(period=T, **common), engine), run(igp_ucb(**common), engine)
+    assert_same_choices(resetting.index, plain.index)
+    assert_close(resetting.multiplier, plain.multiplier, 1e-8, "multiplier")
+
+
+def test_epsilon_one_leaves_the_prior(engine: str) -> None:
+    """Each round starts from nothing: index 0 by the tie rule, mean 0, sd 1."""
+    actual = run(tv_gp_ucb(epsilon=1.0, **COMMON), engine)
+    assert (actual.index == 0).all()
+    assert_close(actual.mean, 0.0, 1e-12, "mean")
+    assert_close(actual.sd, 1.0, 1e-12, "sd")
+    assert_close(actual.posterior_mean, 0.0, 1e-12, "posterior mean")
+    assert_close(actual.posterior_variance, 1.0, 1e-12, "posterior variance")
+
+
+def test_epsilon_one_without_time_passing_still_learns(engine: str) -> None:
+    """0^0 = 1: the newest observation counts fully at its own time."""
+    strategy = replace(tv_gp_ucb(epsilon=1.0, **COMMON), inference=engine)
+    state = strategy.init(SETTING.domain)
+    for arm in (3, 10):
+        suggestion = strategy.suggestion_at(state, SETTING.domain.X[arm])
+        state, _ = strategy.tell(state, suggestion, torch.tensor(1.02, dtype=torch.float64))
+    posterior = strategy.posterior(state, SETTING.domain.X, now=2.0)
+    k = SETTING.matrix()[10]
+    assert_close(posterior.mean[:, 0], k, 1e-10, "mean")
+    assert_close(posterior.variance[:, 0], 1.0 - k**2 / 1.02, 1e-10, "variance")
+
+
+@pytest.mark.parametrize("gamma", [1e-12, 1e-300])
+def test_gamma_to_zero_leaves_the_newest_point(engine: str, gamma: float) -> None:
+    weighted = run(w_gp_ucb(gamma=gamma, **COMMON), engine)
+    newest = run(sw_gp_ucb(window=1, **COMMON), engine)
+    assert_same_choices(weighted.index, newest.index)
+    assert_close(weighted.mean, newest.mean, 1e-8, "mean")
+    assert_close(weighted.sd, newest.sd, 1e-8, "sd")
+
+
+def test_reset_in_every_round_leaves_nothing(engine: str) -> None:
+    actual = run(r_gp_ucb(period=1, **COMMON), engine)
+    assert (actual.index == 0).all()
+    assert_close(actual.sd, 1.0, 1e-12, "sd")
+
+
+def test_trigger_on_anything_keeps_one_point(engine: str, gp_ucb_run: Run) -> None:
+    """A threshold near zero fires in every round: the window of one."""
+
+    def always(*arguments: object, **named: object) -> torch.Tensor:
+        shape = next(a.shape for a in arguments if isinstance(a, torch.Tensor))
+        return torch.ones(shape, dtype=torch.bool)
+
+    strategy = replace(gp_ucb(**COMMON), retention=EventTrigger(0.1, rule=always))
+    fired, newest = run(strategy, engine), run(sw_gp_ucb(window=1, **COMMON), engine)
+    assert fired.reset.all()
+    assert_same_choices(fired.index, newest.index)
+    assert not np.array_equal(fired.index, gp_ucb_run.index)

@@ -1,0 +1,150 @@
+"""Law 4: pure. Nothing that is passed in changes; a saved run goes on as if never stopped."""
+
+import copy
+import io
+import itertools
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from botorch_tv.strategies import gp_ucb
+from conformance.presets import ENGINES, PRESETS, Preset
+from conformance.rounds import Setting, make_world
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=40)
+TRIALS = 3
+
+
+def tensors(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
+    """Every tensor inside a value, in a fixed order."""
+    seen = set() if seen is None else seen
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    if id(value) in seen or isinstance(value, (str, bytes, int, float, bool, type(None), type)):
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        parts = list(value.values())
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    elif is_dataclass(value):
+        parts = [getattr(value, field.name) for field in fields(value)]
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    for part in parts:
+        yield from tensors(part, seen)
+
+
+def assert_identical(actual: Any, expected: Any) -> None:
+    """The same tensors bit for bit."""
+    pairs = list(itertools.zip_longest(tensors(actual), tensors(expected)))
+    assert pairs
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        assert one.device == other.device
+        assert one.shape == other.shape
+        assert torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
+
+
+def strategies(preset: Preset, engine: str) -> Any:
+    return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+
+
+def advance(strategy: Any, state: Any, start: int, stop: int, sign: float = 1.0) -> tuple:
+    """Plays rounds start..stop-1; returns the state and everything that was suggested."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    record = []
+    for t in range(start, stop):
+        suggestion = strategy.ask(state)
+        state, info = strategy.tell(state, suggestion, sign * world.observe(t, suggestion.index))
+        record.append((suggestion, info))
+    return state, record
+
+
+each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+@each_engine
+@each_preset
+def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
+    strategy = strategies(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for start in (0, 15):
+        state, _ = advance(strategy, state, start, start + 15)
+        before = copy.deepcopy(state)
+        suggestion = strategy.ask(state)
+        strategy.posterior(state, SETTING.domain.X)
+        strategy.posterior(state, SETTING.domain.X, now=suggestion.time + 20.0)
+        strategy.recommend(state)
+        strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 20.0)
+        assert_identical(state, before)
+        y = torch.tensor([0.3, 5.0, -5.0], dtype=torch.float64)
+        copies = copy.deepcopy((suggestion, y))
+        strategy.tell(state, suggestion, y)
+        assert_identical(state, before)
+        assert_identical((suggestion, y), copies)
+
+
+@each_engine
+@each_preset
+def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -> None:
+    """A log that is appended to in place would let one future write into the other."""
+    strategy = strategies(preset, engine)
+    common, _ = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 14)
+    alone = copy.deepcopy(common)
+    _, expected_left = advance(strategy, copy.deepcopy(alone), 14, 20, sign=1.0)
+    _, expected_right = advance(strategy, copy.deepcopy(alone), 14, 20, sign=-1.0)
+    left = right = common
+    for t in range(14, 20):  # turn by turn
+        left, (left_round,) = advance(strategy, left, t, t + 1, sign=1.0)
+        right, (right_round,) = advance(strategy, right, t, t + 1, sign=-1.0)
+        assert_identical(left_round, expected_left[t - 14])
+        assert_identical(right_round, expected_right[t - 14])
+    assert_identical(common, alone)
+
+
+@each_engine
+@each_preset
+def test_saved_in_mid_run_goes_on_bit_for_bit(preset: Preset, engine: str) -> None:
+    strategy = strategies(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    _, whole = advance(strategy, state, 0, 40)
+    for pause in (0, 1, 17, 33):
+        state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+        state, _ = advance(strategy, state, 0, pause)
+        file = io.BytesIO()
+        torch.save((strategy, state), file)
+        file.seek(0)
+        strategy_again, state_again = torch.load(file, weights_only=False)
+        assert_identical(state_again, state)
+        _, rest = advance(strategy_again, state_again, pause, 40)
+        assert_identical(rest, whole[pause:])
+
+
+@each_engine
+def test_strategy_keeps_its_own_copy_of_the_kernel(engine: str) -> None:
+    kernel = SETTING.module()
+    strategy = gp_ucb(kernel=kernel, noise=0.02, inference=engine)
+    _, before = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 8)
+    kernel.lengthscale = 5.0
+    _, after = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 8)
+    assert_identical(after, before)
+
+
+def test_strategy_is_frozen() -> None:
+    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02)
+    with pytest.raises(AttributeError):
+        strategy.noise = 0.5
+
+
+@each_engine
+def test_global_random_numbers_are_left_alone(engine: str) -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, inference=engine)
+    advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 5)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,103 @@
+"""Law 5: dtype and device are kept; the same run twice gives the same bits."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from botorch_tv.strategies import gp_ucb
+from conformance.presets import ENGINES, PRESETS, Preset
+from conformance.rounds import Setting, make_world
+from torch import Tensor
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=20)
+TRIALS = 2
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+
+
+def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dict[str, Tensor]:
+    """Everything a strategy hands out after some rounds."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype, device=device)
+    handed: dict[str, Any] = {}
+    for t in range(SETTING.rounds):
+        suggestion = strategy.ask(state)
+        state, info = strategy.tell(state, suggestion, world.observe(t, suggestion.index, dtype))
+    handed |= {f"ask.{name}": getattr(suggestion, name) for name in suggestion._fields}
+    handed |= {f"info.{name}": getattr(info, name) for name in info._fields}
+    at = strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 1.5)
+    handed |= {f"at.{name}": getattr(at, name) for name in at._fields}
+    handed["recommend"] = strategy.recommend(state)
+    posterior = strategy.posterior(state, SETTING.domain.X.to(device=device, dtype=dtype))
+    handed["posterior.mean"], handed["posterior.variance"] = posterior.mean, posterior.variance
+    return handed
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_every_output_keeps_dtype_and_device(
+    preset: Preset, engine: str, dtype: torch.dtype, device: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        handed = outputs(preset, engine, dtype, device)
+    for name, value in handed.items():
+        assert value.device.type == device, name
+        if name.endswith(("time",)):
+            assert value.dtype == torch.float64, name  # seconds since 1970 need it
+        elif name.endswith(("index", "side_queries")):
+            assert value.dtype == torch.int64, name
+        elif name.endswith("reset"):
+            assert value.dtype == torch.bool, name
+        else:
+            assert value.dtype == dtype, name
+            assert torch.isfinite(value).all(), name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_float32_is_float64_to_its_own_precision(preset: Preset, engine: str) -> None:
+    """Same observations at the same arms: the numbers differ by rounding only."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    posteriors = []
+    for dtype in (torch.float32, torch.float64):
+        strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+        state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype)
+        X = SETTING.domain.X.to(dtype)
+        for t in range(SETTING.rounds):
+            arms = torch.tensor([(7 * t) % 25, (11 * t + 3) % 25])
+            suggestion = strategy.suggestion_at(state, X[arms])
+            assert torch.equal(suggestion.index, arms)
+            state, _ = strategy.tell(state, suggestion, world.observe(t, arms, dtype))
+        posteriors.append(strategy.posterior(state, X))
+    single, double = posteriors
+    torch.testing.assert_close(single.mean.double(), double.mean, atol=2e-3, rtol=0.0)
+    torch.testing.assert_close(single.variance.double(), double.variance, atol=2e-3, rtol=0.0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+def test_same_run_twice_gives_the_same_bits(preset: Preset, engine: str) -> None:
+    first = outputs(preset, engine, torch.float64, "cpu")
+    second = outputs(preset, engine, torch.float64, "cpu")
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+def test_posterior_variance_stays_nonnegative_in_float32() -> None:
+    """Two hundred looks at one arm leave a variance of rounding size, never below zero."""
+    for engine in ENGINES:
+        strategy = gp_ucb(kernel=SETTING.module(), noise=1e-4, inference=engine)
+        state = strategy.init(SETTING.domain, dtype=torch.float32)
+        X = SETTING.domain.X.float()
+        for _ in range(200):
+            suggestion = strategy.suggestion_at(state, X[12])
+            assert torch.isfinite(suggestion.sd)
+            state, _ = strategy.tell(state, suggestion, torch.tensor(0.5))
+        variance = strategy.posterior(state, X).variance
+        assert (variance >= 0).all()
+        assert torch.isfinite(strategy.ask(state).sd)

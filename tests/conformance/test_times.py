@@ -1,0 +1,257 @@
+"""Real-valued, uneven times, different in every trial: ask(now=...), tell(time=...)."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch_tv.forgetting import PeriodicReset, SlidingWindow
+from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
+from conformance.presets import BY_NAME, ENGINES, NARROW, PRESETS, Preset, logarithmic
+from conformance.rounds import Setting, assert_close, make_world
+from oracles.dense import DenseBandit
+from torch import Tensor
+
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=48)
+TRIALS = 3
+X = SETTING.domain.X
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+
+
+def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
+    """When each round is decided and when it was measured: `rounds x trials` each.
+
+    Multiples of 1/8, so that sums are exact; some rounds coincide, some gaps are long; a
+    measurement may come before or after the time it was planned for.
+    """
+    random = np.random.default_rng(11)
+    steps = random.integers(0, 25, (SETTING.rounds, TRIALS)) / 8.0
+    steps[random.random(steps.shape) < 0.05] = 15.0
+    measured = np.cumsum(steps, 0) + np.array([0.5, 20.0, -3.25])
+    before = np.vstack([measured[:1] - 1.0, measured[:-1]])
+    planned = before + random.integers(0, 40, steps.shape) / 8.0
+    return torch.as_tensor(planned + shift), torch.as_tensor(measured + shift)
+
+
+def strategy_of(preset: Preset, engine: str) -> Strategy:
+    return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+
+
+@each_engine
+@pytest.mark.parametrize("planning", ["explicit", "default", "alternating"])
+@each_preset
+def test_uneven_times_equal_the_textbook(preset: Preset, planning: str, engine: str) -> None:
+    """The posterior is of f at ``now``; lags count from ``now`` where it is given."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    planned, measured = schedule()
+    strategy = strategy_of(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    K, book = SETTING.matrix(), preset.book(SETTING.noise)
+    bandits = [DenseBandit(K, SETTING.noise, **book) for _ in range(TRIALS)]
+    for t in range(SETTING.rounds):
+        explicit = planning == "explicit" or (planning == "alternating" and t % 2 == 0)
+        suggestion = strategy.ask(state, now=planned[t] if explicit else None)
+        choices = [
+            bandit.choose(float(planned[t, trial]) if explicit else None)
+            for trial, bandit in enumerate(bandits)
+        ]
+        where = f"round {t + 1}"
+        assert suggestion.index.tolist() == [choice.index for choice in choices], where
+        for name in ("mean", "sd", "multiplier", "time"):
+            expected = [getattr(choice, name) for choice in choices]
+            assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
+        y = world.observe(t, suggestion.index)
+        # Every third round is measured when it was planned, where the past allows it.
+        untold = t % 3 == 0
+        time = None if untold else measured[t]
+        if untold:
+            measured[t:] += torch.clamp(suggestion.time - measured[t], min=0.0)
+            planned[t + 1 :] += torch.clamp(suggestion.time - planned[t + 1 :], min=0.0)
+        state, info = strategy.tell(state, suggestion, y, time=time)
+        if not untold:
+            planned[t + 1 :] += torch.clamp(measured[t] - planned[t + 1 :], min=0.0)
+        fired = [
+            bandit.tell(choice, float(y[trial]), None if untold else float(measured[t, trial]))
+            for trial, (bandit, choice) in enumerate(zip(bandits, choices))
+        ]
+        if book.get("retention", ("all",))[0] == "trigger":
+            assert info.reset.tolist() == fired, where
+        if t % 4 == 0:
+            later = torch.tensor([bandit.rows[-1].time for bandit in bandits]) + 7.375
+            for now in (None, later.double()):
+                posterior = strategy.posterior(state, X, now=now)
+                for trial, bandit in enumerate(bandits):
+                    dense = bandit.predict(None if now is None else float(now[trial]))
+                    what = f"{where}, trial {trial}, now {now}"
+                    assert_close(posterior.mean[trial, :, 0], dense.mean, 1e-8, what)
+                    assert_close(posterior.variance[trial, :, 0], dense.variance, 1e-8, what)
+
+
+def play_at(strategy: Strategy, shift: float) -> list[Any]:
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    planned, measured = schedule(shift)
+    planned = torch.minimum(planned, measured)  # asked first, measured at or after
+    planned[1:] = torch.maximum(planned[1:], measured[:-1])
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    record = []
+    for t in range(SETTING.rounds):
+        suggestion = strategy.ask(state, now=planned[t] if t % 2 == 0 else None)
+        record.append(suggestion)
+        state, _ = strategy.tell(
+            state, suggestion, world.observe(t, suggestion.index), time=measured[t]
+        )
+    return record
+
+
+@each_engine
+@each_preset
+def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
+    """Seconds since 1970 are as good as rounds: the clock's zero is nowhere in the formulas."""
+    strategy = strategy_of(preset, engine)
+    here, there = play_at(strategy, 0.0), play_at(strategy, 2.0**31)
+    for t, (one, other) in enumerate(zip(here, there)):
+        assert torch.equal(one.index, other.index), f"round {t + 1}"
+        torch.testing.assert_close(one.mean, other.mean, atol=1e-10, rtol=0.0)
+        torch.testing.assert_close(one.sd, other.sd, atol=1e-10, rtol=0.0)
+
+
+@each_engine
+@each_preset
+def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
+    strategy = strategy_of(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for time in (2.5, 4.0):
+        every = torch.full((TRIALS,), time, dtype=torch.float64)
+        by_number = strategy.ask(state, now=time)
+        by_tensor = strategy.ask(state, now=every)
+        assert torch.equal(by_number.time, every)
+        for one, other in zip(by_number, by_tensor):
+            assert torch.equal(one, other)
+        y = torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64)
+        state, _ = strategy.tell(state, by_number, y, time=time + 0.25)
+    assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
+
+
+@each_engine
+@each_preset
+def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
+    """1 in the first round, then one after the newest time told, in each trial."""
+    strategy = strategy_of(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(2,))
+    y = torch.zeros(2, dtype=torch.float64)
+    for expected in ([1.0, 1.0], [2.0, 2.0], [3.0, 3.0]):
+        suggestion = strategy.ask(state)
+        assert suggestion.time.tolist() == expected
+        state, _ = strategy.tell(state, suggestion, y)
+    time = torch.tensor([3.5, 40.0], dtype=torch.float64)
+    state, _ = strategy.tell(state, strategy.ask(state), y, time=time)
+    assert strategy.ask(state).time.tolist() == [4.5, 41.0]
+
+
+@each_engine
+def test_lag_counts_from_the_newest_told_unless_now_is_given(engine: str) -> None:
+    """One observation: undiscounted by default, aged by one when now is the same but explicit."""
+    k = SETTING.matrix()[8]
+    for strategy, aged in (
+        (w_gp_ucb(kernel=SETTING.module(), noise=0.02, gamma=0.8, width=NARROW), 0.02 / 0.8),
+        (ui_gp_ucb(kernel=SETTING.module(), noise=0.02, alpha=0.5, width=NARROW), 0.02 * 2.0),
+    ):
+        strategy = replace(strategy, inference=engine)
+        state = strategy.init(SETTING.domain)
+        one = torch.tensor(1.0, dtype=torch.float64)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X[8]), one)
+        for now, noise in ((None, 0.02), (2.0, aged), (1.0, 0.02)):
+            posterior = strategy.posterior(state, X, now=now)
+            assert_close(posterior.mean[:, 0], k / (1.0 + noise), 1e-12, f"mean, now {now}")
+            assert_close(
+                posterior.variance[:, 0], 1.0 - k**2 / (1.0 + noise), 1e-12, f"var, now {now}"
+            )
+
+
+@each_engine
+def test_retention_by_time_by_hand(engine: str) -> None:
+    """A window of 2 keeps lag 2 and drops lag 2.125; periods of 4 start at the first time."""
+    k = SETTING.matrix()[8]
+    common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
+    one = torch.tensor(1.0, dtype=torch.float64)
+    for retention, kept, gone in (
+        (SlidingWindow(2.0, by="time"), 5.0, 5.125),
+        (PeriodicReset(4.0, by="time"), 6.875, 7.0),
+    ):
+        strategy = replace(common, retention=retention)
+        state = strategy.init(SETTING.domain)
+        suggestion = strategy.suggestion_at(state, X[8], now=3.0)
+        state, _ = strategy.tell(state, suggestion, one)
+        inside = strategy.posterior(state, X, now=kept)
+        assert_close(inside.mean[:, 0], k / 1.02, 1e-12, f"{retention}")
+        outside = strategy.posterior(state, X, now=gone)
+        assert_close(outside.mean[:, 0], 0.0, 1e-12, f"{retention}")
+        assert_close(outside.variance[:, 0], 1.0, 1e-12, f"{retention}")
+        # Looking ahead forgets nothing for good.
+        again = strategy.posterior(state, X, now=kept)
+        assert_close(again.mean[:, 0], inside.mean[:, 0], 0.0, f"{retention}")
+
+
+@each_engine
+@pytest.mark.parametrize("name", ["GP-UCB", "TV-GP-UCB", "UI-TVBO", "ET-GP-UCB", "UI-GP-UCB"])
+def test_recommendation_is_the_best_mean_now(name: str, engine: str) -> None:
+    strategy = strategy_of(BY_NAME[name], engine)
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    book = BY_NAME[name].book(SETTING.noise)
+    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
+    for t in range(20):
+        for now in (None, 30.0):
+            expected = [bandit.recommend(now) for bandit in bandits]
+            assert torch.equal(strategy.recommend(state, now=now), X[expected]), f"round {t + 1}"
+        suggestion = strategy.ask(state)
+        y = world.observe(t, suggestion.index)
+        state, _ = strategy.tell(state, suggestion, y)
+        for trial, bandit in enumerate(bandits):
+            bandit.tell(bandit.choose(), float(y[trial]))
+
+
+@each_engine
+def test_choice_made_outside_is_judged_by_the_same_posterior(engine: str) -> None:
+    """History through suggestion_at: the trigger compares y with the prediction at that arm."""
+    preset = BY_NAME["ET-GP-UCB"]
+    strategy = strategy_of(preset, engine)
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    _, measured = schedule()
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    book = preset.book(SETTING.noise) | {"multiplier": logarithmic}
+    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
+    fired_ever = 0
+    for t in range(SETTING.rounds):
+        arms = torch.tensor([(5 * t) % 36, (7 * t + 1) % 36, (t // 6) % 36])
+        suggestion = strategy.suggestion_at(state, X[arms], now=measured[t])
+        assert torch.equal(suggestion.index, arms)
+        assert torch.equal(suggestion.X, X[arms])
+        y = world.observe(t, arms)
+        state, info = strategy.tell(state, suggestion, y)
+        for trial, bandit in enumerate(bandits):
+            choice = bandit.consider(int(arms[trial]), float(measured[t, trial]))
+            assert_close(suggestion.mean[trial], choice.mean, 1e-8, f"mean, round {t + 1}")
+            assert_close(suggestion.sd[trial], choice.sd, 1e-8, f"sd, round {t + 1}")
+            fired = bandit.tell(choice, float(y[trial]))
+            assert bool(info.reset[trial]) == fired, f"round {t + 1}, trial {trial}"
+            fired_ever += fired
+    assert fired_ever
+
+
+@each_engine
+def test_tv_decays_between_uneven_times_by_hand(engine: str) -> None:
+    strategy = tv_gp_ucb(
+        kernel=SETTING.module(), noise=0.02, epsilon=0.36, width=NARROW, inference=engine
+    )
+    state = strategy.init(SETTING.domain)
+    one = torch.tensor(1.0, dtype=torch.float64)
+    state, _ = strategy.tell(state, strategy.suggestion_at(state, X[8], now=10.25), one)
+    k = SETTING.matrix()[8]
+    for now, factor in ((10.25, 1.0), (11.25, 0.8), (10.75, 0.64**0.25), (None, 0.8)):
+        posterior = strategy.posterior(state, X, now=now)
+        assert_close(posterior.mean[:, 0], factor * k / 1.02, 1e-12, f"mean, now {now}")
+        expected = 1.0 - (factor * k) ** 2 / 1.02
+        assert_close(posterior.variance[:, 0], expected, 1e-12, f"variance, now {now}")
