@@ -149,7 +149,7 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     group = parser.add_argument_group("run")
-    group.add_argument("--seed", type=int, default=0, help="same seed, same study")
+    group.add_argument("--seed", type=_seed, default=0, help="same seed, same study")
     group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
     group.add_argument(
         "--dtype", choices=("float64", "float32"), default="float64", help="precision"
@@ -163,7 +163,9 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     group.add_argument(
         "--out", type=Path, default=Path(out), help="folder for results, made if absent"
     )
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
+    group.add_argument(
+        "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress bar"
+    )
 
 
 def _compare(arguments: argparse.Namespace) -> int:
@@ -205,13 +207,13 @@ def _compare(arguments: argparse.Namespace) -> int:
         device=device,
         dtype=_dtype(arguments.dtype),
         chunk=given.get("chunk"),
-        progress=not arguments.quiet,
+        progress="quiet" not in given,
     )
     result.save(folder / "compare.nc")
     result.summary().to_csv(folder / "compare.csv")
     result.plot(folder / "compare.png")
     _tell(result)
-    print(f"{result.data.attrs['seconds']:.0f} s. Written: {folder}/compare.nc, .csv, .png")
+    print(f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png")
     return 0
 
 
@@ -238,7 +240,7 @@ def _paper(arguments: argparse.Namespace) -> int:
             device=device,
             dtype=_dtype(arguments.dtype),
             chunk=given.get("chunk"),
-            progress=not arguments.quiet,
+            progress="quiet" not in given,
         )
         print(outcome.table.to_string(index=False, float_format=lambda number: f"{number:.3g}"))
         print(f"{one.id}: {outcome.verdict}")
@@ -280,6 +282,13 @@ def _check_arms(points: int, dim: int) -> None:
             f"than {most:,} arms does not fit into the {free / 2**30:.1f} GiB of free memory; "
             f"try --points {max(1, int(most ** (1 / dim)))}."
         )
+
+
+def _seed(text: str) -> int:
+    seed = int(text)
+    if seed < 0:
+        raise argparse.ArgumentTypeError(f"{seed} is negative; give 0 or more")
+    return seed
 
 
 def _device(name: str) -> torch.device:

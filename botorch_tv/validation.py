@@ -13,10 +13,13 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def require_integer(name: str, value: int, least: int, fix: str) -> None:
-    """Raise unless ``value`` is an integer no smaller than ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}, but it must be an integer of at least {least}; {fix}")
+def require_integer(name: str, value: float, least: int, fix: str) -> None:
+    """Raise unless ``value`` is an integer no smaller than ``least``; 29.0 counts as one."""
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
+    if not whole or value < least:
+        raise ValueError(
+            f"{name} is {value!r}, but it must be an integer of at least {least}; {fix}"
+        )
 
 
 def require_trials(good: Tensor, value: Tensor, what: str, fix: str) -> None:
@@ -31,11 +34,15 @@ def require_trials(good: Tensor, value: Tensor, what: str, fix: str) -> None:
     if bool(good.all()):
         return
     position = (~good).nonzero()[0].tolist()
-    trial = f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
+    trial = (
+        f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
+    )
     raise InputDataError(f"{value[tuple(position)].item()}{trial} {what}; {fix}")
 
 
 def require_floating(dtype: torch.dtype) -> None:
     """Raise unless ``dtype`` is float64 or float32."""
     if dtype not in (torch.float64, torch.float32):
-        raise InputDataError(f"dtype is {dtype}, but inference needs torch.float64 or torch.float32.")
+        raise InputDataError(
+            f"dtype is {dtype}, but inference needs torch.float64 or torch.float32."
+        )

@@ -18,6 +18,7 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
+BUSY = 0.3  # load per core before a run from which its times are not to be trusted
 PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")
 
 
@@ -31,16 +32,22 @@ def environment(*, seed: int) -> dict[str, Any]:
         "device": f"{processor()}, {cores()} cores",
         "platform": platform.platform(terse=True),
         "threads": torch.get_num_threads(),
+        "load_before": round(os.getloadavg()[0], 2),
         "versions": {"python": platform.python_version()} | _package_versions(),
     }
 
 
 def headline(facts: dict[str, Any]) -> str:
-    """The environment in two lines for people."""
+    """The environment in a few lines for people."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
+    warning = ""
+    if facts["load_before"] > BUSY * cores():
+        warning = (
+            f"\nthe machine is busy (load {facts['load_before']}): expect these times to shift"
+        )
     return (
         f"{facts['device']}, {facts['threads']} threads; commit {facts['commit']}, "
-        f"seed {facts['seed']}\n{versions}"
+        f"seed {facts['seed']}\n{versions}{warning}"
     )
 
 

@@ -18,7 +18,7 @@ TriggerRule = Callable[[Tensor, Tensor, Tensor, float, Tensor, float], Tensor]
 """(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
 
 
-class Retention(ABC):
+class Retention(ABC):  # noqa: B024 - every hook has a default; a rule overrides those that fit it
     """A rule that drops observations; the base class keeps all.
 
     A rule acts through whichever of three hooks fits it. ``first_kept`` and ``resets`` are known
@@ -73,8 +73,6 @@ def _check_clock(name: str, by: str) -> None:
 def _check_length(name: str, parameter: str, length: float, by: str) -> None:
     _check_clock(name, by)
     if by == "rounds":
-        if isinstance(length, float) and length.is_integer():
-            length = int(length)
         require_integer(
             f"{name}: {parameter}", length, 1, "give whole rounds, or by='time' for units of time."
         )
@@ -185,7 +183,7 @@ def prediction_error(
     return (y - mean).abs() > torch.sqrt(2 * log_term) * sd + torch.sqrt(2 * noise * log_term)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EventTrigger(Retention):
     """Forget all but the newest observation when it contradicts the model, [ET] Algorithm 1.
 
@@ -209,6 +207,10 @@ class EventTrigger(Retention):
             f"EventTrigger: delta is {self.delta}, but a probability of false alarm lies strictly "
             "between 0 and 1; the papers use 0.1.",
         )
+
+    def __repr__(self) -> str:
+        rule = getattr(self.rule, "__name__", repr(self.rule))
+        return f"EventTrigger(delta={self.delta}, rule={rule})"
 
     def fires(self, y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor) -> Tensor:
         return self.rule(y, mean, sd, noise, since, self.delta)

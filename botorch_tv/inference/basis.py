@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-
 _CACHED_NUMBERS = 2**17
 """Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
@@ -73,14 +72,13 @@ class Basis(ABC):
     def gram(self, index: Tensor) -> Tensor:
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
 
-
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
         # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
         together = max(1, _CACHED_NUMBERS // max(1, count * self.arms))
-        sums = [self.expand(block).square().sum(-2) for block in flat.split(together)]
+        sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
 
 

@@ -7,7 +7,7 @@ import warnings
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from gpytorch.kernels import Kernel
+from gpytorch.kernels import Kernel, MaternKernel
 from torch import Tensor
 
 from botorch_tv.inference.factor import checked
@@ -40,7 +40,7 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         )
     points = X.double()
     with torch.no_grad():
-        matrix = kernel.to(points)(points).to_dense()
+        matrix: Tensor = kernel.to(points)(points).to_dense()
     return 0.5 * (matrix + matrix.T)
 
 
@@ -54,3 +54,21 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
             InputDataWarning,
             stacklevel=4,
         )
+
+
+def describe_kernel(kernel: Kernel | Tensor) -> str:
+    """A kernel with its hyperparameters on one line, such as ``RBFKernel(lengthscale=0.2)``."""
+    if isinstance(kernel, Tensor):
+        return f"covariance matrix of {len(kernel)} arms"
+    parts = [f"nu={kernel.nu}"] if isinstance(kernel, MaternKernel) else []
+    for raw, _ in kernel.named_parameters(recurse=False):
+        name = raw.removeprefix("raw_")
+        numbers = getattr(kernel, name).detach().flatten().tolist()
+        shown = ", ".join(f"{number:.10g}" for number in numbers)
+        parts.append(f"{name}={shown}" if len(numbers) == 1 else f"{name}=[{shown}]")
+    for name, child in kernel.named_children():
+        if isinstance(child, Kernel):
+            parts.append(f"{name}={describe_kernel(child)}")
+        elif isinstance(child, torch.nn.ModuleList):
+            parts += [describe_kernel(one) for one in child if isinstance(one, Kernel)]
+    return f"{type(kernel).__name__}({', '.join(parts)})"

@@ -72,4 +72,5 @@ def compressed(factor: Tensor, tolerance: float) -> Tensor:
     """
     eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
     kept = eigenvalues > tolerance * eigenvalues[-1]
-    return (factor @ vectors[:, kept]).contiguous()
+    short: Tensor = factor @ vectors[:, kept]
+    return short.contiguous()

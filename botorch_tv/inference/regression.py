@@ -18,7 +18,7 @@ from botorch_tv.inference.basis import ArmBasis, Basis
 class Evidence(NamedTuple):
     """What a batch of regressions is computed from; each of its n rows is an observation."""
 
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]
     """Arms measured, `batch_shape x n`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
@@ -113,7 +113,8 @@ def _whitened_factor(basis: Basis, evidence: Evidence) -> Tensor:
     whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
     whitened.diagonal(dim1=-2, dim2=-1).add_(1)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
-    return torch.linalg.cholesky_ex(whitened).L
+    factor: Tensor = torch.linalg.cholesky_ex(whitened).L
+    return factor
 
 
 def _log_diagonal(factor: Tensor) -> Tensor:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.papers.experiment import Case, Experiment
+from botorch_tv.papers.experiment import Case, Experiment, draw_panels
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim, judge
-from botorch_tv.simulation.plots import plot_panels
 from botorch_tv.simulation.rivals import reset_period
 from botorch_tv.strategies import Strategy, r_gp_ucb, tv_gp_ucb
 
@@ -43,5 +42,5 @@ FIGURE_2A = Experiment(
     noise=0.01,
     cases=_CASES,
     score=partial(judge, [Claim(name, "TV-GP-UCB", "R-GP-UCB") for name in _CASES]),
-    picture=lambda results, path: plot_panels(FIGURE_2A.titled(results), path),
+    picture=partial(draw_panels, _CASES),
 )

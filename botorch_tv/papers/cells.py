@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def judge(paper: Paper, runs: int, results: Results) -> Outcome:
         runs: Runs it averaged.
         results: Our studies, by the paper's cases.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for case, cells in paper.items():
         for label, cell in cells.items():
             fired = results[case].resets.sel(strategy=label).sum("round").values
@@ -75,11 +75,11 @@ def judge(paper: Paper, runs: int, results: Results) -> Outcome:
                     }
                 )
     table = pd.DataFrame(rows)
-    share = (table["deviation"] / table["tolerance"]).abs()
     kept = int(table["holds"].sum())
     verdict = f"{kept} of {len(table)} cells lie within 3 standard errors of the paper's"
-    if share.notna().any():
-        worst = table.loc[share.idxmax()]
+    sized = [row for row in rows if not math.isnan(row["tolerance"])]
+    if sized:
+        worst = max(sized, key=lambda row: abs(row["deviation"]) / max(row["tolerance"], 1e-12))
         verdict += (
             f"; the farthest is {worst['quantity']} of {worst['strategy']} at {worst['case']}: "
             f"{worst['ours']:.2f}, paper {worst['paper']:.2f} ± {worst['tolerance']:.2f}"

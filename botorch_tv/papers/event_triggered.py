@@ -14,10 +14,10 @@ import pandas as pd
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers import cells, order
 from botorch_tv.papers.cells import Cell
-from botorch_tv.papers.experiment import Case, Experiment, Outcome, Results
+from botorch_tv.papers.experiment import Case, Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim
-from botorch_tv.simulation.plots import plot_first_reset, plot_panels
+from botorch_tv.simulation.plots import plot_first_reset
 from botorch_tv.strategies import Strategy, et_gp_ucb, gp_ucb, r_gp_ucb, tv_gp_ucb
 
 NOISE = 0.02
@@ -48,18 +48,20 @@ def _order(case: str, periodic_over_static: float = 5.0) -> list[Claim]:
     ]
 
 
+_RIVALRIES = {
+    "epsilon-0.01": _rivalry("(a) ε = 0.01, N = 38", 0.01, 0.01, 38),
+    "epsilon-0.03": _rivalry("(b) ε = 0.03, N = 29", 0.03, 0.03, 29),
+    "epsilon-0.05": _rivalry("(c) ε = 0.05, N = 26", 0.05, 0.05, 26),
+    "misspecified": _rivalry("(d) ε = 0.05, TV told 0.001, N = 68", 0.05, 0.001, 68),
+}
+
 FIGURE_2 = Experiment(
     id="et-fig2",
     title="TV < ET < R < GP in regret; ET best where TV and R are told the wrong rate",
     horizon=400,
     trials=200,
     noise=NOISE,
-    cases={
-        "epsilon-0.01": _rivalry("(a) ε = 0.01, N = 38", 0.01, 0.01, 38),
-        "epsilon-0.03": _rivalry("(b) ε = 0.03, N = 29", 0.03, 0.03, 29),
-        "epsilon-0.05": _rivalry("(c) ε = 0.05, N = 26", 0.05, 0.05, 26),
-        "misspecified": _rivalry("(d) ε = 0.05, TV told 0.001, N = 68", 0.05, 0.001, 68),
-    },
+    cases=_RIVALRIES,
     score=partial(
         order.judge,
         [
@@ -69,7 +71,7 @@ FIGURE_2 = Experiment(
             *(Claim("misspecified", "ET-GP-UCB", r) for r in ("TV-GP-UCB", "R-GP-UCB", "GP-UCB")),
         ],
     ),
-    picture=lambda results, path: plot_panels(FIGURE_2.titled(results), path),
+    picture=partial(draw_panels, _RIVALRIES),
 )
 
 # Table 2: sensitivity to the trigger's parameter; mean resets and total regret of 50 runs.

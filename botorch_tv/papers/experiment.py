@@ -120,6 +120,9 @@ class Experiment:
         self.picture(results, folder / f"{self.id}.png")
         return outcome
 
-    def titled(self, results: Results) -> dict[str, StudyResult]:
-        """The results by the titles of their cases, for the panels of a picture."""
-        return {self.cases[name].title: result for name, result in results.items()}
+
+def draw_panels(cases: Mapping[str, Case], results: Results, path: Path) -> Figure:
+    """Regret curves, one panel per case under its title."""
+    from botorch_tv.simulation.plots import plot_panels
+
+    return plot_panels({cases[name].title: one for name, one in results.items()}, path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -33,7 +33,7 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
         A table of one row per claim with the mean of R_T(higher) − R_T(lower), its standard
         error and their ratio.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for claim in claims:
         gap = results[claim.case].paired_difference(claim.higher, claim.lower)
         rows.append(
@@ -48,7 +48,7 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     table = pd.DataFrame(rows)
     failed = [row for row in rows if not row["holds"]]
     if not failed:
-        closest = min(rows, key=lambda row: float(row["t_ratio"]) / float(row["required"]))
+        closest = min(rows, key=lambda row: row["t_ratio"] / row["required"])
         return Outcome(
             table, f"All {len(rows)} orders hold; the closest is {_told(closest)}.", True
         )
@@ -56,7 +56,7 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     return Outcome(table, f"{len(failed)} of {len(rows)} orders do not hold: {told}.", False)
 
 
-def _told(row: dict[str, object]) -> str:
+def _told(row: dict[str, Any]) -> str:
     return (
         f"{row['lower']} < {row['higher']} at {row['case']} by {row['t_ratio']:.1f} standard "
         f"errors (required: {row['required']:g})"

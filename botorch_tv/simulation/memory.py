@@ -14,12 +14,10 @@ from botorch_tv.strategies.state import State
 MEMORY_SHARE = 0.5
 """Share of free memory that a study fills; the rest is for results and temporaries."""
 CACHED_TRIALS = 128
-"""Most trials together on a CPU: with more, the arms' vectors leave the cache between operations."""
+"""Most trials together on a CPU: with more, the vectors over the arms leave the cache."""
 
 
-def chunk_size(
-    strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int
-) -> int:
+def chunk_size(strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int) -> int:
     """Number of trials that run together.
 
     Args:

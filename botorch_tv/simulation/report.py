@@ -30,7 +30,7 @@ def summary_text(table: pd.DataFrame) -> str:
     """
     columns = [["", *map(str, table.index)]]
     for name, (title, form) in _COLUMNS.items():
-        cells = ["" if math.isnan(value) else format(value, form) for value in table[name]]
+        cells = ["" if math.isnan(value) else f"{value:{form}}" for value in table[name].to_list()]
         columns.append([title, *cells])
     widths = [max(map(len, column)) for column in columns]
     lines = []
@@ -45,7 +45,7 @@ def verdict(result: StudyResult) -> str:
     """Who pays least regret, and how surely, in one sentence."""
     table = result.summary()
     best = str(table.index[0])
-    level = f"{table.loc[best, 'regret_per_round']:.3f} a round"
+    level = f"{table['regret_per_round'].iloc[0]:.3f} a round"
     trials = result.data.sizes["trial"]
     if len(table) == 1:
         return f"{best} alone was run: regret {level}."

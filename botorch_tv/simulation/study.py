@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import botorch
 import gpytorch
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
+from torch import Size, Tensor
 from tqdm.auto import tqdm
 
 import botorch_tv
@@ -23,6 +24,7 @@ from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer
 
 
@@ -72,23 +74,23 @@ def run_study(
     require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     place = world.domain.X.device if device is None else torch.device(device)
-    single = {
-        label: strategy.init(world.domain, dtype=dtype, device=place)
-        for label, strategy in strategies.items()
-    }
-    if chunk is None:
-        pairs = [(strategy, single[label]) for label, strategy in strategies.items()]
-        chunk = chunk_size(pairs, trials=trials, horizon=horizon)
-    require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
-
+    players = list(strategies.values())
     began = time.perf_counter()
+    if chunk is None:
+        single = [player.init(world.domain, dtype=dtype, device=place) for player in players]
+        chunk = chunk_size(zip(players, single), trials=trials, horizon=horizon)
+    require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
+    states: list[State] = []
     records = []
     with tqdm(total=trials, unit="trial", disable=not progress) as bar:
         for first in range(0, trials, chunk):
-            count = min(chunk, trials - first)
-            records.append(
-                _run_chunk(world, strategies, first, count, horizon, seed, dtype, place, bar)
-            )
+            batch_shape = Size([min(chunk, trials - first)])
+            if not states or states[0].time.shape != batch_shape:
+                states = [
+                    player.init(world.domain, batch_shape=batch_shape, dtype=dtype, device=place)
+                    for player in players
+                ]
+            records.append(_run_chunk(world, players, states, first, horizon, seed, bar))
     seconds = time.perf_counter() - began
     settings = {
         "seed": seed,
@@ -111,20 +113,16 @@ def run_study(
 
 def _run_chunk(
     world: World,
-    strategies: Mapping[str, Strategy],
+    players: Sequence[Strategy],
+    initial: Sequence[State],
     first: int,
-    trials: int,
     horizon: int,
     seed: int,
-    dtype: torch.dtype,
-    device: torch.device,
-    bar: tqdm[None],
+    bar: tqdm[Any],
 ) -> _Records:
-    players = list(strategies.values())
-    states = [
-        player.init(world.domain, batch_shape=(trials,), dtype=dtype, device=device)
-        for player in players
-    ]
+    states = list(initial)
+    trials = len(states[0].time)
+    dtype, device = states[0].basis.variance.dtype, states[0].time.device
     shape = (horizon, len(players), trials)
     records = _Records(
         regret=torch.empty(shape, dtype=dtype, device=device),

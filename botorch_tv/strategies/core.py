@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import get_args
 
 import torch
@@ -20,7 +20,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Logarithmic, Width, WidthContext
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
-from botorch_tv.inference.covariance import warn_of_rounded_parameters
+from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.linalg import at_index, first_maximum
 from botorch_tv.inference.rows import Rows
@@ -32,7 +32,8 @@ from botorch_tv.validation import require, require_floating, require_trials
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Strategy:
     """A bandit: decay x inflation x retention x exploration.
 
@@ -59,7 +60,7 @@ class Strategy:
         ValueError: If ``noise`` is not positive, or a part is of the wrong kind.
     """
 
-    kernel: Kernel | Tensor = field(repr=False)
+    kernel: Kernel | Tensor
     noise: float
     decay: Decay = field(default_factory=Static)
     inflation: Inflation = field(default_factory=Static)
@@ -81,7 +82,9 @@ class Strategy:
             ("kernel", (Kernel, Tensor)),
         ):
             part = getattr(self, name)
-            wanted = kind.__name__ if isinstance(kind, type) else "GPyTorch kernel or an M x M tensor"
+            wanted = (
+                kind.__name__ if isinstance(kind, type) else "GPyTorch kernel or an M x M tensor"
+            )
             require(
                 isinstance(part, kind),
                 f"Strategy: {name} is {part!r}, but it must be a {wanted}.",
@@ -91,6 +94,11 @@ class Strategy:
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
         )
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))
+
+    def __repr__(self) -> str:
+        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
+        parts["kernel"] = describe_kernel(self.kernel)
+        return f"Strategy({', '.join(f'{name}={part}' for name, part in parts.items())})"
 
     # ---------------------------------------------------------------- the contract
 
@@ -185,7 +193,9 @@ class Strategy:
         """
         index = _arms(state, X, points=Size())
         present, reference = _clock(state, now)
-        mean, covariance, gain = self._engine.marginal(state, index.unsqueeze(-1), present, reference)
+        mean, covariance, gain = self._engine.marginal(
+            state, index.unsqueeze(-1), present, reference
+        )
         sd = covariance[..., 0, 0].clamp_min(0).sqrt()
         multiplier = self._multiplier(state, gain, present, reference)
         return self._suggestion(state, index, mean[..., 0], sd, multiplier, present)
@@ -221,9 +231,7 @@ class Strategy:
             _check_observation(state, suggestion, y, when)
         fired = None
         if self.retention.uses_data:
-            fired = self.retention.fires(
-                y, suggestion.mean, suggestion.sd, self.noise, state.since
-            )
+            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, self.noise, state.since)
         told = state.told + 1
         history = History(
             index=state.history.index.append(suggestion.index),

@@ -128,7 +128,7 @@ class Grid:
             )
         arms = self.X.to(X)
         flat = X.reshape(-1, self.dim)
-        nearest = [torch.cdist(block, arms).min(-1).indices for block in flat.split(1024)]
+        nearest = [torch.cdist(block, arms).min(-1).indices for block in torch.split(flat, 1024)]
         index = torch.cat(nearest) if nearest else flat.new_zeros(0, dtype=torch.int64)
         extent = float((self.X.max() - self.X.min()).clamp_min(1))
         rounding = max(GRID_TOLERANCE, 8 * torch.finfo(X.dtype).eps)

@@ -163,9 +163,7 @@ class Recursion(Engine):
         """
         slides_while_moving = parts.retention.slides and parts.decay.moves
         return (
-            parts.inflation.constant
-            and not parts.retention.uses_time
-            and not slides_while_moving
+            parts.inflation.constant and not parts.retention.uses_time and not slides_while_moving
         )
 
     def prior(self, basis: Basis, batch_shape: Size) -> Belief:
@@ -207,18 +205,10 @@ class Recursion(Engine):
         parts, basis, told = self.strategy, after.basis, after.told
         if parts.retention.resets(told):
             return recursion.prior_belief(basis, after.time.shape)
-        if parts.retention.slides and after.dropped > 0:
-            if told % max(after.told - after.dropped, REFRESH_ROUNDS) == 0:
-                log = after.history
-                return recursion.absorb(
-                    recursion.refreshed(
-                        basis,
-                        log.index.tensor(after.dropped),
-                        log.y.tensor(after.dropped),
-                        parts.noise,
-                    ),
-                    basis,
-                )
+        if self._refreshes(after):
+            index = after.history.index.tensor(after.dropped)
+            y = after.history.y.tensor(after.dropped)
+            return recursion.absorb(recursion.refreshed(basis, index, y, parts.noise), basis)
         belief = recursion.discount(
             _belief(before),
             self._attenuation(before, after.time),
@@ -228,6 +218,12 @@ class Recursion(Engine):
         for number in range(before.dropped, after.dropped):
             belief = self._observed(belief, after, number, -parts.noise)
         return recursion.absorb(belief, basis)
+
+    def _refreshes(self, state: State) -> bool:
+        """Whether a window is computed anew in this round: once per length of the window."""
+        if not self.strategy.retention.slides or state.dropped == 0:
+            return False
+        return state.told % max(state.told - state.dropped, REFRESH_ROUNDS) == 0
 
     def _observed(self, belief: Belief, state: State, number: int, noise: float) -> Belief:
         return recursion.observe(

@@ -40,9 +40,7 @@ def gp_ucb(
     inference: Inference = "auto",
 ) -> Strategy:
     """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
-    return Strategy(
-        kernel=kernel, noise=noise, width=width or Logarithmic(), inference=inference
-    )
+    return Strategy(kernel=kernel, noise=noise, width=width or Logarithmic(), inference=inference)
 
 
 def igp_ucb(
@@ -57,10 +55,8 @@ def igp_ucb(
 ) -> Strategy:
     """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain.
 
-    Args:
-        B: Bound on the norm of the objective in the kernel's space.
-        R: Sub-Gaussian scale of the noise; its standard deviation unless given.
-        delta: Chance that the confidence band fails.
+    ``B`` bounds the norm of the objective in the kernel's space, ``R`` is the sub-Gaussian scale of
+    the noise (its standard deviation unless given), ``delta`` the chance that the band fails.
     """
     return Strategy(
         kernel=kernel,
@@ -231,9 +227,8 @@ def et_gp_ucb(
 ) -> Strategy:
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
-    Args:
-        delta: δ_B, the chance of a false alarm on an objective that stands still.
-        rule: The test; the paper's unless given.
+    ``delta`` is δ_B, the chance of a false alarm on an objective that stands still; ``rule`` is the
+    test, the paper's unless given.
     """
     return Strategy(
         kernel=kernel,

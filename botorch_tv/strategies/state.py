@@ -15,7 +15,7 @@ from botorch_tv.strategies.domains import Grid
 class History(NamedTuple):
     """The log of choices, n rounds long."""
 
-    index: Rows
+    index: Rows  # type: ignore[assignment]
     """Arms chosen, `batch_shape x n`, int64."""
     y: Rows
     """Observations, `batch_shape x n`."""
@@ -54,7 +54,7 @@ class Suggestion(NamedTuple):
 
     X: Tensor
     """The point to measure, `batch_shape x d`."""
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]
     """Its number among the arms, `batch_shape`, int64."""
     mean: Tensor
     """Posterior mean of f_now there, `batch_shape`."""

@@ -105,7 +105,9 @@ def agnostic(t: int, g: float, gbar: float) -> float:
 
 
 def closed_form(t: int, g: float, gbar: float) -> float:
-    return 0.5 + 0.1 * math.sqrt(2.0 * (math.log(t) ** (DIM + 1) + 1.0 + math.log(1.0 / 0.1)))
+    """IGP-UCB with the order (ln n)^(d+1) of the gain of the n = t - 1 rounds told."""
+    order = math.log(t - 1) ** (DIM + 1) if t > 1 else 0.0
+    return chowdhury(0.5, 0.1, 0.1)(t, order, gbar)
 
 
 NARROW = Logarithmic(c1=0.4, c2=4.0)

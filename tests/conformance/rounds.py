@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -175,7 +176,7 @@ def dense_run(
             run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
             run.multiplier[t, trial] = choice.multiplier
             run.reset[t, trial] = bandit.tell(choice, y)
-            run.gain[t, trial] = bandit.gain()
+            run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
             if t in looked:
                 after = bandit.predict()
                 run.posterior_mean[looked.index(t), trial] = after.mean

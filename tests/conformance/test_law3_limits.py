@@ -98,7 +98,9 @@ def test_forgetting_nothing_is_gp_ucb(
     actual = run(limit(), engine)
     assert_same_choices(actual.index, gp_ucb_run.index)
     for name in ("mean", "sd", "posterior_mean", "posterior_variance"):
-        assert_close(getattr(actual, name), getattr(gp_ucb_run, name), 1e-8, name)
+        # Not after round T: N = T resets before T + 1.
+        one, other = getattr(actual, name)[:-1], getattr(gp_ucb_run, name)[:-1]
+        assert_close(one, other, 1e-8, name)
 
 
 def test_near_limits_are_near(engine: str, gp_ucb_run: Run) -> None:

@@ -43,8 +43,8 @@ def test_timed_rounds_spread_over_the_horizon():
     assert spread(200, 500) == set(range(2, 201))
     rounds = sorted(spread(200, 50))
     assert len(rounds) == 50
-    assert rounds[-1] == 200
-    assert abs(sum(rounds) / 50 - 101) < 3
+    assert 2 <= rounds[0] < rounds[-1] <= 200
+    assert abs(sum(rounds) / 50 - 101) <= 1
 
 
 def test_the_world_has_the_covariance_of_the_kernel():
