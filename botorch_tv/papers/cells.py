@@ -87,47 +87,41 @@ def judge(paper: Paper, runs: int, results: Results) -> Outcome:
     return Outcome(table, verdict + ".", kept == len(table))
 
 
-def plot_cells(table: pd.DataFrame, path: Path | None = None) -> Figure:
-    """Our means and the paper's, side by side.
+def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None = None) -> Figure:
+    """Our means, with the tolerance as bars, and the paper's.
 
     Args:
         table: As `judge` returns it.
+        titles: Captions of the cases.
         path: Where to write the picture.
     """
-    from botorch_tv.simulation.drawing import COLOURS, canvas, lighten, written
+    from botorch_tv.simulation.drawing import COLOURS, GREY, canvas, lighten, written
 
     figure = canvas(10, 4.4)
-    cases = list(dict.fromkeys(table["case"]))
     labels = list(dict.fromkeys(table["strategy"]))
-    titles = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
-    for axes, (quantity, title) in zip(figure.subplots(1, 2), titles.items()):
-        for number, (case, colour) in enumerate(zip(cases, COLOURS)):
+    panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
+    for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):
+        for number, ((case, title), colour) in enumerate(zip(titles.items(), COLOURS)):
             cells = table[(table["case"] == case) & (table["quantity"] == quantity)]
-            places = np.arange(len(cells)) + 0.12 * (number - (len(cases) - 1) / 2)
+            places = np.arange(len(cells)) + 0.1 * (number - (len(titles) - 1) / 2)
+            bars = cells["tolerance"].fillna(0.0)
             axes.errorbar(
-                places,
-                cells["ours"],
-                yerr=cells["tolerance"].fillna(0.0),
-                color=colour,
-                fmt="o",
-                markersize=4,
-                capsize=3,
-                label=f"{case}, ours",
+                places, cells["ours"], bars, color=colour, fmt="o", markersize=4, capsize=3
             )
-            axes.plot(
-                places,
-                cells["paper"],
-                marker="D",
-                markersize=7,
-                markerfacecolor="none",
+            axes.plot(places, cells["paper"], "D", color=colour, markersize=8, fillstyle="none")
+            axes.annotate(
+                title,
+                (len(cells) - 1, cells["ours"].iloc[-1]),
+                xytext=(18, 0),
+                textcoords="offset points",
                 color=colour,
-                linestyle="none",
-                label=f"{case}, paper",
+                va="center",
             )
         axes.set_xticks(range(len(labels)), labels)
-        axes.set_title(title, loc="left")
+        axes.set_xlim(-0.4, len(labels) - 0.3)
+        axes.set_title(panel, loc="left")
         axes.set_ylim(bottom=0)
         lighten(axes)
-    handles, names = axes.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=2 * len(cases), frameon=False)
+    caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
+    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
     return written(figure, path)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
 import torch
 
 from botorch_tv.simulation import StudyResult, World, run_study
 from botorch_tv.strategies import Strategy
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 Results = Mapping[str, StudyResult]
@@ -98,6 +98,8 @@ class Experiment:
             chunk: Trials that run together.
             progress: Whether to show a progress bar per study.
         """
+        import pandas as pd
+
         noise = self.noise if noise is None else noise
         results = {}
         for name, case in self.cases.items():

@@ -8,6 +8,8 @@ from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid
 
+POINTS = 50
+
 
 def spatial_kernel() -> Kernel:
     """Squared exponential of lengthscale 0.2 and variance 1."""
@@ -16,5 +18,5 @@ def spatial_kernel() -> Kernel:
 
 def markov_world(epsilon: float, noise: float) -> MarkovWorld:
     """Objectives on [0,1]² that change at rate ε, on 50 x 50 equally spaced arms."""
-    grid = Grid.regular(points=50, dim=2)
+    grid = Grid.regular(points=POINTS, dim=2)
     return MarkovWorld(grid, kernel=spatial_kernel(), epsilon=epsilon, noise=noise)

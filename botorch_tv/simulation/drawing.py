@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,12 +83,26 @@ def draw_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
     lighten(axes)
 
 
-def name_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
-    """The name of every strategy beside the end of its curve, on an axis that starts at 0.
+def settle_scale(axes: Axes, results: Iterable[StudyResult], normalised: bool) -> None:
+    """A scale from 0 to the top of all curves.
 
-    Called once all curves on this scale are drawn, since names are placed by it.
+    Normalised regret starts at the level of blind choices, several times what matters later, so
+    its first tenth of the rounds may leave through the top.
     """
-    axes.set_ylim(bottom=0)
+    tops = []
+    for result in results:
+        first = result.data.sizes["round"] // 10 if normalised else 0
+        for label in result.strategies:
+            mean, error = regret_curve(result, label, normalised)
+            tops.append(float((mean + np.nan_to_num(error))[first:].max()))
+    axes.set_ylim(0, 1.05 * max(tops) or 1.0)
+
+
+def name_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
+    """The name of every strategy beside the end of its curve.
+
+    Called once the scale is settled, since names are placed by it.
+    """
     top = axes.get_ylim()[1]
     ends = {
         label: float(regret_curve(result, label, normalised).mean[-1]) / top
@@ -108,7 +122,14 @@ def name_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
             color=styles[name].colour,
             fontsize=9,
             va="center",
-            arrowprops={"arrowstyle": "-", "color": styles[name].colour, "linewidth": 0.7},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": styles[name].colour,
+                "linewidth": 0.7,
+                "relpos": (0, 0.5),
+                "shrinkA": 0,
+                "shrinkB": 2,
+            },
         )
 
 

@@ -20,6 +20,7 @@ from botorch_tv.simulation.drawing import (
     lighten,
     looks,
     name_curves,
+    settle_scale,
     written,
 )
 from botorch_tv.simulation.result import StudyResult
@@ -51,6 +52,7 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
     total.set_title("Cumulative regret $R_t$", loc="left")
     for axes, normalised in ((average, True), (total, False)):
         draw_curves(axes, result, normalised)
+        settle_scale(axes, [result], normalised)
         name_curves(axes, result, normalised)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
@@ -85,6 +87,7 @@ def plot_panels(
         draw_curves(axes, result, normalised=True)
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
+    settle_scale(panels[0, 0], results.values(), normalised=True)
     for axes, result in zip(panels.flat, results.values()):
         name_curves(axes, result, normalised=True)
     for axes in panels[:, 0]:
@@ -127,7 +130,7 @@ def plot_first_reset(
             ha="left" if periods[epsilon] == max(periods.values()) else "right",
             color=colour,
         )
-    axes.set_xlim(0, horizon)
+    axes.set_xlim(0, max(horizon, *periods.values()))
     axes.set_ylim(bottom=0)
     axes.set_xlabel("round of the first reset by the event trigger")
     axes.set_ylabel("share of all trials, per round")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 
 from botorch_tv.acquisition import Logarithmic
@@ -44,7 +45,7 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
     )
     kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
     kernel = kernel.double()
-    kernel.lengthscale = lengthscale
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)  # a float turns float32
     return kernel
 
 

@@ -9,8 +9,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.widths import (
+    IGPUCB,
     WGPUCB,
     AgnosticGPUCB,
     BayesEventTriggered,
@@ -18,7 +22,6 @@ from botorch_tv.acquisition.widths import (
     BayesTV,
     Constant,
     Heteroscedastic,
-    IGPUCB,
     Logarithmic,
 )
 from botorch_tv.forgetting import (
@@ -43,8 +46,6 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
-from gpytorch.kernels import Kernel
-from torch import Tensor
 
 Book = Callable[[float], dict[str, Any]]  # noise -> arguments of oracles.dense.DenseBandit
 DIM = 2  # of every grid these are played on; the Bayes widths depend on it
@@ -86,7 +87,8 @@ def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float],
 
 def book(**arguments: Any) -> Book:
     """Arguments that do not depend on the noise; the narrow logarithmic width unless told."""
-    return lambda noise: {"multiplier": logarithmic} | arguments
+    gains = {"gains": "multiplier" in arguments}
+    return lambda noise: {"multiplier": logarithmic} | gains | arguments
 
 
 def deng(noise: float) -> dict[str, Any]:

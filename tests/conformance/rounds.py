@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from botorch_tv.strategies import Grid, Strategy
 from conformance.presets import BY_NAME
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from numpy.typing import NDArray
 from oracles.dense import DenseBandit, matern_five_halves, squared_exponential
 from torch import Tensor
+
+from botorch_tv.strategies import Grid, Strategy
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class World:
         return torch.as_tensor(y, dtype=dtype, device=index.device).reshape(index.shape)
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_world(points: int, noise: float, rounds: int, trials: int, seed: int = 1) -> World:
     """Sums of waves whose weights follow a Markov walk and change sign a third of the way in."""
     random = np.random.default_rng([seed, points, rounds])
@@ -145,11 +146,13 @@ def play(
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def by_the_book(name: str, setting: Setting, trials: int, every: int) -> Run:
     """The same by the textbook, one trial after the other; cached, for several tests ask."""
     world = make_world(setting.points, setting.noise, setting.rounds, trials)
-    return dense_run(setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise), world, every)
+    return dense_run(
+        setting.matrix(), setting.noise, BY_NAME[name].book(setting.noise), world, every
+    )
 
 
 def dense_run(
@@ -169,16 +172,18 @@ def dense_run(
     )
     for trial in range(trials):
         bandit = DenseBandit(K, noise, **book)
+        following = bandit.choose()
         for t in range(rounds):
-            choice = bandit.choose()
+            choice = following
             y = world.values[t, trial, choice.index] + world.errors[t, trial]
             run.index[t, trial] = choice.index
             run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
             run.multiplier[t, trial] = choice.multiplier
             run.reset[t, trial] = bandit.tell(choice, y)
             run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
+            following = bandit.choose()
             if t in looked:
-                after = bandit.predict()
+                after = following.prediction
                 run.posterior_mean[looked.index(t), trial] = after.mean
                 run.posterior_variance[looked.index(t), trial] = after.variance
     return run

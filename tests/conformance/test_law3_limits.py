@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conformance.presets import ENGINES, NARROW
+from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
+
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -28,8 +31,6 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
-from conformance.presets import ENGINES, NARROW
-from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=7, kernel="se", noise=0.02, rounds=60)
 T = SETTING.rounds

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from botorch_tv.strategies import gp_ucb
 from conformance.presets import ENGINES, PRESETS, Preset
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
-SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=20)
+from botorch_tv.strategies import gp_ucb
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=14)
 TRIALS = 2
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 

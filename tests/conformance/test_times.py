@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch_tv.forgetting import PeriodicReset, SlidingWindow
-from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
 from conformance.presets import BY_NAME, ENGINES, NARROW, PRESETS, Preset, logarithmic
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 from torch import Tensor
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=48)
-TRIALS = 3
+from botorch_tv.forgetting import PeriodicReset, SlidingWindow
+from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
+
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=32)
+TRIALS = 2
 X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", ENGINES)
 each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
@@ -29,7 +30,7 @@ def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
     random = np.random.default_rng(11)
     steps = random.integers(0, 25, (SETTING.rounds, TRIALS)) / 8.0
     steps[random.random(steps.shape) < 0.05] = 15.0
-    measured = np.cumsum(steps, 0) + np.array([0.5, 20.0, -3.25])
+    measured = np.cumsum(steps, 0) + np.array([0.5, -3.25])
     before = np.vstack([measured[:1] - 1.0, measured[:-1]])
     planned = before + random.integers(0, 40, steps.shape) / 8.0
     return torch.as_tensor(planned + shift), torch.as_tensor(measured + shift)
@@ -39,54 +40,61 @@ def strategy_of(preset: Preset, engine: str) -> Strategy:
     return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
 
 
-@each_engine
-@pytest.mark.parametrize("planning", ["explicit", "default", "alternating"])
+@pytest.mark.parametrize("planning", ["explicit", "alternating"])
 @each_preset
-def test_uneven_times_equal_the_textbook(preset: Preset, planning: str, engine: str) -> None:
-    """The posterior is of f at ``now``; lags count from ``now`` where it is given."""
+def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
+    """The posterior is of f at ``now``; lags count from ``now`` where it is given.
+
+    All engines play beside the one textbook.
+    """
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     planned, measured = schedule()
-    strategy = strategy_of(preset, engine)
-    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    strategies = {engine: strategy_of(preset, engine) for engine in ENGINES}
+    states = {
+        engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+        for engine, strategy in strategies.items()
+    }
     K, book = SETTING.matrix(), preset.book(SETTING.noise)
     bandits = [DenseBandit(K, SETTING.noise, **book) for _ in range(TRIALS)]
+    newest = planned[0].clone()
     for t in range(SETTING.rounds):
-        explicit = planning == "explicit" or (planning == "alternating" and t % 2 == 0)
-        suggestion = strategy.ask(state, now=planned[t] if explicit else None)
+        explicit = planning == "explicit" or t % 2 == 0
+        now = torch.maximum(planned[t], newest) if explicit else None
         choices = [
-            bandit.choose(float(planned[t, trial]) if explicit else None)
+            bandit.choose(float(now[trial]) if explicit else None)
             for trial, bandit in enumerate(bandits)
         ]
-        where = f"round {t + 1}"
-        assert suggestion.index.tolist() == [choice.index for choice in choices], where
-        for name in ("mean", "sd", "multiplier", "time"):
-            expected = [getattr(choice, name) for choice in choices]
-            assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
-        y = world.observe(t, suggestion.index)
-        # Every third round is measured when it was planned, where the past allows it.
-        untold = t % 3 == 0
-        time = None if untold else measured[t]
-        if untold:
-            measured[t:] += torch.clamp(suggestion.time - measured[t], min=0.0)
-            planned[t + 1 :] += torch.clamp(suggestion.time - planned[t + 1 :], min=0.0)
-        state, info = strategy.tell(state, suggestion, y, time=time)
-        if not untold:
-            planned[t + 1 :] += torch.clamp(measured[t] - planned[t + 1 :], min=0.0)
+        # Every third round is measured when it was planned, the others when the clock says.
+        time = None if t % 3 == 0 else torch.maximum(measured[t], newest)
+        index = torch.tensor([choice.index for choice in choices])
+        y = world.observe(t, index)
         fired = [
-            bandit.tell(choice, float(y[trial]), None if untold else float(measured[t, trial]))
+            bandit.tell(choice, float(y[trial]), None if time is None else float(time[trial]))
             for trial, (bandit, choice) in enumerate(zip(bandits, choices))
         ]
-        if book.get("retention", ("all",))[0] == "trigger":
-            assert info.reset.tolist() == fired, where
+        newest = torch.tensor([bandit.rows[-1].time for bandit in bandits], dtype=torch.float64)
+        for engine, strategy in strategies.items():
+            where = f"{engine}, round {t + 1}"
+            suggestion = strategy.ask(states[engine], now=now)
+            assert torch.equal(suggestion.index, index), where
+            for name in ("mean", "sd", "multiplier", "time"):
+                expected = [getattr(choice, name) for choice in choices]
+                assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
+            states[engine], info = strategy.tell(states[engine], suggestion, y, time=time)
+            if book.get("retention", ("all",))[0] == "trigger":
+                assert info.reset.tolist() == fired, where
         if t % 4 == 0:
-            later = torch.tensor([bandit.rows[-1].time for bandit in bandits]) + 7.375
-            for now in (None, later.double()):
-                posterior = strategy.posterior(state, X, now=now)
-                for trial, bandit in enumerate(bandits):
-                    dense = bandit.predict(None if now is None else float(now[trial]))
-                    what = f"{where}, trial {trial}, now {now}"
-                    assert_close(posterior.mean[trial, :, 0], dense.mean, 1e-8, what)
-                    assert_close(posterior.variance[trial, :, 0], dense.variance, 1e-8, what)
+            for ahead in (None, newest + 7.375):
+                dense = [
+                    bandit.predict(None if ahead is None else float(ahead[trial]))
+                    for trial, bandit in enumerate(bandits)
+                ]
+                for engine, strategy in strategies.items():
+                    posterior = strategy.posterior(states[engine], X, now=ahead)
+                    what = f"{engine}, round {t + 1}, now {ahead}"
+                    means, variances = zip(*[(one.mean, one.variance) for one in dense])
+                    assert_close(posterior.mean[..., 0], means, 1e-8, what)
+                    assert_close(posterior.variance[..., 0], variances, 1e-8, what)
 
 
 def play_at(strategy: Strategy, shift: float) -> list[Any]:
@@ -129,7 +137,7 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
         assert torch.equal(by_number.time, every)
         for one, other in zip(by_number, by_tensor):
             assert torch.equal(one, other)
-        y = torch.tensor([0.1, -0.2, 0.3], dtype=torch.float64)
+        y = torch.tensor([0.1, -0.2], dtype=torch.float64)
         state, _ = strategy.tell(state, by_number, y, time=time + 0.25)
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
 
@@ -225,7 +233,7 @@ def test_choice_made_outside_is_judged_by_the_same_posterior(engine: str) -> Non
     bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
     fired_ever = 0
     for t in range(SETTING.rounds):
-        arms = torch.tensor([(5 * t) % 36, (7 * t + 1) % 36, (t // 6) % 36])
+        arms = torch.tensor([(5 * t) % 36, 14 + t % 2])
         suggestion = strategy.suggestion_at(state, X[arms], now=measured[t])
         assert torch.equal(suggestion.index, arms)
         assert torch.equal(suggestion.X, X[arms])

@@ -223,6 +223,7 @@ class DenseBandit:
     inflation: Part = ("constant",)
     retention: Part = ("all",)
     multiplier: Multiplier = lambda t, g, gbar: 0.0
+    gains: bool = True  # whether the multiplier looks at them; they cost two determinants a round
     rows: list[Row] = field(default_factory=list)
     triggered: int = 0  # the round of the last trigger, 0 before any
 
@@ -324,7 +325,10 @@ class DenseBandit:
         return fired
 
     def _root_beta(self, now: float | None) -> float:
-        return self.multiplier(len(self.rows) + 1, self.gain(now), self.gain(now, power=2))
+        t = len(self.rows) + 1
+        if not self.gains:
+            return self.multiplier(t, math.nan, math.nan)
+        return self.multiplier(t, self.gain(now), self.gain(now, power=2))
 
     def _choice(
         self, index: int, prediction: Prediction, root_beta: float, now: float | None

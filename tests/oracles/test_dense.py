@@ -128,9 +128,7 @@ def test_zero_to_the_zero_is_zero() -> None:
 
 def test_double_weighted_gain_squares_the_growth_of_the_noise() -> None:
     gamma = 0.9
-    gain = information_gain(
-        K, INDEX, TIMES, noise=NOISE, inflation=("exponential", gamma), power=2
-    )
+    gain = information_gain(K, INDEX, TIMES, noise=NOISE, inflation=("exponential", gamma), power=2)
     noise = NOISE * gamma ** (-2.0 * (TIMES[-1] - np.asarray(TIMES)))
     among = K[np.ix_(INDEX, INDEX)]
     _, above = np.linalg.slogdet(among + np.diag(noise))

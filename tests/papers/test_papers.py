@@ -1,0 +1,142 @@
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic_results import make_result
+
+from botorch_tv import cli
+from botorch_tv.papers import (
+    EXPERIMENTS,
+    cells,
+    event_triggered,
+    experiment_named,
+    markov,
+    order,
+)
+from botorch_tv.papers.cells import Cell
+from botorch_tv.papers.order import Claim
+from botorch_tv.simulation import StudyResult
+
+
+@pytest.fixture(params=list(EXPERIMENTS))
+def name(request) -> str:
+    return request.param
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("identity", ["b16-fig2a", "et-fig2", "et-table2"])
+def test_claims_of_the_papers_hold(identity, tmp_path):
+    outcome = EXPERIMENTS[identity].run(tmp_path)
+    assert outcome.holds, outcome.verdict
+
+
+@pytest.mark.slow
+def test_main_text_noise_does_not_reproduce_table_2(tmp_path):
+    assert EXPERIMENTS["et-table2"].run(tmp_path, noise=0.05).holds is False
+
+
+def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
+    small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
+    monkeypatch.setitem(EXPERIMENTS, name, small)
+    monkeypatch.setattr(markov, "POINTS", 5)
+    code = cli.main(["paper", name, "--trials", "2", "--quiet", "--out", str(tmp_path)])
+    assert code in (0, cli.EXIT_REFUTED)
+    assert f"{name}: " in capsys.readouterr().out
+    written = {path.name for path in tmp_path.iterdir()}
+    studies = {f"{name}-{case}.nc" for case in small.cases}
+    tables = {f"{name}-summary.csv", f"{name}-verdict.csv"}
+    assert written == studies | tables | {f"{name}.png"}
+    summary = pd.read_csv(tmp_path / f"{name}-summary.csv")
+    assert set(summary["case"]) == set(small.cases)
+    for case in small.cases:
+        result = StudyResult.load(tmp_path / f"{name}-{case}.nc")
+        assert result.data.sizes["trial"] == 2
+        assert result.data.attrs["noise"] == small.noise
+
+
+def test_noise_reaches_world_and_strategies(name):
+    for case in EXPERIMENTS[name].cases.values():
+        assert case.world(0.05).noise == 0.05
+        assert {strategy.noise for strategy in case.strategies(0.05).values()} == {0.05}
+
+
+def test_sizes_of_the_papers():
+    sizes = {one.id: (one.horizon, one.trials, one.noise) for one in EXPERIMENTS.values()}
+    assert sizes == {
+        "b16-fig2a": (200, 200, 0.01),
+        "et-fig2": (400, 200, 0.02),
+        "et-table2": (400, 300, 0.02),
+        "et-fig4": (200, 30_000, 0.02),
+    }
+    figure = EXPERIMENTS["et-fig2"].cases
+    periods = {n: c.strategies(0.02)["R-GP-UCB"].retention.period for n, c in figure.items()}
+    assert list(periods.values()) == [38, 29, 26, 68]
+    wrong = figure["misspecified"]
+    assert wrong.world(0.02).epsilon == 0.05
+    assert wrong.strategies(0.02)["TV-GP-UCB"].decay.epsilon == 0.001
+
+
+def test_unknown_experiment():
+    with pytest.raises(ValueError, match=r"Unknown experiment 'et-tabel2'.*Did you mean et-table2"):
+        experiment_named("et-tabel2")
+
+
+def test_order_by_hand():
+    # B − A = 3, 2, 4: mean 3, standard error 1/√3, so 5.2 standard errors.
+    results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
+    holds = order.judge([Claim("case", "A", "B", 5.0)], results)
+    assert holds.holds is True
+    assert holds.table.loc[0, "t_ratio"] == pytest.approx(3 * math.sqrt(3))
+    assert "5.2 standard errors" in holds.verdict
+    assert order.judge([Claim("case", "A", "B", 5.3)], results).holds is False
+    reversed_ = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
+    assert reversed_.holds is False
+    assert "1 of 2 orders do not hold: B < A at case by -5.2" in reversed_.verdict
+    same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
+    assert order.judge([Claim("case", "A", "B")], same).holds is False
+
+
+def test_tolerance_by_hand():
+    assert cells.tolerance(np.array([1.0, 3.0]), runs=2) == pytest.approx(3 * math.sqrt(2))
+    assert math.isnan(cells.tolerance(np.array([1.0]), runs=50))
+
+
+@pytest.mark.parametrize(("regret", "kept"), [(4.0, 2), (8.89, 2), (8.91, 1), (-0.91, 1)])
+def test_cells_by_hand(regret, kept):
+    # R_T = 2, 4, 6: mean 4, sd 2; tolerance 3·2·√(1/3 + 1/3) = 4.90. Resets: 1, 0, 2.
+    fired = np.array([[True, False], [False, False], [True, True]])
+    result = make_result({"δ": [[1, 1], [3, 1], [2, 4]]}, {"δ": fired})
+    outcome = cells.judge({"case": {"δ": Cell(1.5, regret)}}, 3, {"case": result})
+    assert int(outcome.table["holds"].sum()) == kept
+    assert outcome.holds is (kept == 2)
+    assert outcome.table["ours"].tolist() == [1, 4]
+    assert f"{kept} of 2 cells" in outcome.verdict
+
+
+def test_single_trial_settles_no_cell():
+    result = make_result({"δ": [[1.0]]})
+    outcome = cells.judge({"case": {"δ": Cell(0, 1)}}, 50, {"case": result})
+    assert outcome.holds is False
+
+
+def test_waiting_times_by_hand():
+    fired = np.zeros((4, 10), dtype=bool)
+    fired[0, [1, 5]] = fired[1, 3] = fired[2, 8] = True  # first at 2, 4, 9; the fourth never
+    result = make_result({"ET-GP-UCB": np.zeros((4, 10))}, {"ET-GP-UCB": fired})
+    outcome = event_triggered._waiting_times({"epsilon-0.03": result, "epsilon-0.1": result})
+    row = outcome.table.loc[0]
+    assert row["mean"] == pytest.approx(5)
+    assert row["median"] == pytest.approx(6.5)  # never counts as later than every round
+    assert row["never"] == pytest.approx(0.25)
+    assert row["period"] == 29
+    assert outcome.holds is None
+    assert "25.00% never" in outcome.verdict
+
+
+def test_no_reset_at_all():
+    result = make_result({"ET-GP-UCB": np.zeros((3, 5))})
+    outcome = event_triggered._waiting_times({"epsilon-0.03": result, "epsilon-0.1": result})
+    assert outcome.table.loc[0, "never"] == 1
+    assert outcome.table.loc[0, "median"] == math.inf

@@ -1,0 +1,101 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from synthetic_results import make_result, random_result
+
+from botorch_tv.simulation.drawing import looks, regret_curve, spread_apart
+from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
+
+LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
+
+
+def texts(figure):
+    return [text.get_text() for axes in figure.axes for text in axes.texts]
+
+
+def test_curve_by_hand():
+    result = make_result({"A": [[2, 4, 0], [4, 0, 5]]})
+    total = regret_curve(result, "A", normalised=False)
+    np.testing.assert_allclose(total.mean, [3, 5, 7.5])
+    np.testing.assert_allclose(total.error, [1, 1, 1.5])  # |difference| / 2 for two trials
+    average = regret_curve(result, "A", normalised=True)
+    np.testing.assert_allclose(average.mean, [3, 2.5, 2.5])
+    np.testing.assert_allclose(average.error, [1, 0.5, 0.5])
+
+
+def test_names_move_apart_and_no_further():
+    assert spread_apart([0.1, 0.5, 0.9], 0.1) == [0.1, 0.5, 0.9]
+    assert spread_apart([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    moved = spread_apart([0.2, 0.5, 0.51, 0.52, 0.9], 0.1)
+    assert moved == pytest.approx([0.2, 0.41, 0.51, 0.61, 0.9])
+    crowded = spread_apart([0.5, 0.58, 0.69], 0.1)  # the third collides once the second moved
+    assert np.diff(crowded) == pytest.approx([0.1, 0.1])
+    assert np.mean(crowded) == pytest.approx(0.59)
+
+
+def test_looks_differ_for_many_strategies():
+    assert len(set(looks([str(number) for number in range(28)]).values())) == 28
+    assert len(looks([str(number) for number in range(40)])) == 40
+
+
+def test_regret_picture(tmp_path):
+    result = random_result(LEVELS, trials=8, rounds=60, resets_of="ET-GP-UCB")
+    figure = plot_regret(result, tmp_path / "new" / "regret.png")
+    assert (tmp_path / "new" / "regret.png").stat().st_size > 10_000
+    average, total, strip = figure.axes
+    assert len(average.lines) == len(total.lines) == len(LEVELS)
+    assert "standard error" in figure.get_supxlabel()
+    drawn = sum(len(row.get_positions()) for row in strip.collections)
+    assert drawn == int(result.resets.sum())
+    for label in LEVELS:
+        assert label in texts(figure)
+    line = total.lines[2].get_ydata()
+    np.testing.assert_allclose(line, regret_curve(result, "ET-GP-UCB", False).mean)
+    low, high = average.get_ylim()
+    assert low == 0
+    assert all(line.get_ydata()[6:].max() < high for line in average.lines)
+
+
+@pytest.mark.parametrize(("trials", "rounds"), [(1, 5), (3, 1), (1, 1)])
+@pytest.mark.filterwarnings("error")
+def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
+    result = random_result({"A": 1.0, "B": 0.0}, trials, rounds)
+    result.plot(tmp_path / "small.png")
+
+
+def test_study_without_regret_can_be_drawn(tmp_path):
+    plot_regret(make_result({"A": np.zeros((2, 3))}), tmp_path / "zero.png")
+
+
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_panels_share_a_scale(count, tmp_path):
+    results = {f"panel {n}": random_result(LEVELS, 4, 30, seed=n) for n in range(count)}
+    figure = plot_panels(results, tmp_path / "panels.png")
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == list(results)
+    assert len({axes.get_ylim() for axes in shown}) == 1
+
+
+def test_first_reset_histogram():
+    fired = np.zeros((4, 10), dtype=bool)
+    fired[0, [1, 5]] = fired[1, 1] = fired[2, 8] = True  # the fourth trial never resets
+    result = make_result({"ET-GP-UCB": np.zeros((4, 10))}, {"ET-GP-UCB": fired})
+    figure = plot_first_reset({0.03: result}, {0.03: 5})
+    (axes,) = figure.axes
+    shares = axes.patches[0].get_data().values
+    np.testing.assert_allclose(shares, [0, 0.5, 0, 0, 0, 0, 0, 0, 0.25, 0])
+    assert "25.0% never reset" in axes.get_legend().get_texts()[0].get_text()
+    assert " N = 5" in texts(figure)
+
+
+def test_missing_matplotlib_says_what_to_install():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import botorch_tv.simulation.result\n"
+        "try:\n    import botorch_tv.simulation.plots\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert "pip install 'botorch-tv[study]'" in told
