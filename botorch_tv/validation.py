@@ -22,7 +22,9 @@ def require_integer(name: str, value: float, least: int, fix: str) -> None:
         )
 
 
-def require_trials(good: Tensor, value: Tensor, what: str, fix: str) -> None:
+def require_trials(
+    good: Tensor, value: Tensor, what: str, fix: str, limit: Tensor | None = None
+) -> None:
     """Raise an ``InputDataError`` naming the first trial for which ``good`` is false.
 
     Args:
@@ -30,6 +32,7 @@ def require_trials(good: Tensor, value: Tensor, what: str, fix: str) -> None:
         value: The offending values, `batch_shape`.
         what: What is wrong, in words that follow the value.
         fix: What the caller can do.
+        limit: What each value was held against, `batch_shape`; named after ``what``.
     """
     if bool(good.all()):
         return
@@ -37,7 +40,8 @@ def require_trials(good: Tensor, value: Tensor, what: str, fix: str) -> None:
     trial = (
         f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
     )
-    raise InputDataError(f"{value[tuple(position)].item()}{trial} {what}; {fix}")
+    held = "" if limit is None else f" {limit[tuple(position)].item()}"
+    raise InputDataError(f"{value[tuple(position)].item()}{trial} {what}{held}; {fix}")
 
 
 def require_floating(dtype: torch.dtype) -> None:

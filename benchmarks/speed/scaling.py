@@ -1,38 +1,40 @@
 """What a round costs late in a run: time and memory at round 500 against round 10,000.
 
-    python -m benchmarks.speed.scaling [--trials 16] [--rounds 500 10000] [--window 101]
+    python -m benchmarks.speed.scaling [--trials 16] [--rounds 500 10000] [--window 160]
         [--points 50] [--epsilon 0.03] [--strategies GP-UCB TV-GP-UCB ...]
-        [--threads N] [--seed 0] [--out FILE]
+        [--threads 1] [--seed 0] [--out FILE]
 
 With constant noise a round is a step of a recursion whose size the kernel sets, so its cost should
 not depend on how many rounds went before. Each strategy runs in a process of its own through the
-Markov world of [B16]. Reported are the time of `ask` and `tell` per trial and round, median and
-mean over a window of rounds that ends at each of ``--rounds`` (the mean also holds work that is
-done only every so many rounds), and the growth of resident memory beyond the log of choices, which
-is an arm, an observation and a time (24 bytes) per trial and round. A log that grows in place
-doubles its room when it is full, so up to twice that much is reserved.
+Markov world of [B16] up to the last of ``--rounds``. On the way resident memory is read and the
+state saved at each of them. Then the saved runs go on side by side, one round of each in turn, so
+that a busy moment of the machine falls on all of them, and `ask` and `tell` are timed: median and
+mean over ``--window`` rounds. (The mean also holds what is done only every so many rounds.)
 
-The static strategies forget nothing here, ET-GP-UCB what its trigger decides.
+Memory may grow with the log of choices: an arm, an observation and a time, 24 bytes per trial and
+round. A log that grows in place doubles its room when it is full, so up to twice that is reserved.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from gpytorch.kernels import RBFKernel
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, resident_bytes, write
+from benchmarks.speed.common import RESULTS, environment, headline, resident_bytes, write
 from benchmarks.speed.world import MarkovRewards
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import (
     Grid,
+    State,
     Strategy,
     et_gp_ucb,
     gp_ucb,
@@ -44,6 +46,7 @@ from botorch_tv.strategies import (
 
 LENGTHSCALE, NOISE = 0.2, 0.02
 LOG_BYTES = 24
+WARM_UP = 16  # rounds after loading, of which the first makes room in the log
 WIDTH = Logarithmic(c1=0.4, c2=4.0)
 
 
@@ -63,6 +66,26 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 
+class Run(NamedTuple):
+    """A strategy somewhere in its run."""
+
+    state: State
+    world: MarkovRewards
+
+
+def step(strategy: Strategy, run: Run) -> tuple[Run, float]:
+    """Play one round; returns the run after it and the seconds of `ask` and `tell`."""
+    begin = time.perf_counter()
+    suggestion = strategy.ask(run.state)
+    decided = time.perf_counter()
+    y = run.world.observe(suggestion.index)
+    observed = time.perf_counter()
+    state, _ = strategy.tell(run.state, suggestion, y)
+    seconds = time.perf_counter() - observed + decided - begin
+    run.world.advance()
+    return Run(state, run.world), seconds
+
+
 def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
     """Time and memory of one strategy at each of the rounds asked for.
 
@@ -75,7 +98,35 @@ def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
     """
     torch.set_num_threads(options.threads)
     strategy = STRATEGIES[label]()
-    domain = Grid.regular(points=options.points, dim=2)
+    with tempfile.TemporaryDirectory() as folder:
+        saved = [Path(folder) / f"{number}.pt" for number in options.rounds]
+        found = []
+        run = _start(strategy, options)
+        for number, path in zip(options.rounds, saved, strict=True):
+            while run.state.told < number:
+                run, _ = step(strategy, run)
+            found.append(
+                {
+                    "round": number,
+                    "resident_bytes": resident_bytes(),
+                    "log_bytes": LOG_BYTES * options.trials * number,
+                }
+            )
+            torch.save(run, path)
+        runs: list[Run] = [torch.load(path, weights_only=False) for path in saved]
+    seconds: list[list[float]] = [[] for _ in runs]
+    for _ in range(WARM_UP + options.window):
+        for position, run in enumerate(runs):
+            runs[position], taken = step(strategy, run)
+            seconds[position].append(taken)
+    scale = 1e6 / options.trials
+    for entry, taken_by_round in zip(found, seconds, strict=True):
+        timed = taken_by_round[WARM_UP:]
+        entry |= {"median_us": scale * median(timed), "mean_us": scale * fmean(timed)}
+    return found
+
+
+def _start(strategy: Strategy, options: argparse.Namespace) -> Run:
     world = MarkovRewards(
         points=options.points,
         lengthscale=LENGTHSCALE,
@@ -84,31 +135,8 @@ def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
         trials=options.trials,
         seed=options.seed,
     )
-    state = strategy.init(domain, batch_shape=(options.trials,))
-    recent: list[float] = []
-    found = []
-    for number in range(1, max(options.rounds) + 1):
-        begin = time.perf_counter()
-        suggestion = strategy.ask(state)
-        decided = time.perf_counter()
-        y = world.observe(suggestion.index)
-        observed = time.perf_counter()
-        state, _ = strategy.tell(state, suggestion, y)
-        recent.append(time.perf_counter() - observed + decided - begin)
-        del recent[: -options.window]
-        world.advance()
-        if number in options.rounds:
-            scale = 1e6 / options.trials
-            found.append(
-                {
-                    "round": number,
-                    "median_us": scale * median(recent),
-                    "mean_us": scale * fmean(recent),
-                    "resident_bytes": resident_bytes(),
-                    "log_bytes": LOG_BYTES * options.trials * number,
-                }
-            )
-    return found
+    domain = Grid.regular(points=options.points, dim=2)
+    return Run(strategy.init(domain, batch_shape=(options.trials,)), world)
 
 
 def compare(found: list[dict[str, float]]) -> dict[str, float]:
@@ -133,19 +161,19 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--rounds", type=int, nargs="+", default=[500, 10_000])
-    parser.add_argument("--window", type=int, default=101, help="rounds behind each figure")
+    parser.add_argument("--window", type=int, default=160, help="rounds timed at each")
     parser.add_argument("--points", type=int, default=50, help="grid points per axis")
     parser.add_argument("--epsilon", type=float, default=0.03, help="rate of change of the world")
     parser.add_argument(
         "--strategies", nargs="+", choices=list(STRATEGIES), default=list(STRATEGIES)
     )
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "speed_scaling.json")
     options = parser.parse_args(arguments)
     options.rounds = sorted(set(options.rounds))
-    if len(options.rounds) < 2 or not 1 <= options.window <= options.rounds[0]:
-        parser.error("--rounds are at least two, and --window fits before the first of them")
+    if len(options.rounds) < 2 or min(options.rounds[0], options.window, options.trials) < 1:
+        parser.error("--rounds are at least two numbers, and every number is at least 1")
     return options
 
 

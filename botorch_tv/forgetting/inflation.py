@@ -38,19 +38,19 @@ class ExponentialWeights(Inflation):
     out to this noise.
 
     Args:
-        gamma: Discount γ per unit of time, strictly between 0 and 1.
+        gamma: Discount γ per unit of time, in (0, 1]; 1 forgets nothing.
 
     Raises:
-        ValueError: If ``gamma`` lies outside (0, 1).
+        ValueError: If ``gamma`` lies outside (0, 1].
     """
 
     gamma: float
 
     def __post_init__(self) -> None:
         require(
-            0 < self.gamma < 1,
-            f"ExponentialWeights: gamma is {self.gamma}, but a discount lies strictly between "
-            "0 and 1; use Static() to forget nothing.",
+            0 < self.gamma <= 1,
+            f"ExponentialWeights: gamma is {self.gamma}, but a discount lies in (0, 1]; "
+            "1 forgets nothing, 0.97 halves a weight in 23 units of time.",
         )
 
     def log_factor(self, lag: Tensor) -> Tensor:

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.scratch import Scratch
+
 _CACHED_NUMBERS = 2**17
 """Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
@@ -24,10 +26,12 @@ class Basis(ABC):
     Attributes:
         size: Number r of coordinates.
         variance: Prior variance of every arm, `M`.
+        scratch: Memory for intermediate results over the arms.
     """
 
     size: int
     variance: Tensor
+    scratch: Scratch
 
     @property
     def arms(self) -> int:
@@ -46,6 +50,7 @@ class Basis(ABC):
     def __init__(self, size: int, variance: Tensor) -> None:
         self.size = size
         self.variance = variance
+        self.scratch = Scratch()
         self._scale = math.sqrt(float(variance.max()))
 
     @abstractmethod
@@ -53,8 +58,13 @@ class Basis(ABC):
         """Coordinates of the prior covariance with some arms, `* -> * x r`."""
 
     @abstractmethod
-    def expand(self, coordinates: Tensor) -> Tensor:
-        """Covariances with all arms, `* x r -> * x M`."""
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        """Covariances with all arms, `* x r -> * x M`.
+
+        Args:
+            coordinates: `* x r`.
+            out: Memory for the result, contiguous; it may be returned or ignored.
+        """
 
     @abstractmethod
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
@@ -95,7 +105,7 @@ class ArmBasis(Basis):
     def row(self, index: Tensor) -> Tensor:
         return self.covariance[index]
 
-    def expand(self, coordinates: Tensor) -> Tensor:
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return coordinates
 
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
@@ -124,8 +134,12 @@ class FeatureBasis(Basis):
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
 
-    def expand(self, coordinates: Tensor) -> Tensor:
-        return coordinates @ self._transposed
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
+        if out is None:
+            return coordinates @ self._transposed
+        flat = coordinates.reshape(-1, self.size)
+        torch.mm(flat, self._transposed, out=out.view(-1, self.arms))
+        return out
 
     def inner(self, rows: Tensor, index: Tensor) -> Tensor:
         return self.row(index) @ rows.mT
@@ -133,10 +147,6 @@ class FeatureBasis(Basis):
     def gram(self, index: Tensor) -> Tensor:
         row = self.row(index)
         return row @ row.mT
-
-
-PAIRS_PAY = 64
-"""From this many rows on, sums of squares in two dimensions go through pairs of features."""
 
 
 class ProductBasis(FeatureBasis):
@@ -158,45 +168,46 @@ class ProductBasis(FeatureBasis):
         self.factors = factors
         self.kept = kept
         self._ranks = [factor.shape[-1] for factor in factors]
-        if len(factors) == 2:
-            self._pairs = [torch.einsum("na,nb->nab", f, f).flatten(1) for f in factors]
-            self._pair_positions = self._positions_of_pairs()
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
         return ProductBasis(factors, self.kept.to(device))
 
-    def expand(self, coordinates: Tensor) -> Tensor:
+    def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         shape = coordinates.shape[:-1]
-        done, rest = shape.numel(), math.prod(self._ranks)
-        tensor = coordinates.new_zeros(done, rest)
-        tensor.index_copy_(-1, self.kept, coordinates.reshape(done, self.size))
-        for factor in self.factors[:-1]:
+        if out is None:
+            out = coordinates.new_empty(*shape, self.arms)
+        tensor = self._wide(coordinates)
+        done, rest = tensor.shape
+        for dim, factor in enumerate(self.factors[:-1]):
             points, rank = factor.shape
             rest //= rank
-            tensor = factor @ tensor.view(done, rank, rest)
+            product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
+            tensor = torch.matmul(factor, tensor.view(done, rank, rest), out=product)
             done *= points
-        tensor = tensor.view(done, rest) @ self.factors[-1].T
-        return tensor.view(*shape, self.arms)
+        last = self.factors[-1]
+        torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))
+        return out
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
-        """Σᵢ (Φ hᵢ)² = diag(Φ G Φᵀ) with G = HᵀH, contracted one dimension at a time.
+        """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.
 
-        At arm (n, m) it is Σ Φ₁[n,a] Φ₁[n,a'] G[ab, a'b'] Φ₂[m,b] Φ₂[m,b'], two products with the
-        pairs Φ₁[n,a] Φ₁[n,a'] and Φ₂[m,b] Φ₂[m,b'], whatever the number of rows.
+        With T_m = Σ_b Φ₂[m, b] H[:, :, b], `n x r_1`, the sum at arm (n, m) is φ T_mᵀ T_m φᵀ for
+        φ = Φ₁[n], so the rows are summed before the first dimension is brought to the arms.
         """
-        if rows.shape[-2] < PAIRS_PAY or len(self.factors) != 2:
+        if len(self.factors) != 2:
             return super().sum_of_squares(rows)
-        first, second = self._pairs
-        squared = torch.nn.functional.pad(rows.mT @ rows, (0, 1, 0, 1)).flatten(-2)
-        paired = squared[..., self._pair_positions]
-        return (first @ paired @ second.T).flatten(-2)
+        first, second = self.factors
+        batch_shape, count = rows.shape[:-2], rows.shape[-2]
+        trials = batch_shape.numel()
+        wide = self._wide(rows).view(trials, count * self._ranks[0], self._ranks[1])
+        half = (second @ wide.mT).view(trials, len(second), count, self._ranks[0])
+        squared = (half.mT @ half).view(trials, len(second), self._ranks[0] ** 2)
+        pairs = torch.einsum("na,nb->nab", first, first).flatten(1)
+        return (pairs @ squared.mT).reshape(*batch_shape, self.arms)
 
-    def _positions_of_pairs(self) -> Tensor:
-        """Where G[ab, a'b'] stands in a padded G, ordered as (a, a') x (b, b')."""
-        padding = self.size
-        position = self.kept.new_full((math.prod(self._ranks),), padding)
-        position[self.kept] = torch.arange(self.size, device=self.kept.device)
-        entry = position[:, None] * (padding + 1) + position
-        first, second = self._ranks
-        return entry.view(first, second, first, second).transpose(1, 2).reshape(first**2, second**2)
+    def _wide(self, coordinates: Tensor) -> Tensor:
+        """Coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""
+        count = coordinates.shape[:-1].numel()
+        wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
+        return wide.index_copy_(-1, self.kept, coordinates.reshape(count, self.size))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.scratch import Scratch
 
-def first_maximum(score: Tensor, tolerance: float) -> Tensor:
+
+def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     """Index of the winner: the lowest whose score is within ``tolerance`` of the maximum.
 
     Grid symmetries and the plateau after a reset make many arms equal up to rounding; this rule
@@ -15,16 +17,19 @@ def first_maximum(score: Tensor, tolerance: float) -> Tensor:
     Args:
         score: `batch_shape x M`.
         tolerance: Largest difference that counts as a tie, in units of the score.
+        scratch: Memory for intermediate results.
 
     Returns:
         `batch_shape`, int64.
     """
     arms = score.shape[-1]
-    near = score >= score.amax(-1, keepdim=True) - tolerance
     # Counting down makes the lowest index the largest number; short integers reduce fastest.
-    dtype = torch.int16 if arms < 2**15 else torch.int32
-    countdown = torch.arange(arms, 0, -1, dtype=dtype, device=score.device)
-    return arms - (near * countdown).amax(-1).to(torch.int64)
+    short = torch.int16 if arms < 2**15 else torch.int32
+    near = scratch.take("near", score.shape, score, torch.bool)
+    rank = scratch.take("rank", score.shape, score, short)
+    torch.ge(score, score.amax(-1, keepdim=True) - tolerance, out=near)
+    torch.mul(near, torch.arange(arms, 0, -1, dtype=short, device=score.device), out=rank)
+    return arms - rank.amax(-1).to(torch.int64)
 
 
 def at_index(values: Tensor, index: Tensor) -> Tensor:

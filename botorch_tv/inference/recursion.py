@@ -74,27 +74,33 @@ def prior_belief(basis: Basis, batch_shape: Size) -> Belief:
     )
 
 
-def discount(belief: Belief, attenuation: Tensor | None, kept: Tensor | None = None) -> Belief:
+def forgotten(
+    belief: Belief, attenuation: Tensor | None, kept: Tensor | None, *, consume: bool
+) -> Belief:
     """Let time pass and forget: mean a m and covariance lost a² D, or none of either.
 
     Args:
         belief: The belief so far.
         attenuation: Factor a on the covariance between then and now, `batch_shape`; None for 1.
         kept: False for trials that forget everything, `batch_shape`; None where none does.
+        consume: Whether the memory of ``belief`` becomes that of the result.
 
     Returns:
-        The belief now.
+        The belief now, in memory of its own or in that of ``belief``.
     """
+    mean, lost = belief.mean, belief.variance_lost
+    if not consume:
+        mean, lost = mean.clone(), lost.clone()
+    if attenuation is None and kept is None:
+        return belief._replace(mean=mean, variance_lost=lost)
     factor = torch.ones_like(belief.absorbed_weight) if attenuation is None else attenuation
     gain = belief.information_gain
     if kept is not None:
         factor, gain = factor * kept, gain * kept
-    elif attenuation is None:
-        return belief
     square = factor.square()
     return belief._replace(
-        mean=belief.mean * factor.unsqueeze(-1),
-        variance_lost=belief.variance_lost * square.unsqueeze(-1),
+        mean=mean.mul_(factor.unsqueeze(-1)),
+        variance_lost=lost.mul_(square.unsqueeze(-1)),
         weights=belief.weights * square.unsqueeze(-1),
         absorbed_weight=belief.absorbed_weight * square,
         information_gain=gain,
@@ -120,7 +126,7 @@ def lost_coordinates(belief: Belief, basis: Basis, index: Tensor) -> Tensor:
     return lost
 
 
-def observe(
+def observe_(
     belief: Belief,
     basis: Basis,
     index: Tensor,
@@ -134,7 +140,7 @@ def observe(
     precisions add.
 
     Args:
-        belief: The belief at the time of the observation.
+        belief: The belief at the time of the observation; its vectors are written to.
         basis: Coordinates of the kernel.
         index: Arm measured, `batch_shape`.
         y: Observation, `batch_shape`.
@@ -142,22 +148,27 @@ def observe(
         prior_variance: Factor on the prior covariance, `batch_shape`; None for 1.
 
     Returns:
-        The belief after it.
+        The belief after it, in the memory of ``belief``.
     """
     prior = basis.row(index)
     if prior_variance is not None:
         prior = prior * prior_variance.unsqueeze(-1)
     lost = lost_coordinates(belief, basis, index.unsqueeze(-1)).squeeze(-2)
     coordinates = prior - lost
-    covariance = basis.expand(coordinates)
+    buffer = basis.scratch.take("covariance", belief.mean.shape, belief.mean)
+    covariance = basis.expand(coordinates, out=buffer)
+    # Positive for an observation; negative for one left out, whose noise exceeds the variance.
     total = at_index(covariance, index) + noise
+    sign = 1 if noise > 0 else -1
     gain = (y - at_index(belief.mean, index)) / total
-    scaled = covariance * total.reciprocal().unsqueeze(-1)
+    inverse_root = total.abs().rsqrt().unsqueeze(-1)
+    row = coordinates * inverse_root
+    belief.mean.addcmul_(covariance, gain.unsqueeze(-1))
+    step = torch.mul(covariance, inverse_root, out=buffer)
+    belief.variance_lost.addcmul_(step, step, value=sign)
     return belief._replace(
-        mean=torch.addcmul(belief.mean, covariance, gain.unsqueeze(-1)),
-        variance_lost=torch.addcmul(belief.variance_lost, covariance, scaled),
-        rows=belief.rows.append(coordinates * total.abs().rsqrt().unsqueeze(-1)),
-        weights=torch.cat([belief.weights, total.sign().unsqueeze(-1)], dim=-1),
+        rows=belief.rows.append(row),
+        weights=torch.cat([belief.weights, torch.full_like(inverse_root, sign)], dim=-1),
         information_gain=belief.information_gain + 0.5 * torch.log(total / noise),
     )
 

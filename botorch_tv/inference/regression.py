@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis
 
@@ -54,6 +54,63 @@ class Regression(NamedTuple):
         at = basis.inner(self.rows, index)
         total = at @ at.mT
         return basis.gram(index) - total if self.is_posterior else total
+
+
+class OnArms(NamedTuple):
+    """A posterior on all arms."""
+
+    mean: Tensor
+    """`batch_shape x M`."""
+    variance_lost: Tensor
+    """Prior less posterior variance, `batch_shape x M`."""
+    information_gain: Tensor
+    """½ ln det(I + S K S), `batch_shape`."""
+
+
+BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
+"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
+
+
+def regress_on_arms(basis: Basis, evidence: Evidence) -> OnArms:
+    """Posterior on all arms of a batch of regressions, a block of trials at a time.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        evidence: The observations and how much each is worth.
+
+    Returns:
+        The posterior; equal to that of :func:`regress`.
+    """
+    batch_shape, rows = evidence.index.shape[:-1], evidence.index.shape[-1]
+    per_trial = max(1, rows * max(rows, basis.size))
+    together = max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
+    parts: list[OnArms] = []
+    for first in range(0, batch_shape.numel(), together):
+        block = _block(evidence, batch_shape, first, together)
+        posterior = regress(basis, block)
+        parts.append(
+            OnArms(
+                mean=basis.expand(posterior.coordinates),
+                variance_lost=posterior.variance_lost(basis),
+                information_gain=posterior.information_gain,
+            )
+        )
+    return OnArms(
+        *(torch.cat(part).view((*batch_shape, *part[0].shape[1:])) for part in zip(*parts))
+    )
+
+
+def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Evidence:
+    """Some trials of a batch, flattened."""
+    dims = len(batch_shape)
+    return Evidence(
+        *(
+            None
+            if part is None
+            else part.reshape(batch_shape.numel(), *part.shape[dims:])[first : first + trials]
+            for part in evidence
+        )
+    )
 
 
 def regress(basis: Basis, evidence: Evidence) -> Regression:

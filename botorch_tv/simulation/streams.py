@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -41,22 +44,21 @@ class Stream:
         self.device = device
         blocks = range(first // BLOCK, (first + trials - 1) // BLOCK + 1)
         self._offset = first - blocks.start * BLOCK
-        self._generators = [
-            torch.Generator(device).manual_seed(_key(seed, purpose, block)) for block in blocks
-        ]
+        self._sources = [_source(seed, purpose, block, device) for block in blocks]
 
     def normal(self, *event_shape: int) -> Tensor:
         """The next standard normal variates, `trials x event_shape`."""
-        draws = [
-            torch.randn(
-                BLOCK, *event_shape, generator=generator, dtype=torch.float64, device=self.device
-            )
-            for generator in self._generators
-        ]
+        draws = [source(BLOCK, *event_shape) for source in self._sources]
         whole = draws[0] if len(draws) == 1 else torch.cat(draws)
         return whole[self._offset : self._offset + self.trials].to(self.dtype)
 
 
-def _key(seed: int, purpose: str, block: int) -> int:
-    words = [seed, block, *purpose.encode()]
-    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def _source(seed: int, purpose: str, block: int, device: torch.device) -> Callable[..., Tensor]:
+    """A function from a shape to normal variates: NumPy's on a CPU, three times faster there."""
+    key = np.random.SeedSequence([seed, block, *purpose.encode()])
+    if device.type == "cpu":
+        numbers = np.random.Generator(np.random.SFC64(key))
+        return lambda *shape: torch.from_numpy(numbers.standard_normal(shape))
+    word = int(key.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    generator = torch.Generator(device).manual_seed(word)
+    return partial(torch.randn, generator=generator, dtype=torch.float64, device=device)

@@ -72,6 +72,7 @@ def run_study(
     """
     require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
     require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     place = world.domain.X.device if device is None else torch.device(device)
     players = list(strategies.values())
@@ -139,7 +140,7 @@ def _run_chunk(
             suggestion = player.ask(states[number])
             truth = at_index(values, suggestion.index)
             states[number], info = player.tell(
-                states[number], suggestion, truth + noise, check=False
+                states[number], suggestion, truth + noise, check=False, consume=step > 0
             )
             records.regret[step, number] = best - truth
             records.resets[step, number] = info.reset

@@ -45,7 +45,7 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            Noiseless values on all arms, `trials x M`.
+            Noiseless values on all arms, `trials x M`, in memory that the next round uses again.
         """
 
 
@@ -80,9 +80,10 @@ class MarkovWorld(World):
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         basis = self._basis(stream.dtype, stream.device)
         position = stream.normal(basis.size)
+        values = position.new_empty(stream.trials, basis.arms)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            yield basis.expand(position)
+            yield basis.expand(position, out=values)
             position = stay * position + move * stream.normal(basis.size)
 
     def _basis(self, dtype: torch.dtype, device: torch.device) -> Basis:

@@ -16,6 +16,7 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
+from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Logarithmic, Width, WidthContext
@@ -43,7 +44,7 @@ class Strategy:
 
     where the decay fills D and k~, the inflation N, and the retention picks the rows. The choice
     maximises mean(x) + sqrt(beta) sd(x); of arms within 1e-7 standard deviations of the best the
-    lowest index wins.
+    lowest index wins, and without data index 0.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. It is
@@ -102,6 +103,7 @@ class Strategy:
 
     # ---------------------------------------------------------------- the contract
 
+    @torch.no_grad()
     def init(
         self,
         domain: Grid,
@@ -149,6 +151,7 @@ class Strategy:
             belief=self._engine.prior(basis, shape),
         )
 
+    @torch.no_grad()
     def ask(self, state: State, *, now: float | Tensor | None = None) -> Suggestion:
         """Choose where to measure.
 
@@ -166,15 +169,21 @@ class Strategy:
         present, reference = _clock(state, now)
         prediction = self._engine.predict(state, present, reference)
         multiplier = self._multiplier(state, prediction.information_gain, present, reference)
-        sd = prediction.variance.sqrt()
+        scratch = state.basis.scratch
+        mean, sd = prediction.mean, prediction.sd
+        score = scratch.take("score", sd.shape, sd)
         if isinstance(multiplier, Tensor):
-            score = torch.addcmul(prediction.mean, sd, multiplier.to(sd).unsqueeze(-1))
+            torch.addcmul(mean, sd, multiplier.to(sd).unsqueeze(-1), out=score)
         else:
-            score = torch.add(prediction.mean, sd, alpha=multiplier)
-        index = first_maximum(score, TIE_TOLERANCE * state.basis.scale)
-        mean = at_index(prediction.mean, index)
-        return self._suggestion(state, index, mean, at_index(sd, index), multiplier, present)
+            torch.add(mean, sd, alpha=multiplier, out=score)
+        index = first_maximum(score, TIE_TOLERANCE * state.basis.scale, scratch)
+        # Without data the first arm is played, also where prior variances differ.
+        index = index * prediction.has_data
+        return self._suggestion(
+            state, index, at_index(mean, index), at_index(sd, index), multiplier, present
+        )
 
+    @torch.no_grad()
     def suggestion_at(
         self, state: State, X: Tensor, *, now: float | Tensor | None = None
     ) -> Suggestion:
@@ -200,6 +209,7 @@ class Strategy:
         multiplier = self._multiplier(state, gain, present, reference)
         return self._suggestion(state, index, mean[..., 0], sd, multiplier, present)
 
+    @torch.no_grad()
     def tell(
         self,
         state: State,
@@ -208,6 +218,7 @@ class Strategy:
         *,
         time: float | Tensor | None = None,
         check: bool = True,
+        consume: bool = False,
     ) -> tuple[State, Info]:
         """Take in an observation.
 
@@ -218,6 +229,8 @@ class Strategy:
             time: When they were really made, a number or `batch_shape`; the suggestion's time
                 unless given.
             check: Whether to look at the values; doing so waits for the device.
+            consume: Whether ``state`` may be used up: its memory then becomes the new state's,
+                which is faster for many trials, and ``state`` must not be used again.
 
         Returns:
             The state of the next round, and what happened.
@@ -258,7 +271,7 @@ class Strategy:
             origin=origin,
             history=history,
         )
-        advanced = self._engine.advance(state, advanced, fired)
+        advanced = self._engine.advance(state, advanced, fired, consume=consume)
         info = Info(
             reset=self._has_reset(state, advanced, fired),
             side_queries=torch.zeros_like(since),
@@ -266,13 +279,15 @@ class Strategy:
         )
         return advanced, info
 
+    @torch.no_grad()
     def recommend(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`."""
         present, reference = _clock(state, now)
         mean = self._engine.predict(state, present, reference).mean
-        index = first_maximum(mean, TIE_TOLERANCE * state.basis.scale)
+        index = first_maximum(mean, TIE_TOLERANCE * state.basis.scale, state.basis.scratch)
         return _points(state)[index]
 
+    @torch.no_grad()
     def posterior(
         self, state: State, X: Tensor, *, now: float | Tensor | None = None
     ) -> GPyTorchPosterior:
@@ -291,7 +306,8 @@ class Strategy:
         index = _arms(state, X, points=X.shape[-2:-1])
         present, reference = _clock(state, now)
         mean, covariance, _ = self._engine.marginal(state, index, present, reference)
-        return GPyTorchPosterior(MultivariateNormal(mean, covariance))
+        # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
+        return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
 
     def numbers_per_trial(self, state: State, horizon: int) -> int:
         """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
@@ -367,7 +383,8 @@ def _arms(state: State, X: Tensor, points: Size) -> Tensor:
             f"X has shape {tuple(X.shape)}, but this state needs {wanted}: batch_shape, then "
             f"{'the number of points and ' if points else ''}d."
         )
-    return state.domain.index_of(X).to(state.time.device)
+    _require_same_kind("X", X, state)
+    return state.domain.index_of(X)
 
 
 def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:
@@ -396,13 +413,22 @@ def _require_forward(state: State, time: Tensor, name: str) -> None:
         require_trials(
             time >= state.time,
             time,
-            f"as {name} lies before the newest observation",
+            f"as {name} lies before the newest observation, at",
             "time does not run backwards; tell observations in order of time.",
+            limit=state.time,
+        )
+
+
+def _require_same_kind(name: str, tensor: Tensor, state: State) -> None:
+    own = state.basis.variance
+    if tensor.dtype != own.dtype or tensor.device != own.device:
+        raise InputDataError(
+            f"{name} is {tensor.dtype} on {tensor.device}, but the state is {own.dtype} on "
+            f"{own.device}; use {name}.to(dtype={own.dtype}, device='{own.device}')."
         )
 
 
 def _check_observation(state: State, suggestion: Suggestion, y: Tensor, time: Tensor) -> None:
-    variance = state.basis.variance
     if not isinstance(y, Tensor):
         raise InputDataError(f"y is {y!r}; pass a tensor of shape {tuple(state.time.shape)}.")
     for name, tensor in (("y", y), ("suggestion.mean", suggestion.mean)):
@@ -411,11 +437,7 @@ def _check_observation(state: State, suggestion: Suggestion, y: Tensor, time: Te
                 f"{name} has shape {tuple(tensor.shape)}, but the state's batch_shape is "
                 f"{tuple(state.time.shape)}; give one value per trial."
             )
-        if tensor.dtype != variance.dtype or tensor.device != variance.device:
-            raise InputDataError(
-                f"{name} is {tensor.dtype} on {tensor.device}, but the state is {variance.dtype} "
-                f"on {variance.device}; use {name}.to({variance.dtype}) on that device."
-            )
+        _require_same_kind(name, tensor, state)
     require_trials(
         y.isfinite(), y, "as observation y is not finite", "leave the round out, or repair it."
     )

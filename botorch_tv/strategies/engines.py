@@ -15,7 +15,12 @@ from torch import Size, Tensor
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.recursion import Belief
-from botorch_tv.inference.regression import Evidence, information_gain, regress
+from botorch_tv.inference.regression import (
+    Evidence,
+    information_gain,
+    regress,
+    regress_on_arms,
+)
 from botorch_tv.strategies.evidence import gather_evidence
 from botorch_tv.strategies.state import State
 
@@ -27,14 +32,16 @@ REFRESH_ROUNDS = 32
 
 
 class Prediction(NamedTuple):
-    """The posterior of f_now on all arms."""
+    """The posterior of f_now on all arms, for reading before the next prediction is made."""
 
     mean: Tensor
     """`batch_shape x M`."""
-    variance: Tensor
-    """`batch_shape x M`."""
+    sd: Tensor
+    """Standard deviation, `batch_shape x M`."""
     information_gain: Tensor
     """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
+    has_data: Tensor | bool
+    """Whether any observation is in use, for all trials or `batch_shape`."""
 
 
 class Marginal(NamedTuple):
@@ -63,13 +70,14 @@ class Engine(ABC):
         """What a state holds besides its log before any observation."""
 
     @abstractmethod
-    def advance(self, before: State, after: State, fired: Tensor | None) -> State:
+    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
         """The state after a round, whose log is complete, with its belief brought up to date.
 
         Args:
             before: The state of the round.
             after: The state of the next round, its belief still that of ``before``.
             fired: Trials that forget all but this observation, `batch_shape`.
+            consume: Whether the memory of ``before`` may become that of the result.
         """
 
     @abstractmethod
@@ -97,17 +105,18 @@ class FromLog(Engine):
     def prior(self, basis: Basis, batch_shape: Size) -> None:
         return None
 
-    def advance(self, before: State, after: State, fired: Tensor | None) -> State:
+    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
         return after
 
     def predict(self, state: State, now: Tensor, reference: Tensor) -> Prediction:
         evidence = self._evidence(state, now, reference)
-        posterior = regress(state.basis, evidence)
+        posterior = regress_on_arms(state.basis, evidence)
         prior = _scaled(state.basis.variance, evidence.prior_factor)
         return Prediction(
-            mean=state.basis.expand(posterior.coordinates),
-            variance=(prior - posterior.variance_lost(state.basis)).clamp_min_(0),
+            mean=posterior.mean,
+            sd=(prior - posterior.variance_lost).clamp_min_(0).sqrt_(),
             information_gain=posterior.information_gain,
+            has_data=(evidence.precision_root > 0).any(-1),
         )
 
     def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
@@ -131,8 +140,8 @@ class FromLog(Engine):
         )
 
     def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
-        rows = horizon - self.strategy.retention.first_kept(horizon)
-        return 4 * rows * (rows + basis.size)
+        # The regression itself runs on small blocks of trials; only the log grows with each.
+        return 4 * horizon
 
     def _evidence(
         self, state: State, now: Tensor, reference: Tensor, inflation_power: int = 1
@@ -169,20 +178,32 @@ class Recursion(Engine):
     def prior(self, basis: Basis, batch_shape: Size) -> Belief:
         return recursion.prior_belief(basis, batch_shape)
 
-    def advance(self, before: State, after: State, fired: Tensor | None) -> State:
-        return after._replace(belief=self._advanced(before, after, fired))
+    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
+        return after._replace(belief=self._advanced(before, after, fired, consume))
 
     def predict(self, state: State, now: Tensor, reference: Tensor) -> Prediction:
-        belief = recursion.discount(_belief(state), self._attenuation(state, now))
+        belief, scratch = _belief(state), state.basis.scratch
         prior = _scaled(state.basis.variance, self._prior_factor(state, now))
+        attenuation = self._attenuation(state, now)
+        mean, lost = belief.mean, belief.variance_lost
+        sd = scratch.take("sd", lost.shape, lost)
+        if attenuation is None:
+            torch.sub(prior, lost, out=sd)
+        else:
+            factor = attenuation.unsqueeze(-1)
+            mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
+            torch.addcmul(prior, lost, factor.square(), value=-1, out=sd)
         return Prediction(
-            mean=belief.mean,
-            variance=(prior - belief.variance_lost).clamp_min_(0),
+            mean=mean,
+            sd=sd.clamp_min_(0).sqrt_(),
             information_gain=belief.information_gain,
+            has_data=state.dropped < state.told,
         )
 
     def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
-        belief = recursion.discount(_belief(state), self._attenuation(state, now))
+        belief = recursion.forgotten(
+            _belief(state), self._attenuation(state, now), None, consume=False
+        )
         prior = _scaled(state.basis.gram(index), self._prior_factor(state, now))
         lost = recursion.lost_coordinates(belief, state.basis, index)
         return Marginal(
@@ -201,7 +222,7 @@ class Recursion(Engine):
         absorbed = 3 * basis.size**2 if horizon > rows else 0
         return 2 * rows * basis.size + absorbed
 
-    def _advanced(self, before: State, after: State, fired: Tensor | None) -> Belief:
+    def _advanced(self, before: State, after: State, fired: Tensor | None, consume: bool) -> Belief:
         parts, basis, told = self.strategy, after.basis, after.told
         if parts.retention.resets(told):
             return recursion.prior_belief(basis, after.time.shape)
@@ -209,10 +230,11 @@ class Recursion(Engine):
             index = after.history.index.tensor(after.dropped)
             y = after.history.y.tensor(after.dropped)
             return recursion.absorb(recursion.refreshed(basis, index, y, parts.noise), basis)
-        belief = recursion.discount(
+        belief = recursion.forgotten(
             _belief(before),
             self._attenuation(before, after.time),
             None if fired is None else ~fired,
+            consume=consume,
         )
         belief = self._observed(belief, after, told - 1, parts.noise)
         for number in range(before.dropped, after.dropped):
@@ -226,7 +248,7 @@ class Recursion(Engine):
         return state.told % max(state.told - state.dropped, REFRESH_ROUNDS) == 0
 
     def _observed(self, belief: Belief, state: State, number: int, noise: float) -> Belief:
-        return recursion.observe(
+        return recursion.observe_(
             belief,
             state.basis,
             state.history.index.row(number),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one line per preset)
 """Every strategy that the laws are tested on, beside its description for the textbook.
 
 A later preset joins with one line of ``PRESETS``.

@@ -382,8 +382,7 @@ def test_float32_kernel_under_a_float64_run_warns() -> None:
     kernel = RBFKernel()
     kernel.lengthscale = 0.2
     with pytest.warns(InputDataWarning, match="float32"):
-        strategy = gp_ucb(kernel=kernel, noise=0.02)
-        strategy.init(SETTING.domain)
+        gp_ucb(kernel=kernel, noise=0.02).init(SETTING.domain)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from conformance.rounds import (
     play,
 )
 from gpytorch.kernels import RBFKernel, ScaleKernel
-from oracles.dense import squared_exponential
+from oracles.dense import regression, squared_exponential
 
 from botorch_tv.acquisition.gains import DoublyWeighted
 from botorch_tv.acquisition.widths import WGPUCB, Constant
-from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb, ui_tvbo, w_gp_ucb
+from botorch_tv.strategies import Grid, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo, w_gp_ucb
 
 TOLERANCE = 1e-8
 TRIALS = 2
@@ -151,6 +151,36 @@ def test_round_without_data_plays_index_zero_whatever_the_prior(engine: str) -> 
     assert suggestion.index == 0
     state, _ = strategy.tell(state, suggestion, torch.tensor(0.0, dtype=torch.float64))
     assert strategy.ask(state).index == 1
+
+
+@pytest.mark.parametrize(("points", "lengthscale"), [(20, 0.2), (14, 0.4)])
+def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: float) -> None:
+    """Deleting a row amplifies rounding; hundreds of deletions must not add up to 1e-8.
+
+    The library plays; the textbook regresses on the log of what it chose and saw.
+    """
+    window, trials = 150, 12
+    setting = Setting(points, "se", noise=0.01, rounds=400, lengthscale=lengthscale)
+    world = make_world(points, setting.noise, 100, trials)  # comes round four times
+    strategy = sw_gp_ucb(
+        kernel=setting.module(), noise=0.01, window=window, width=NARROW, inference="features"
+    )
+    state = strategy.init(setting.domain, batch_shape=(trials,))
+    K, log = setting.matrix(), []
+    for t in range(setting.rounds):
+        suggestion = strategy.ask(state)
+        y = world.observe(t % 100, suggestion.index)
+        state, _ = strategy.tell(state, suggestion, y)
+        log.append((suggestion.index, suggestion.time, y))
+        if t % 10 == 9 and t > window:
+            posterior = strategy.posterior(state, setting.domain.X)
+            index, times, values = (torch.stack(column, -1).numpy() for column in zip(*log))
+            for trial in range(trials):
+                kept = (part[trial, -window:] for part in (index, times, values))
+                mean, variance = regression(K, *kept, now=t + 2.0, noise=0.01)
+                where = f"round {t + 1}, trial {trial}"
+                assert_close(posterior.mean[trial, :, 0], mean, TOLERANCE, f"mean, {where}")
+                assert_close(posterior.variance[trial, :, 0], variance, TOLERANCE, where)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
