@@ -188,86 +188,120 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Verify, time, report; returns the record that is written."""
-    options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    horizon = options.horizon
-    verify_rounds = min(options.verify_rounds or horizon, horizon)
-    peer_rounds = spread(horizon, options.peer_rounds)
-    model_epsilon = options.epsilon if options.time_varying else None
+class Contest(NamedTuple):
+    """Who plays what: the same world for all."""
 
-    domain = Grid.regular(points=options.points, dim=2)
-    contender = strategy(model_epsilon)
-    problem = Problem(domain.X, LENGTHSCALE, NOISE, WIDTH.c1, WIDTH.c2, model_epsilon)
+    contender: Strategy
+    problem: Problem
+    domain: Grid
+    options: argparse.Namespace
 
-    def world(trials: int) -> MarkovRewards:
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Contest:
+        """The contest that the command line asks for."""
+        epsilon = options.epsilon if options.time_varying else None
+        domain = Grid.regular(points=options.points, dim=2)
+        problem = Problem(domain.X, LENGTHSCALE, NOISE, WIDTH.c1, WIDTH.c2, epsilon)
+        return cls(strategy(epsilon), problem, domain, options)
+
+    def world(self, trials: int) -> MarkovRewards:
+        """The world at its first round; the draws of a trial depend on how many there are."""
+        options = self.options
         return rewards(
             points=options.points, epsilon=options.epsilon, trials=trials, seed=options.seed
         )
 
+    def play(self, trials: int) -> Play:
+        """A run of the engine."""
+        return play(self.contender, self.domain, self.world(trials), self.options.horizon)
+
+
+def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> dict[str, float]:
+    """Milliseconds per trial and round of the engine and its peers.
+
+    Args:
+        contest: Who plays what.
+        played: The engine's run, whose first trial the peers replay.
+        rounds: Rounds of which peers are timed.
+        threads: Threads of torch.
+
+    Returns:
+        One figure per contender: the engine with all trials first, then with one, then the peers.
+    """
+    torch.set_num_threads(threads)
+    options = contest.options
+    trials = {f"engine, {_counted(count, 'trial')}": count for count in (options.trials, 1)}
+    passes: dict[str, list[list[float]]] = {}
+    for _ in range(options.repeats):
+        for label, count in trials.items():
+            passes.setdefault(label, []).append(contest.play(count).seconds)
+        for loop in LOOPS:
+            seconds = time_peer(loop(contest.problem), played, rounds)
+            passes.setdefault(loop.name, []).append(seconds)
+    return {label: fastest(found, trials.get(label, 1)) for label, found in passes.items()}
+
+
+def compare(together: dict[str, float], single: dict[str, float]) -> list[dict[str, Any]]:
+    """Times and their ratios to the engine's, one row per contender.
+
+    Args:
+        together: What `time_all` found with all threads.
+        single: What it found with one.
+    """
+    engine = next(iter(together))
+    rows: list[dict[str, Any]] = []
+    for label in together:
+        row = {
+            "contender": label,
+            "ms": together[label],
+            "ratio": together[label] / together[engine],
+            "ms_one_thread": single[label],
+            "ratio_one_thread": single[label] / single[engine],
+        }
+        if label in {loop.name for loop in LOOPS}:
+            row["ratio_one_process_per_core"] = single[label] / cores() / together[engine]
+        rows.append(row)
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Verify, time, report; returns the record that is written."""
+    options = parse(arguments)
+    torch.set_num_threads(options.threads)
     facts = environment(seed=options.seed)
     print(headline(facts))
 
-    # The world of all trials: its draws for the first trial depend on how many there are.
-    played = play(contender, domain, world(options.trials), horizon)
+    contest = Contest.of(options)
+    played = contest.play(options.trials)
+    compared = min(options.verify_rounds or options.horizon, options.horizon)
     for loop in LOOPS:
-        verify(loop(problem), played, world(options.trials), verify_rounds)
-        print(f"{loop.name}: the engine's choices in {verify_rounds} of {horizon} rounds")
+        verify(loop(contest.problem), played, contest.world(options.trials), compared)
+        print(f"{loop.name}: the engine's choices in {compared} of {options.horizon} rounds")
     arms = len(set(played.indices[:, 0].tolist()))
-    print(f"(one trial of {options.trials}; it plays {arms} of {len(domain)} arms)\n")
+    print(f"(one trial of {options.trials}; it plays {arms} of {len(contest.domain)} arms)\n")
 
-    every, alone = f"engine, {options.trials} trials", "engine, 1 trial"
-    inits: list[float] = []
-
-    def pass_of(label: str) -> list[float]:
-        if label in (every, alone):
-            run = play(contender, domain, world(options.trials if label == every else 1), horizon)
-            inits.append(run.init_seconds)
-            return run.seconds
-        loop = next(loop for loop in LOOPS if loop.name == label)
-        return time_peer(loop(problem), played, peer_rounds)
-
-    labels = [every, alone, *(loop.name for loop in LOOPS)]
-    costs: dict[int, dict[str, float]] = {}
-    for threads in {options.threads, 1}:
-        torch.set_num_threads(threads)
-        passes = [{label: pass_of(label) for label in labels} for _ in range(options.repeats)]
-        costs[threads] = {
-            label: fastest([one[label] for one in passes], options.trials if label == every else 1)
-            for label in labels
-        }
-    init = 1e3 * min(inits) / (options.trials * horizon)
-
-    rows = []
-    for label in labels:
-        together, single = costs[options.threads][label], costs[1][label]
-        row = {
-            "contender": label,
-            "ms": together,
-            "ratio": together / costs[options.threads][every],
-            "ms_one_thread": single,
-            "ratio_one_thread": single / costs[1][every],
-        }
-        if label not in (every, alone):
-            row["ratio_one_process_per_core"] = single / cores() / costs[options.threads][every]
-        rows.append(row)
+    rounds = spread(options.horizon, options.peer_rounds)
+    together = time_all(contest, played, rounds, options.threads)
+    single = time_all(contest, played, rounds, 1) if options.threads > 1 else together
+    rows = compare(together, single)
+    init = 1e3 * played.init_seconds / (options.trials * options.horizon)
     _print_table(rows, init, options.threads)
+
     record = {
         "benchmark": "botorch_loops",
         **facts,
         "parameters": {
             "algorithm": "TV-GP-UCB" if options.time_varying else "GP-UCB",
             "trials": options.trials,
-            "horizon": horizon,
-            "arms": len(domain),
+            "horizon": options.horizon,
+            "arms": len(contest.domain),
             "lengthscale": LENGTHSCALE,
             "noise": NOISE,
             "epsilon": options.epsilon,
             "dtype": "float64",
         },
-        "verified_rounds": verify_rounds,
-        "timed_rounds_of_peers": len(peer_rounds),
+        "verified_rounds": compared,
+        "timed_rounds_of_peers": len(rounds),
         "repeats": options.repeats,
         "init_ms_per_trial_and_round": init,
         "contenders": rows,
@@ -277,8 +311,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     return record
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _print_table(rows: list[dict[str, Any]], init: float, threads: int) -> None:
-    print(f"{'ms per trial and round':24}{f'{threads} threads':>12}{'ratio':>8}", end="")
+    print(f"{'ms per trial and round':24}{_counted(threads, 'thread'):>12}{'ratio':>8}", end="")
     print(f"{'1 thread':>12}{'ratio':>8}{f'{cores()} processes':>14}")
     for row in rows:
         print(f"{row['contender']:24}{row['ms']:12.4f}{row['ratio']:8.0f}", end="")

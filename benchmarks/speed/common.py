@@ -70,7 +70,7 @@ def cores() -> int:
 
 
 def command() -> str:
-    """The command line that started this run, without paths of this machine."""
+    """The command line that started this run, but for the interpreter's path."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     start = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
     return " ".join([start, *sys.argv[1:]])
