@@ -62,7 +62,7 @@ class Play(NamedTuple):
 def strategy(epsilon: float | None) -> Strategy:
     """GP-UCB, or TV-GP-UCB with ``epsilon``, as the peers have it."""
     kernel = RBFKernel().to(torch.float64)
-    kernel.lengthscale = LENGTHSCALE
+    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
     if epsilon is None:
         return gp_ucb(kernel=kernel, noise=NOISE, width=WIDTH)
     return tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=epsilon, width=WIDTH)

@@ -54,11 +54,12 @@ class Problem:
         """A new kernel of the model, over arms or over arms and time."""
         spatial = ScaleKernel(RBFKernel(active_dims=list(range(self.X.shape[-1]))))
         spatial.outputscale = 1.0
-        spatial.base_kernel.lengthscale = self.lengthscale
+        spatial.base_kernel.lengthscale = torch.tensor(self.lengthscale, dtype=torch.float64)
         if self.epsilon is None:
             return spatial.to(torch.float64)
         temporal = MaternKernel(nu=0.5, active_dims=[self.X.shape[-1]])
-        temporal.lengthscale = -2 / math.log1p(-self.epsilon)
+        rate = -2 / math.log1p(-self.epsilon)
+        temporal.lengthscale = torch.tensor(rate, dtype=torch.float64)
         return (spatial * temporal).to(torch.float64)
 
     def inputs(self, X: Tensor, time: float) -> Tensor:

@@ -52,7 +52,7 @@ WIDTH = Logarithmic(c1=0.4, c2=4.0)
 
 def _kernel() -> RBFKernel:
     kernel = RBFKernel().to(torch.float64)
-    kernel.lengthscale = LENGTHSCALE
+    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
     return kernel
 
 

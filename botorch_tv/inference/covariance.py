@@ -50,7 +50,7 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
     if dtype == torch.float64 and any(tensor.dtype == torch.float32 for tensor in tensors):
         warnings.warn(
             "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 is then "
-            "0.20000000298. Make the kernel with .double() before setting its parameters.",
+            "0.20000000298. Call torch.set_default_dtype(torch.float64) before making it.",
             InputDataWarning,
             stacklevel=4,
         )

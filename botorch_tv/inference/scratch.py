@@ -41,19 +41,18 @@ class Scratch:
             dtype: Of its entries.
         """
         dtype = like.dtype if dtype is None else dtype
-        numbers = math.prod(shape)
-        buffers: dict[str, Tensor] = self._local.__dict__
-        buffer = buffers.get(name)
-        fits = (
-            buffer is not None
-            and buffer.numel() >= numbers
-            and buffer.dtype == dtype
-            and buffer.device == like.device
-        )
-        if buffer is None or not fits:
-            buffer = torch.empty(numbers, dtype=dtype, device=like.device)
-            buffers[name] = buffer
-        return buffer[:numbers].view(shape)
+        views: dict[str, Tensor] = self._local.__dict__
+        view = views.get(name)
+        if view is not None and view.dtype == dtype and view.device == like.device:
+            if view.shape == shape:
+                return view
+            storage = view.untyped_storage()
+            numbers = math.prod(shape)
+            if storage.nbytes() >= numbers * view.element_size():
+                views[name] = view.new_empty(0).set_(storage, 0, Size(shape))
+                return views[name]
+        views[name] = torch.empty(shape, dtype=dtype, device=like.device)
+        return views[name]
 
     def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
         return Scratch, ()

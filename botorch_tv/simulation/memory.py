@@ -17,26 +17,31 @@ CACHED_TRIALS = 128
 """Most trials together on a CPU: with more, the vectors over the arms leave the cache."""
 
 
-def chunk_size(strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int) -> int:
+def chunk_size(
+    strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int, workers: int
+) -> int:
     """Number of trials that run together.
 
     Args:
         strategies: Every strategy with an initial state of any batch shape.
         trials: Trials of the whole study.
         horizon: Rounds per trial.
+        workers: Chunks that run side by side.
 
     Returns:
-        A multiple of the random-number block where memory allows one.
+        A multiple of the random-number block where memory and trials allow one; fewer where that
+        would leave a worker idle.
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
     variance = pairs[0][1].basis.variance
-    fits = int(MEMORY_SHARE * free_bytes(variance.device) / (numbers * variance.element_size()))
+    room = MEMORY_SHARE * free_bytes(variance.device) / workers
+    fits = int(room / (numbers * variance.element_size()))
     if variance.device.type == "cpu":
         fits = min(fits, CACHED_TRIALS)
     if fits >= BLOCK:
         fits -= fits % BLOCK
-    return max(1, min(fits, trials))
+    return max(1, min(fits, -(-trials // workers)))
 
 
 def free_bytes(device: torch.device) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ import gpytorch
 import numpy as np
 import torch
 import xarray as xr
-from torch import Size, Tensor
+from torch import Tensor
 from tqdm.auto import tqdm
 
 import botorch_tv
 from botorch_tv.inference.linalg import at_index
 from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.parallel import side_by_side
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import World
@@ -38,6 +40,21 @@ class _Records:
     index: Tensor
 
 
+class _Progress:
+    """A progress bar in whole trials, moved by rounds of many chunks at once."""
+
+    def __init__(self, bar: tqdm[Any], horizon: int) -> None:
+        self._bar, self._horizon = bar, horizon
+        self._rounds = 0
+        self._lock = threading.Lock()
+
+    def add(self, rounds: int) -> None:
+        """Count some more rounds, each of one trial."""
+        with self._lock:
+            self._rounds += rounds
+            self._bar.update(self._rounds // self._horizon - self._bar.n)
+
+
 def run_study(
     world: World,
     strategies: Mapping[str, Strategy],
@@ -48,6 +65,7 @@ def run_study(
     device: torch.device | str | None = None,
     dtype: torch.dtype = torch.float64,
     chunk: int | None = None,
+    workers: int | None = None,
     progress: bool = True,
 ) -> StudyResult:
     """Play every strategy on the same worlds with the same noise.
@@ -62,36 +80,42 @@ def run_study(
         dtype: float64 or float32.
         chunk: Trials that run together; from free memory unless given. Choices do not depend on
             it.
+        workers: Chunks computed side by side; on a CPU as many as PyTorch has threads unless given,
+            elsewhere 1. Results do not depend on it.
         progress: Whether to show a progress bar.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round.
 
     Raises:
-        ValueError: If there is no strategy, or ``trials``, ``horizon`` or ``chunk`` is below 1.
+        ValueError: If there is no strategy, or a size is below 1.
     """
     require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
     require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
     require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     place = world.domain.X.device if device is None else torch.device(device)
-    players = list(strategies.values())
+    if workers is None:
+        workers = torch.get_num_threads() if place.type == "cpu" else 1
+    require_integer("run_study: workers", workers, 1, "give the chunks computed side by side.")
     began = time.perf_counter()
+    players = list(strategies.values())
+    templates = [player.init(world.domain, dtype=dtype, device=place) for player in players]
     if chunk is None:
-        single = [player.init(world.domain, dtype=dtype, device=place) for player in players]
-        chunk = chunk_size(zip(players, single), trials=trials, horizon=horizon)
+        chunk = chunk_size(zip(players, templates), trials=trials, horizon=horizon, workers=workers)
     require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
-    states: list[State] = []
-    records = []
+    starts = range(0, trials, chunk)
     with tqdm(total=trials, unit="trial", disable=not progress) as bar:
-        for first in range(0, trials, chunk):
-            batch_shape = Size([min(chunk, trials - first)])
-            if not states or states[0].time.shape != batch_shape:
-                states = [
-                    player.init(world.domain, batch_shape=batch_shape, dtype=dtype, device=place)
-                    for player in players
-                ]
-            records.append(_run_chunk(world, players, states, first, horizon, seed, bar))
+        progressed = _Progress(bar, horizon)
+
+        def run_chunk(first: int, stop: threading.Event) -> _Records:
+            states = [
+                player.init_like(template, (min(chunk, trials - first),))
+                for player, template in zip(players, templates)
+            ]
+            return _run_chunk(world, players, states, first, horizon, seed, progressed, stop)
+
+        records = side_by_side(run_chunk, starts, min(workers, len(starts)))
     seconds = time.perf_counter() - began
     settings = {
         "seed": seed,
@@ -115,13 +139,13 @@ def run_study(
 def _run_chunk(
     world: World,
     players: Sequence[Strategy],
-    initial: Sequence[State],
+    states: list[State],
     first: int,
     horizon: int,
     seed: int,
-    bar: tqdm[Any],
+    progress: _Progress,
+    stop: threading.Event,
 ) -> _Records:
-    states = list(initial)
     trials = len(states[0].time)
     dtype, device = states[0].basis.variance.dtype, states[0].time.device
     shape = (horizon, len(players), trials)
@@ -140,13 +164,15 @@ def _run_chunk(
             suggestion = player.ask(states[number])
             truth = at_index(values, suggestion.index)
             states[number], info = player.tell(
-                states[number], suggestion, truth + noise, check=False, consume=step > 0
+                states[number], suggestion, truth + noise, check=False, consume=True
             )
             records.regret[step, number] = best - truth
             records.resets[step, number] = info.reset
             records.side_queries[step, number] = info.side_queries
             records.index[step, number] = suggestion.index
-        bar.update(first + trials * (step + 1) // horizon - bar.n)
+        progress.add(trials)
+        if stop.is_set():
+            break
     return records
 
 

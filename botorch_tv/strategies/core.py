@@ -21,6 +21,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Logarithmic, Width, WidthContext
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
+from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.linalg import at_index, first_maximum
@@ -130,7 +131,19 @@ class Strategy:
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.X.device if device is None else torch.device(device)
         basis = domain.basis(self.kernel, self.inference, dtype=dtype, device=place)
-        shape = Size(batch_shape)
+        return self._initial(domain, basis, Size(batch_shape))
+
+    def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
+        """The state before the first round of other trials, sharing the kernel factored for these.
+
+        Args:
+            state: Any state of this strategy.
+            batch_shape: Shape of the new trials.
+        """
+        return self._initial(state.domain, state.basis, Size(batch_shape))
+
+    def _initial(self, domain: Grid, basis: Basis, shape: Size) -> State:
+        dtype, place = basis.variance.dtype, basis.variance.device
         time = torch.zeros(shape, dtype=torch.float64, device=place)
         count = torch.zeros(shape, dtype=torch.int64, device=place)
         return State(
