@@ -82,6 +82,30 @@ class Basis(ABC):
     def gram(self, index: Tensor) -> Tensor:
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
 
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        """Prior covariance of some arms with others.
+
+        Args:
+            index: `batch_shape x q`.
+            arms: `batch_shape x n`.
+
+        Returns:
+            `batch_shape x q x n`.
+        """
+        return self.inner(self.row(arms), index)
+
+    def combine(self, arms: Tensor, weights: Tensor) -> Tensor:
+        """Coordinates of weighted sums of the prior covariances with some arms.
+
+        Args:
+            arms: `batch_shape x n`.
+            weights: `batch_shape x q x n`.
+
+        Returns:
+            `batch_shape x q x r`.
+        """
+        return weights @ self.row(arms)
+
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
@@ -168,6 +192,7 @@ class ProductBasis(FeatureBasis):
         self.factors = factors
         self.kept = kept
         self._ranks = [factor.shape[-1] for factor in factors]
+        self._kernels = [factor @ factor.T for factor in factors]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
@@ -188,6 +213,32 @@ class ProductBasis(FeatureBasis):
         last = self.factors[-1]
         torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))
         return out
+
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        product, stride = None, self.arms
+        for kernel in self._kernels:
+            stride //= len(kernel)
+            own, other = (arms_ // stride % len(kernel) for arms_ in (index, arms))
+            rows = kernel[own]
+            at = other.unsqueeze(-2).expand(*rows.shape[:-1], other.shape[-1])
+            value = rows.gather(-1, at)
+            product = value if product is None else product * value
+        assert product is not None
+        return product
+
+    def combine(self, arms: Tensor, weights: Tensor) -> Tensor:
+        shape = weights.shape[:-1]
+        at = arms.unsqueeze(-2).expand(weights.shape)
+        sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
+        tensor = sparse.scatter_add_(-1, at, weights)
+        done, rest = shape.numel(), self.arms
+        for factor in self.factors[:-1]:
+            points, rank = factor.shape
+            rest //= points
+            tensor = factor.T @ tensor.view(done, points, rest)
+            done *= rank
+        wide = tensor.view(done, rest) @ self.factors[-1]
+        return wide.view(*shape, -1).index_select(-1, self.kept)
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.

@@ -1,17 +1,14 @@
 """The Kalman recursion over arms: constant noise, one rank-one step per observation.
 
 A belief holds the posterior mean and the variance it lost on all arms, and the covariance lost,
-
-    D = prior - posterior = Σᵢ wᵢ hᵢ hᵢᵀ + w_b B,
-
-as rows h in coordinates of a basis and, once there are many, a matrix B that has absorbed the older
-ones. Written this way forgetting is arithmetic on scalars: moving time multiplies the weights by
-a², a reset multiplies them by 0, and leaving out an observation is a row of negative weight. So a
+D = prior - posterior. Written this way forgetting is arithmetic on one factor per trial: moving time
+multiplies D by a², a reset multiplies it by 0, and leaving out an observation subtracts a term. So a
 batch of trials that reset at different moments needs no branch.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -19,20 +16,9 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index
+from botorch_tv.inference.losses import ArmLoss, Loss, RowLoss
 from botorch_tv.inference.regression import Evidence, regress
 from botorch_tv.inference.rows import Rows
-
-FEWEST_ROWS = 32
-"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
-
-
-def most_rows(basis: Basis) -> int:
-    """Number of rows at which they are absorbed for the first time.
-
-    A step reads the rows twice, 2 n r numbers, or B once, r² numbers: from n = r / 2 on the matrix
-    is the cheaper of the two.
-    """
-    return max(FEWEST_ROWS, basis.size // 2)
 
 
 class Belief(NamedTuple):
@@ -42,35 +28,26 @@ class Belief(NamedTuple):
     """`batch_shape x M`."""
     variance_lost: Tensor
     """Prior less posterior variance, `batch_shape x M`."""
-    rows: Rows
-    """h, `batch_shape x n x r`."""
-    weights: Tensor
-    """w, `batch_shape x n`."""
-    absorbed: Tensor | None
-    """B, `batch_shape x r x r`; None while nothing has been absorbed."""
-    absorbed_weight: Tensor
-    """w_b, `batch_shape`."""
+    loss: Loss
+    """Prior less posterior covariance."""
     information_gain: Tensor
     """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
 
 
-def prior_belief(basis: Basis, batch_shape: Size) -> Belief:
-    """The belief before any observation."""
-    zeros = basis.variance.new_zeros(batch_shape)
+def prior_belief(basis: Basis, batch_shape: Size, *, static: bool) -> Belief:
+    """The belief before any observation.
+
+    Args:
+        basis: Coordinates of the kernel.
+        batch_shape: Shape of the trials.
+        static: Whether the objective stands still between resets.
+    """
+    form = ArmLoss if static else RowLoss
     return Belief(
-        mean=zeros.new_zeros(*batch_shape, basis.arms),
-        variance_lost=zeros.new_zeros(*batch_shape, basis.arms),
-        rows=Rows.empty(
-            batch_shape,
-            (basis.size,),
-            dtype=zeros.dtype,
-            device=zeros.device,
-            capacity=min(most_rows(basis), 128),
-        ),
-        weights=zeros.new_zeros(*batch_shape, 0),
-        absorbed=None,
-        absorbed_weight=zeros,
-        information_gain=zeros,
+        mean=basis.variance.new_zeros(*batch_shape, basis.arms),
+        variance_lost=basis.variance.new_zeros(*batch_shape, basis.arms),
+        loss=form.none(basis, batch_shape),
+        information_gain=basis.variance.new_zeros(batch_shape),
     )
 
 
@@ -88,12 +65,12 @@ def forgotten(
     Returns:
         The belief now, in memory of its own or in that of ``belief``.
     """
-    mean, lost = belief.mean, belief.variance_lost
+    mean, lost, loss = belief.mean, belief.variance_lost, belief.loss
     if not consume:
-        mean, lost = mean.clone(), lost.clone()
+        mean, lost, loss = mean.clone(), lost.clone(), loss.copied()
     if attenuation is None and kept is None:
-        return belief._replace(mean=mean, variance_lost=lost)
-    factor = torch.ones_like(belief.absorbed_weight) if attenuation is None else attenuation
+        return belief._replace(mean=mean, variance_lost=lost, loss=loss)
+    factor = torch.ones_like(belief.information_gain) if attenuation is None else attenuation
     gain = belief.information_gain
     if kept is not None:
         factor, gain = factor * kept, gain * kept
@@ -101,29 +78,9 @@ def forgotten(
     return belief._replace(
         mean=mean.mul_(factor.unsqueeze(-1)),
         variance_lost=lost.mul_(square.unsqueeze(-1)),
-        weights=belief.weights * square.unsqueeze(-1),
-        absorbed_weight=belief.absorbed_weight * square,
+        loss=loss.forgotten(square),
         information_gain=gain,
     )
-
-
-def lost_coordinates(belief: Belief, basis: Basis, index: Tensor) -> Tensor:
-    """Coordinates of the covariance lost between some arms and all arms.
-
-    Args:
-        belief: The belief.
-        basis: Coordinates of the kernel.
-        index: Arms, `batch_shape x q`.
-
-    Returns:
-        `batch_shape x q x r`.
-    """
-    rows = belief.rows.tensor()
-    lost = (basis.inner(rows, index) * belief.weights.unsqueeze(-2)) @ rows
-    if belief.absorbed is not None:
-        absorbed = basis.inner(belief.absorbed, index)  # B is symmetric: its rows are its columns
-        lost = lost + belief.absorbed_weight[..., None, None] * absorbed
-    return lost
 
 
 def observe_(
@@ -153,44 +110,21 @@ def observe_(
     prior = basis.row(index)
     if prior_variance is not None:
         prior = prior * prior_variance.unsqueeze(-1)
-    lost = lost_coordinates(belief, basis, index.unsqueeze(-1)).squeeze(-2)
-    coordinates = prior - lost
+    lost, weights = belief.loss.at(basis, index.unsqueeze(-1))
+    coordinates = prior - lost.squeeze(-2)
     buffer = basis.scratch.take("covariance", belief.mean.shape, belief.mean)
     covariance = basis.expand(coordinates, out=buffer)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
     total = at_index(covariance, index) + noise
     sign = 1 if noise > 0 else -1
     gain = (y - at_index(belief.mean, index)) / total
-    inverse_root = total.abs().rsqrt().unsqueeze(-1)
-    row = coordinates * inverse_root
     belief.mean.addcmul_(covariance, gain.unsqueeze(-1))
-    step = torch.mul(covariance, inverse_root, out=buffer)
+    loss = belief.loss.observed_(index, coordinates, weights, total, sign)
+    step = torch.mul(covariance, total.abs().rsqrt().unsqueeze(-1), out=buffer)
     belief.variance_lost.addcmul_(step, step, value=sign)
     return belief._replace(
-        rows=belief.rows.append(row),
-        weights=torch.cat([belief.weights, torch.full_like(inverse_root, sign)], dim=-1),
+        loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log(total / noise),
-    )
-
-
-def absorb(belief: Belief, basis: Basis) -> Belief:
-    """Fold the rows into the matrix B once they are many; the belief does not change.
-
-    Which form is kept depends on the number of rows alone, so all trials share it.
-    """
-    many = most_rows(basis) if belief.absorbed is None else FEWEST_ROWS
-    if len(belief.rows) < many:
-        return belief
-    rows = belief.rows.tensor()
-    lost = rows.mT @ (belief.weights.unsqueeze(-1) * rows)
-    if belief.absorbed is not None:
-        lost = torch.addcmul(lost, belief.absorbed, belief.absorbed_weight[..., None, None])
-    empty = prior_belief(basis, belief.weights.shape[:-1])
-    return belief._replace(
-        rows=empty.rows,
-        weights=empty.weights,
-        absorbed=lost,
-        absorbed_weight=torch.ones_like(belief.absorbed_weight),
     )
 
 
@@ -207,20 +141,15 @@ def refreshed(basis: Basis, index: Tensor, y: Tensor, noise: float) -> Belief:
         The same belief as observing them one by one, free of accumulated rounding.
     """
     posterior = regress(basis, Evidence(index, y, torch.full_like(y, noise**-0.5)))
-    belief = prior_belief(basis, y.shape[:-1])
     if posterior.is_posterior:
         identity = torch.eye(basis.size, dtype=y.dtype, device=y.device)
-        belief = belief._replace(
-            absorbed=identity - posterior.rows.mT @ posterior.rows,
-            absorbed_weight=torch.ones_like(belief.absorbed_weight),
-        )
+        loss = RowLoss.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
     else:
-        belief = belief._replace(
-            rows=Rows.of(posterior.rows, batch_dim=y.dim() - 1),
-            weights=torch.ones_like(y),
-        )
-    return belief._replace(
+        rows = Rows.of(posterior.rows, batch_dim=y.dim() - 1)
+        loss = replace(RowLoss.none(basis, y.shape[:-1]), rows=rows, weights=torch.ones_like(y))
+    return Belief(
         mean=basis.expand(posterior.coordinates),
         variance_lost=posterior.variance_lost(basis),
+        loss=loss.compact(basis),
         information_gain=posterior.information_gain,
     )

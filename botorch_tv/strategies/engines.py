@@ -14,6 +14,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.losses import most_rows
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.regression import (
     Evidence,
@@ -177,7 +178,9 @@ class Recursion(Engine):
         )
 
     def prior(self, basis: Basis, batch_shape: Size) -> Belief:
-        return recursion.prior_belief(basis, batch_shape)
+        parts = self.strategy
+        static = not parts.decay.moves and not parts.retention.slides
+        return recursion.prior_belief(basis, batch_shape, static=static)
 
     def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
         return after._replace(belief=self._advanced(before, after, fired, consume))
@@ -206,7 +209,7 @@ class Recursion(Engine):
             _belief(state), self._attenuation(state, now), None, consume=False
         )
         prior = _scaled(state.basis.gram(index), self._prior_factor(state, now))
-        lost = recursion.lost_coordinates(belief, state.basis, index)
+        lost, _ = belief.loss.at(state.basis, index)
         return Marginal(
             mean=belief.mean.gather(-1, index),
             covariance=prior - state.basis.inner(lost, index),
@@ -219,18 +222,18 @@ class Recursion(Engine):
         return gain
 
     def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
-        rows = min(horizon, recursion.most_rows(basis))
+        rows = min(horizon, most_rows(basis))
         absorbed = 3 * basis.size**2 if horizon > rows else 0
         return 2 * rows * basis.size + absorbed
 
     def _advanced(self, before: State, after: State, fired: Tensor | None, consume: bool) -> Belief:
         parts, basis, told = self.strategy, after.basis, after.told
         if parts.retention.resets(told):
-            return recursion.prior_belief(basis, after.time.shape)
+            return self.prior(basis, after.time.shape)
         if self._refreshes(after):
             index = after.history.index.tensor(after.dropped)
             y = after.history.y.tensor(after.dropped)
-            return recursion.absorb(recursion.refreshed(basis, index, y, parts.noise), basis)
+            return recursion.refreshed(basis, index, y, parts.noise)
         belief = recursion.forgotten(
             _belief(before),
             self._attenuation(before, after.time),
@@ -240,7 +243,7 @@ class Recursion(Engine):
         belief = self._observed(belief, after, told - 1, parts.noise)
         for number in range(before.dropped, after.dropped):
             belief = self._observed(belief, after, number, -parts.noise)
-        return recursion.absorb(belief, basis)
+        return belief
 
     def _refreshes(self, state: State) -> bool:
         """Whether a window is computed anew in this round."""

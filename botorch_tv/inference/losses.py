@@ -1,0 +1,240 @@
+"""What observations took away from the prior covariance, in two representations.
+
+Both hold D = prior - posterior and answer which covariance a new observation meets. Rows fit any
+decay; arms exploit that observations of one arm of a static objective are observations of one
+number, so that what is held grows with the arms played, not with the rounds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.rows import Rows
+
+FEWEST_ROWS = 32
+"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
+
+
+def most_rows(basis: Basis) -> int:
+    """Number of rows at which they are absorbed for the first time.
+
+    A step reads the rows twice, 2 n r numbers, or B once, r² numbers: from n = r / 2 on the matrix
+    is the cheaper of the two.
+    """
+    return max(FEWEST_ROWS, basis.size // 2)
+
+
+class Loss(ABC):
+    """The covariance D that observations took away, one per trial."""
+
+    @abstractmethod
+    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The covariance lost between some arms and all arms.
+
+        Args:
+            basis: Coordinates of the kernel.
+            index: Arms, `batch_shape x q`.
+
+        Returns:
+            Its coordinates, `batch_shape x q x r`, and what :meth:`observed_` needs of the way.
+        """
+
+    @abstractmethod
+    def forgotten(self, square: Tensor) -> Loss:
+        """D times a factor per trial, `batch_shape`."""
+
+    @abstractmethod
+    def copied(self) -> Loss:
+        """The same, in memory that :meth:`observed_` may write to."""
+
+    @abstractmethod
+    def observed_(
+        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
+    ) -> Loss:
+        """D plus the outer product of a posterior covariance with itself over ``total``.
+
+        Args:
+            index: Arm observed, `batch_shape`.
+            coordinates: Posterior covariance between it and all arms, `batch_shape x r`.
+            weights: What :meth:`at` returned for it, `batch_shape x 1 x n`.
+            total: Its posterior variance plus the noise, `batch_shape`.
+            sign: Of ``total``.
+        """
+
+    @abstractmethod
+    def compact(self, basis: Basis) -> Loss:
+        """The same in the cheaper form, once it has grown."""
+
+
+@dataclass(frozen=True)
+class RowLoss(Loss):
+    """D = Σᵢ wᵢ hᵢ hᵢᵀ + w_b B: rows in coordinates of the basis, and a matrix of older ones.
+
+    Args:
+        rows: h, `batch_shape x n x r`.
+        weights: w, `batch_shape x n`.
+        absorbed: B, `batch_shape x r x r`; None while nothing has been absorbed.
+        absorbed_weight: w_b, `batch_shape`.
+    """
+
+    rows: Rows
+    weights: Tensor
+    absorbed: Tensor | None
+    absorbed_weight: Tensor
+
+    @classmethod
+    def none(cls, basis: Basis, batch_shape: Size) -> RowLoss:
+        """Nothing lost yet."""
+        zeros = basis.variance.new_zeros(batch_shape)
+        rows = Rows.empty(
+            batch_shape,
+            (basis.size,),
+            dtype=zeros.dtype,
+            device=zeros.device,
+            capacity=min(most_rows(basis), 128),
+        )
+        return cls(rows, zeros.new_zeros(*batch_shape, 0), None, zeros)
+
+    @classmethod
+    def of_matrix(cls, basis: Basis, matrix: Tensor) -> RowLoss:
+        """A given D in coordinates of the basis, `batch_shape x r x r`."""
+        none = cls.none(basis, matrix.shape[:-2])
+        return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
+
+    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
+        rows = self.rows.tensor()
+        weights = basis.inner(rows, index) * self.weights.unsqueeze(-2)
+        lost = weights @ rows
+        if self.absorbed is not None:
+            absorbed = basis.inner(self.absorbed, index)  # symmetric: its rows are its columns
+            lost = lost + self.absorbed_weight[..., None, None] * absorbed
+        return lost, weights
+
+    def forgotten(self, square: Tensor) -> RowLoss:
+        return replace(
+            self,
+            weights=self.weights * square.unsqueeze(-1),
+            absorbed_weight=self.absorbed_weight * square,
+        )
+
+    def copied(self) -> RowLoss:
+        return self
+
+    def observed_(
+        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
+    ) -> RowLoss:
+        root = total.abs().rsqrt().unsqueeze(-1)
+        return replace(
+            self,
+            rows=self.rows.append(coordinates * root),
+            weights=torch.cat([self.weights, torch.full_like(root, sign)], dim=-1),
+        )
+
+    def compact(self, basis: Basis) -> RowLoss:
+        # Which form is kept depends on the number of rows alone, so all trials share it.
+        if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
+            return self
+        rows = self.rows.tensor()
+        lost = rows.mT @ (self.weights.unsqueeze(-1) * rows)
+        if self.absorbed is not None:
+            lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
+        return RowLoss.of_matrix(basis, lost)
+
+
+FIRST_SLOTS = 16
+
+
+@dataclass(frozen=True)
+class ArmLoss(Loss):
+    """D = K_·A P K_A· for the arms A played, with P = (K_AA + N_A)⁻¹: any static objective.
+
+    Each trial fills slots with its own arms, in the order in which it first played them. Observing
+    the arm in slot j once more or for the first time is the same step, P + z zᵀ / s with
+    z = e_j - P k_A(x) and s = var(x) + noise: bordering, and Sherman-Morrison.
+
+    Args:
+        arms: The arm in every slot, `batch_shape x slots`, int64.
+        inverse: P, `batch_shape x slots x slots`, zero in slots not used.
+        count: Slots used, `batch_shape`, int64.
+        width: Slots used by any trial, or a few more.
+    """
+
+    arms: Tensor
+    inverse: Tensor
+    count: Tensor
+    width: int
+
+    @classmethod
+    def none(cls, basis: Basis, batch_shape: Size) -> ArmLoss:
+        """Nothing lost yet."""
+        device = basis.variance.device
+        return cls(
+            arms=torch.zeros(*batch_shape, FIRST_SLOTS, dtype=torch.int64, device=device),
+            inverse=basis.variance.new_zeros(*batch_shape, FIRST_SLOTS, FIRST_SLOTS),
+            count=torch.zeros(batch_shape, dtype=torch.int64, device=device),
+            width=0,
+        )
+
+    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
+        arms, inverse = self._used()
+        weights = basis.between(index, arms) @ inverse
+        return basis.combine(arms, weights), weights
+
+    def forgotten(self, square: Tensor) -> ArmLoss:
+        _, inverse = self._used()
+        inverse.mul_(square[..., None, None])
+        return replace(self, count=self.count * (square > 0))
+
+    def copied(self) -> ArmLoss:
+        return replace(self, inverse=self.inverse.clone())
+
+    def observed_(
+        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
+    ) -> ArmLoss:
+        grown = self._with_room()
+        width = grown.width + 1
+        arms, inverse = grown.arms[..., :width], grown.inverse[..., :width, :width]
+        slots = torch.arange(width, device=arms.device)
+        known = (arms == index.unsqueeze(-1)) & (slots < grown.count.unsqueeze(-1))
+        slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), grown.count)
+        chosen = slots == slot.unsqueeze(-1)
+        direction = chosen.to(weights.dtype)
+        direction[..., : weights.shape[-1]] -= weights.squeeze(-2)
+        scaled = direction * total.reciprocal().unsqueeze(-1)
+        inverse += direction.unsqueeze(-1) * scaled.unsqueeze(-2)
+        count = torch.maximum(grown.count, slot + 1)
+        # Reading the count makes a device wait, so there it is read only now and then.
+        if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
+            width = int(count.max())
+        all_arms = torch.where(chosen, index.unsqueeze(-1), arms)
+        return replace(
+            grown,
+            arms=torch.cat([all_arms, grown.arms[..., chosen.shape[-1] :]], dim=-1),
+            count=count,
+            width=width,
+        )
+
+    def compact(self, basis: Basis) -> Loss:
+        if self.width <= basis.size:
+            return self
+        arms, inverse = self._used()
+        rows = basis.row(arms)
+        return RowLoss.of_matrix(basis, rows.mT @ inverse @ rows)
+
+    def _used(self) -> tuple[Tensor, Tensor]:
+        return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
+
+    def _with_room(self) -> ArmLoss:
+        slots = self.arms.shape[-1]
+        if self.width < slots:
+            return self
+        return replace(
+            self,
+            arms=torch.nn.functional.pad(self.arms, (0, slots)),
+            inverse=torch.nn.functional.pad(self.inverse, (0, slots, 0, slots)),
+        )
