@@ -9,7 +9,8 @@ multiplier ``√(0.4 ln 4t)``) plays the Markov world of [B16]; with ``--time-va
 TV-GP-UCB, whose peers carry time as a column of their inputs. One run does three things:
 
 1. *verify*: every peer plays the first trial by itself and has to make the engine's choices;
-2. *time* `ask` and `tell`: the engine on all trials and rounds, the peers on that trial, in
+2. *time* `ask` and `tell`: the engine on all trials and rounds (as a study calls it, using up
+   old states), the peers on that trial, in
    rounds spread evenly over the horizon with the data they really have by then (the rounds between
    are told, not decided). The world is never timed. A round counts with the fastest of
    ``--repeats`` passes, which alternate between the contenders, so that a busy moment of the
@@ -93,7 +94,7 @@ def play(contender: Strategy, domain: Grid, world: MarkovRewards, horizon: int) 
         decided = time.perf_counter()
         y = world.observe(suggestion.index)
         observed = time.perf_counter()
-        state, _ = contender.tell(state, suggestion, y)
+        state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
         seconds.append(time.perf_counter() - observed + decided - begin)
         indices.append(suggestion.index)
         observations.append(y)

@@ -1,9 +1,9 @@
 """The Kalman recursion over arms: constant noise, one rank-one step per observation.
 
 A belief holds the posterior mean and the variance it lost on all arms, and the covariance lost,
-D = prior - posterior. Written this way forgetting is arithmetic on one factor per trial: moving time
-multiplies D by a², a reset multiplies it by 0, and leaving out an observation subtracts a term. So a
-batch of trials that reset at different moments needs no branch.
+D = prior - posterior. Written this way forgetting is arithmetic on one factor per trial: moving
+time multiplies D by a², a reset multiplies it by 0, and leaving out an observation subtracts a
+term. So a batch of trials that reset at different moments needs no branch.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from botorch_tv.strategies.state import State
 
 MEMORY_SHARE = 0.5
 """Share of free memory that a study fills; the rest is for results and temporaries."""
-CACHED_TRIALS = 128
+CACHED_TRIALS = 256
 """Most trials together on a CPU: with more, the vectors over the arms leave the cache."""
 
 
