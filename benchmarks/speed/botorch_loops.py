@@ -9,8 +9,8 @@ multiplier ``√(0.4 ln 4t)``) plays the Markov world of [B16]; with ``--time-va
 TV-GP-UCB, whose peers carry time as a column of their inputs. One run does three things:
 
 1. *verify*: every peer plays the first trial by itself and has to make the engine's choices;
-2. *time* `ask` and `tell`: the engine on all trials and rounds (as a study calls it, using up
-   old states), the peers on that trial, in
+2. *time* `ask` and `tell`: the engine on all trials and rounds as a study calls it (one chunk of
+   trials per core side by side, old states used up), the peers on that trial, in
    rounds spread evenly over the horizon with the data they really have by then (the rounds between
    are told, not decided). The world is never timed. A round counts with the fastest of
    ``--repeats`` passes, which alternate between the contenders, so that a busy moment of the
@@ -31,6 +31,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from threading import Event
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +42,7 @@ from benchmarks.speed.common import RESULTS, cores, environment, headline, write
 from benchmarks.speed.peers import LOOPS, Loop, Problem
 from benchmarks.speed.world import MarkovRewards
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.simulation.parallel import side_by_side
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
 
 LENGTHSCALE, NOISE = 0.2, 0.02
@@ -100,6 +102,39 @@ def play(contender: Strategy, domain: Grid, world: MarkovRewards, horizon: int) 
         observations.append(y)
         world.advance()
     return Play(torch.stack(indices), torch.stack(observations), init_seconds, seconds)
+
+
+def replay(contender: Strategy, domain: Grid, played: Play, workers: int) -> float:
+    """Seconds that the engine takes for all trials and rounds of a run, told what it was told.
+
+    It works as a study does: the trials in as many chunks as there are cores, side by side.
+
+    Args:
+        contender: Who plays.
+        domain: Where.
+        played: A run of all trials.
+        workers: Chunks side by side.
+
+    Raises:
+        AssertionError: If it chooses otherwise this time.
+    """
+    template = contender.init(domain)
+
+    def run(trials: Tensor, stop: Event) -> list[Tensor]:
+        state = contender.init_like(template, (len(trials),))
+        chosen = []
+        for y in played.observations[:, trials]:
+            suggestion = contender.ask(state)
+            state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
+            chosen.append(suggestion.index)
+        return chosen
+
+    chunks = torch.arange(played.observations.shape[1]).chunk(workers)
+    begin = time.perf_counter()
+    chosen = side_by_side(run, chunks, workers)
+    seconds = time.perf_counter() - begin
+    assert torch.equal(torch.cat([torch.stack(one) for one in chosen], dim=1), played.indices)
+    return seconds
 
 
 def verify(peer: Loop, played: Play, world: MarkovRewards, rounds: int) -> None:
@@ -234,11 +269,14 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
     trials = {f"engine, {_counted(count, 'trial')}": count for count in (options.trials, 1)}
     passes: dict[str, list[list[float]]] = {}
     for _ in range(options.repeats):
-        for label, count in trials.items():
-            passes.setdefault(label, []).append(contest.play(count).seconds)
+        many, one = trials
+        seconds = replay(contest.contender, contest.domain, played, threads)
+        horizon = options.horizon
+        passes.setdefault(many, []).append([seconds / horizon] * horizon)
+        passes.setdefault(one, []).append(contest.play(1).seconds)
         for loop in LOOPS:
-            seconds = time_peer(loop(contest.problem), played, rounds)
-            passes.setdefault(loop.name, []).append(seconds)
+            timed = time_peer(loop(contest.problem), played, rounds)
+            passes.setdefault(loop.name, []).append(timed)
     return {label: fastest(found, trials.get(label, 1)) for label, found in passes.items()}
 
 

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.inference.scratch import Scratch
 
@@ -94,17 +94,18 @@ class Basis(ABC):
         """
         return self.inner(self.row(arms), index)
 
-    def combine(self, arms: Tensor, weights: Tensor) -> Tensor:
-        """Coordinates of weighted sums of the prior covariances with some arms.
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+        """A weighted sum of prior covariances with some arms, Σ_a w_a K(a, ·).
 
         Args:
             arms: `batch_shape x n`.
-            weights: `batch_shape x q x n`.
+            weights: `batch_shape x n`.
+            out: Memory for the result, contiguous; it may be returned or ignored.
 
         Returns:
-            `batch_shape x q x r`.
+            `batch_shape x M`.
         """
-        return weights @ self.row(arms)
+        return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
@@ -199,20 +200,7 @@ class ProductBasis(FeatureBasis):
         return ProductBasis(factors, self.kept.to(device))
 
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
-        shape = coordinates.shape[:-1]
-        if out is None:
-            out = coordinates.new_empty(*shape, self.arms)
-        tensor = self._wide(coordinates)
-        done, rest = tensor.shape
-        for dim, factor in enumerate(self.factors[:-1]):
-            points, rank = factor.shape
-            rest //= rank
-            product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            tensor = torch.matmul(factor, tensor.view(done, rank, rest), out=product)
-            done *= points
-        last = self.factors[-1]
-        torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))
-        return out
+        return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
         product, stride = None, self.arms
@@ -226,19 +214,14 @@ class ProductBasis(FeatureBasis):
         assert product is not None
         return product
 
-    def combine(self, arms: Tensor, weights: Tensor) -> Tensor:
+    def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         shape = weights.shape[:-1]
-        at = arms.unsqueeze(-2).expand(weights.shape)
         sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
-        tensor = sparse.scatter_add_(-1, at, weights)
-        done, rest = shape.numel(), self.arms
-        for factor in self.factors[:-1]:
-            points, rank = factor.shape
-            rest //= points
-            tensor = factor.T @ tensor.view(done, points, rest)
-            done *= rank
-        wide = tensor.view(done, rest) @ self.factors[-1]
-        return wide.view(*shape, -1).index_select(-1, self.kept)
+        sparse.scatter_add_(-1, arms, weights)
+        # K_d = Φ_d Φ_dᵀ, and what is short in between is cheap to multiply by the other kernels.
+        last = self.factors[-1]
+        narrow = (sparse.view(-1, len(last)) @ last).view(shape.numel(), -1)
+        return self._along(narrow, [*self._kernels[:-1], last], shape, out)
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.
@@ -256,6 +239,23 @@ class ProductBasis(FeatureBasis):
         squared = (half.mT @ half).view(trials, len(second), self._ranks[0] ** 2)
         pairs = torch.einsum("na,nb->nab", first, first).flatten(1)
         return (pairs @ squared.mT).reshape(*batch_shape, self.arms)
+
+    def _along(
+        self, tensor: Tensor, factors: list[Tensor], shape: Size, out: Tensor | None
+    ) -> Tensor:
+        """One matrix `n_i x m_i` along each dimension, `N x m_1 ... m_d -> shape x M`."""
+        if out is None:
+            out = tensor.new_empty(*shape, self.arms)
+        done, rest = tensor.shape
+        for dim, factor in enumerate(factors[:-1]):
+            points, rank = factor.shape
+            rest //= rank
+            product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
+            tensor = torch.matmul(factor, tensor.view(done, rank, rest), out=product)
+            done *= points
+        last = factors[-1]
+        torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))
+        return out
 
     def _wide(self, coordinates: Tensor) -> Tensor:
         """Coordinates among all columns of the product, `* x r -> N x r_1 ... r_d`."""

@@ -8,7 +8,9 @@ number, so that what is held grows with the arms played, not with the rounds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Size, Tensor
@@ -16,8 +18,14 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.rows import Rows
 
+Complete = Callable[[Tensor, int], "Loss"]
+"""From an arm's posterior variance plus noise, `batch_shape`, and its sign, to the loss that has
+the outer product of the arm's posterior covariance, divided by it, besides."""
+
 FEWEST_ROWS = 32
 """Rows are not absorbed before there are this many, so that touching all of B stays rare."""
+FIRST_SLOTS = 16
+"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
 
 
 def most_rows(basis: Basis) -> int:
@@ -33,38 +41,41 @@ class Loss(ABC):
     """The covariance D that observations took away, one per trial."""
 
     @abstractmethod
-    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
-        """The covariance lost between some arms and all arms.
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
+        """Coordinates of the covariance lost between some arms and all arms.
 
         Args:
             basis: Coordinates of the kernel.
             index: Arms, `batch_shape x q`.
 
         Returns:
-            Its coordinates, `batch_shape x q x r`, and what :meth:`observed_` needs of the way.
+            `batch_shape x q x r`.
+        """
+
+    @abstractmethod
+    def meet(
+        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
+    ) -> tuple[Tensor, Complete]:
+        """What an observation of one arm per trial meets, and how to take it in.
+
+        Args:
+            basis: Coordinates of the kernel.
+            index: Arm observed, `batch_shape`.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            out: Memory for the first result.
+
+        Returns:
+            The posterior covariance between the arm and all arms, `batch_shape x M`, and a function
+            that completes the step, writing to the memory of this loss.
         """
 
     @abstractmethod
     def forgotten(self, square: Tensor) -> Loss:
-        """D times a factor per trial, `batch_shape`."""
+        """D times a factor per trial, `batch_shape`, in the memory of this loss."""
 
     @abstractmethod
     def copied(self) -> Loss:
-        """The same, in memory that :meth:`observed_` may write to."""
-
-    @abstractmethod
-    def observed_(
-        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
-    ) -> Loss:
-        """D plus the outer product of a posterior covariance with itself over ``total``.
-
-        Args:
-            index: Arm observed, `batch_shape`.
-            coordinates: Posterior covariance between it and all arms, `batch_shape x r`.
-            weights: What :meth:`at` returned for it, `batch_shape x 1 x n`.
-            total: Its posterior variance plus the noise, `batch_shape`.
-            sign: Of ``total``.
-        """
+        """The same in memory of its own."""
 
     @abstractmethod
     def compact(self, basis: Basis) -> Loss:
@@ -106,14 +117,22 @@ class RowLoss(Loss):
         none = cls.none(basis, matrix.shape[:-2])
         return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
 
-    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
-        weights = basis.inner(rows, index) * self.weights.unsqueeze(-2)
-        lost = weights @ rows
+        lost = (basis.inner(rows, index) * self.weights.unsqueeze(-2)) @ rows
         if self.absorbed is not None:
             absorbed = basis.inner(self.absorbed, index)  # symmetric: its rows are its columns
             lost = lost + self.absorbed_weight[..., None, None] * absorbed
-        return lost, weights
+        return lost
+
+    def meet(
+        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
+    ) -> tuple[Tensor, Complete]:
+        prior = basis.row(index)
+        if prior_factor is not None:
+            prior = prior * prior_factor.unsqueeze(-1)
+        coordinates = prior - self.at(basis, index.unsqueeze(-1)).squeeze(-2)
+        return basis.expand(coordinates, out=out), partial(self._appended, coordinates)
 
     def forgotten(self, square: Tensor) -> RowLoss:
         return replace(
@@ -125,16 +144,6 @@ class RowLoss(Loss):
     def copied(self) -> RowLoss:
         return self
 
-    def observed_(
-        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
-    ) -> RowLoss:
-        root = total.abs().rsqrt().unsqueeze(-1)
-        return replace(
-            self,
-            rows=self.rows.append(coordinates * root),
-            weights=torch.cat([self.weights, torch.full_like(root, sign)], dim=-1),
-        )
-
     def compact(self, basis: Basis) -> RowLoss:
         # Which form is kept depends on the number of rows alone, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
@@ -145,8 +154,13 @@ class RowLoss(Loss):
             lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
         return RowLoss.of_matrix(basis, lost)
 
-
-FIRST_SLOTS = 16
+    def _appended(self, coordinates: Tensor, total: Tensor, sign: int) -> RowLoss:
+        root = total.abs().rsqrt().unsqueeze(-1)
+        return replace(
+            self,
+            rows=self.rows.append(coordinates * root),
+            weights=torch.cat([self.weights, torch.full_like(root, sign)], dim=-1),
+        )
 
 
 @dataclass(frozen=True)
@@ -154,14 +168,14 @@ class ArmLoss(Loss):
     """D = K_·A P K_A· for the arms A played, with P = (K_AA + N_A)⁻¹: any static objective.
 
     Each trial fills slots with its own arms, in the order in which it first played them. Observing
-    the arm in slot j once more or for the first time is the same step, P + z zᵀ / s with
-    z = e_j - P k_A(x) and s = var(x) + noise: bordering, and Sherman-Morrison.
+    the arm in slot j, once more or for the first time, is one and the same step, P + z zᵀ / s with
+    z = e_j - P k_A(x) and s = var(x) + noise: Sherman-Morrison, or bordering.
 
     Args:
         arms: The arm in every slot, `batch_shape x slots`, int64.
         inverse: P, `batch_shape x slots x slots`, zero in slots not used.
         count: Slots used, `batch_shape`, int64.
-        width: Slots used by any trial, or a few more.
+        width: Slots used by any trial, or a few more; fewer than there are.
     """
 
     arms: Tensor
@@ -180,44 +194,34 @@ class ArmLoss(Loss):
             width=0,
         )
 
-    def at(self, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
         arms, inverse = self._used()
-        weights = basis.between(index, arms) @ inverse
-        return basis.combine(arms, weights), weights
+        return (basis.between(index, arms) @ inverse) @ basis.row(arms)
+
+    def meet(
+        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
+    ) -> tuple[Tensor, Complete]:
+        # One slot more than are used, for the arm may be new; slots not used weigh nothing.
+        arms = self.arms[..., : self.width + 1]
+        slots = torch.arange(self.width + 1, device=arms.device)
+        known = (arms == index.unsqueeze(-1)) & (slots < self.count.unsqueeze(-1))
+        slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), self.count)
+        chosen = slots == slot.unsqueeze(-1)
+        used, inverse = self._used()
+        weights = (basis.between(index.unsqueeze(-1), used) @ inverse).squeeze(-2)
+        direction = chosen.to(inverse.dtype)
+        direction[..., : self.width] -= weights
+        arms = torch.where(chosen, index.unsqueeze(-1), arms)
+        count = torch.maximum(self.count, slot + 1)
+        covariance = basis.mixture(arms, direction, out=out)
+        return covariance, partial(self._bordered, arms, count, direction)
 
     def forgotten(self, square: Tensor) -> ArmLoss:
-        _, inverse = self._used()
-        inverse.mul_(square[..., None, None])
+        self._used()[1].mul_(square[..., None, None])
         return replace(self, count=self.count * (square > 0))
 
     def copied(self) -> ArmLoss:
         return replace(self, inverse=self.inverse.clone())
-
-    def observed_(
-        self, index: Tensor, coordinates: Tensor, weights: Tensor, total: Tensor, sign: int
-    ) -> ArmLoss:
-        grown = self._with_room()
-        width = grown.width + 1
-        arms, inverse = grown.arms[..., :width], grown.inverse[..., :width, :width]
-        slots = torch.arange(width, device=arms.device)
-        known = (arms == index.unsqueeze(-1)) & (slots < grown.count.unsqueeze(-1))
-        slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), grown.count)
-        chosen = slots == slot.unsqueeze(-1)
-        direction = chosen.to(weights.dtype)
-        direction[..., : weights.shape[-1]] -= weights.squeeze(-2)
-        scaled = direction * total.reciprocal().unsqueeze(-1)
-        inverse += direction.unsqueeze(-1) * scaled.unsqueeze(-2)
-        count = torch.maximum(grown.count, slot + 1)
-        # Reading the count makes a device wait, so there it is read only now and then.
-        if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
-            width = int(count.max())
-        all_arms = torch.where(chosen, index.unsqueeze(-1), arms)
-        return replace(
-            grown,
-            arms=torch.cat([all_arms, grown.arms[..., chosen.shape[-1] :]], dim=-1),
-            count=count,
-            width=width,
-        )
 
     def compact(self, basis: Basis) -> Loss:
         if self.width <= basis.size:
@@ -229,7 +233,20 @@ class ArmLoss(Loss):
     def _used(self) -> tuple[Tensor, Tensor]:
         return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
 
+    def _bordered(
+        self, arms: Tensor, count: Tensor, direction: Tensor, total: Tensor, sign: int
+    ) -> ArmLoss:
+        width = self.width + 1
+        scaled = direction * total.reciprocal().unsqueeze(-1)
+        self.inverse[..., :width, :width].addcmul_(direction.unsqueeze(-1), scaled.unsqueeze(-2))
+        arms = torch.cat([arms, self.arms[..., width:]], dim=-1)
+        # Reading the count makes a device wait, so there it is read only now and then.
+        if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
+            width = int(count.max()) if count.numel() > 0 else 0
+        return replace(self, arms=arms, count=count, width=width)._with_room()
+
     def _with_room(self) -> ArmLoss:
+        """The same with a slot to spare."""
         slots = self.arms.shape[-1]
         if self.width < slots:
             return self

@@ -107,19 +107,14 @@ def observe_(
     Returns:
         The belief after it, in the memory of ``belief``.
     """
-    prior = basis.row(index)
-    if prior_variance is not None:
-        prior = prior * prior_variance.unsqueeze(-1)
-    lost, weights = belief.loss.at(basis, index.unsqueeze(-1))
-    coordinates = prior - lost.squeeze(-2)
     buffer = basis.scratch.take("covariance", belief.mean.shape, belief.mean)
-    covariance = basis.expand(coordinates, out=buffer)
+    covariance, complete = belief.loss.meet(basis, index, prior_variance, buffer)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
     total = at_index(covariance, index) + noise
     sign = 1 if noise > 0 else -1
     gain = (y - at_index(belief.mean, index)) / total
     belief.mean.addcmul_(covariance, gain.unsqueeze(-1))
-    loss = belief.loss.observed_(index, coordinates, weights, total, sign)
+    loss = complete(total, sign)
     step = torch.mul(covariance, total.abs().rsqrt().unsqueeze(-1), out=buffer)
     belief.variance_lost.addcmul_(step, step, value=sign)
     return belief._replace(

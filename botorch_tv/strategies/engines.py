@@ -209,7 +209,7 @@ class Recursion(Engine):
             _belief(state), self._attenuation(state, now), None, consume=False
         )
         prior = _scaled(state.basis.gram(index), self._prior_factor(state, now))
-        lost, _ = belief.loss.at(state.basis, index)
+        lost = belief.loss.at(state.basis, index)
         return Marginal(
             mean=belief.mean.gather(-1, index),
             covariance=prior - state.basis.inner(lost, index),
