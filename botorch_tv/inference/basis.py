@@ -194,6 +194,11 @@ class ProductBasis(FeatureBasis):
         self.kept = kept
         self._ranks = [factor.shape[-1] for factor in factors]
         self._kernels = [factor @ factor.T for factor in factors]
+        # Per dimension: the place of every arm along it, and the kernel from there to all places.
+        lengths = [len(factor) for factor in factors]
+        places = torch.cartesian_prod(*(torch.arange(n, device=kept.device) for n in lengths))
+        self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
+        self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
@@ -203,16 +208,14 @@ class ProductBasis(FeatureBasis):
         return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
-        product, stride = None, self.arms
-        for kernel in self._kernels:
-            stride //= len(kernel)
-            own, other = (arms_ // stride % len(kernel) for arms_ in (index, arms))
-            rows = kernel[own]
-            at = other.unsqueeze(-2).expand(*rows.shape[:-1], other.shape[-1])
-            value = rows.gather(-1, at)
-            product = value if product is None else product * value
-        assert product is not None
-        return product
+        shape = (*index.shape, arms.shape[-1])
+        covariance = None
+        for rows, place in zip(self._kernel_rows, self._places):
+            at = place[arms].unsqueeze(-2).expand(shape)
+            along = rows[index].gather(-1, at)
+            covariance = along if covariance is None else covariance.mul_(along)
+        assert covariance is not None
+        return covariance
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         shape = weights.shape[:-1]

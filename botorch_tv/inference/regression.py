@@ -102,14 +102,19 @@ def regress_on_arms(basis: Basis, evidence: Evidence) -> OnArms:
 
 def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Evidence:
     """Some trials of a batch, flattened."""
-    dims = len(batch_shape)
+
+    def taken(part: Tensor) -> Tensor:
+        flat = part.reshape(batch_shape.numel(), *part.shape[len(batch_shape) :])
+        return flat[first : first + trials]
+
+    index, y, root, decay, present_decay, prior_factor = evidence
     return Evidence(
-        *(
-            None
-            if part is None
-            else part.reshape(batch_shape.numel(), *part.shape[dims:])[first : first + trials]
-            for part in evidence
-        )
+        taken(index),
+        taken(y),
+        taken(root),
+        None if decay is None else taken(decay),
+        None if present_decay is None else taken(present_decay),
+        None if prior_factor is None else taken(prior_factor),
     )
 
 

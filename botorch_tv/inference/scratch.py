@@ -49,7 +49,8 @@ class Scratch:
             storage = view.untyped_storage()
             numbers = math.prod(shape)
             if storage.nbytes() >= numbers * view.element_size():
-                views[name] = view.new_empty(0).set_(storage, 0, Size(shape))
+                whole = view.new_empty(0).set_(storage)
+                views[name] = whole[:numbers].view(shape)
                 return views[name]
         views[name] = torch.empty(shape, dtype=dtype, device=like.device)
         return views[name]
