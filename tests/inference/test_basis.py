@@ -1,0 +1,89 @@
+"""Every basis against the kernel matrix itself."""
+
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel, RBFKernel
+from torch import Tensor
+
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
+from botorch_tv.inference.factor import factor
+from botorch_tv.strategies import Grid
+
+SHAPES = [(), (3,), (2, 2)]
+
+
+def matrix(grid: Grid, lengthscale: float = 0.3) -> Tensor:
+    squared = torch.cdist(grid.X, grid.X).square()
+    return 1.7 * torch.exp(-0.5 * squared / lengthscale**2)
+
+
+def bases() -> list[tuple[Basis, Tensor]]:
+    square, cube = Grid.regular(12, 2), Grid.regular(5, 3)
+    scattered = Grid(torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double())
+    return [
+        (factor(matrix(square, 1.0), square.shape), matrix(square, 1.0)),
+        (factor(matrix(cube, 4.0), cube.shape), matrix(cube, 4.0)),
+        (factor(matrix(scattered, 0.8), inference="features"), matrix(scattered, 0.8)),
+        (ArmBasis(matrix(square)), matrix(square)),
+    ]
+
+
+KINDS = [ProductBasis, ProductBasis, FeatureBasis, ArmBasis]
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_answers_are_those_of_the_matrix(number: int, shape: tuple[int, ...]) -> None:
+    basis, K = bases()[number]
+    assert type(basis) is KINDS[number]
+    generator = torch.Generator().manual_seed(1)
+    index = torch.randint(basis.arms, (*shape, 4), generator=generator)
+    arms = torch.randint(basis.arms, (*shape, 6), generator=generator)
+    weights = torch.randn(*shape, 6, generator=generator, dtype=torch.float64)
+    rows = basis.row(arms)
+    close = {"rtol": 0, "atol": 1e-9}
+    torch.testing.assert_close(basis.variance, K.diagonal(), **close)
+    torch.testing.assert_close(basis.expand(rows), K[arms], **close)
+    torch.testing.assert_close(
+        basis.inner(rows, index), K[index.unsqueeze(-1), arms.unsqueeze(-2)], **close
+    )
+    torch.testing.assert_close(basis.between(index, arms), basis.inner(rows, index), **close)
+    torch.testing.assert_close(basis.gram(arms), K[arms.unsqueeze(-1), arms.unsqueeze(-2)], **close)
+    torch.testing.assert_close(
+        basis.mixture(arms, weights), (weights.unsqueeze(-1) * K[arms]).sum(-2), **close
+    )
+    torch.testing.assert_close(basis.sum_of_squares(rows), K[arms].square().sum(-2), **close)
+
+
+def test_results_may_be_written_to_given_memory() -> None:
+    for basis, K in bases()[:3]:
+        out = torch.full((2, basis.arms), torch.nan, dtype=torch.float64)
+        index = torch.tensor([3, 5])
+        assert basis.expand(basis.row(index), out=out) is out
+        torch.testing.assert_close(out, K[index], rtol=0, atol=1e-9)
+
+
+def test_low_rank_kernels_become_features_and_others_stay() -> None:
+    grid = Grid.regular(20, 2)
+    smooth, rough = RBFKernel().double(), MaternKernel(nu=0.5).double()
+    kinds = {}
+    for kernel in (smooth, rough):
+        kernel.lengthscale = torch.tensor(0.5, dtype=torch.float64)
+        K = kernel(grid.X).to_dense().detach()
+        kinds[type(kernel)] = type(factor(K, grid.shape))
+        exact = factor(K, grid.shape, "exact")
+        forced = factor(K, grid.shape, "features")
+        assert isinstance(exact, ArmBasis)
+        assert isinstance(forced, FeatureBasis)
+        arms = torch.arange(len(grid))
+        torch.testing.assert_close(forced.gram(arms), K, rtol=0, atol=1e-9)
+    assert kinds == {RBFKernel: ProductBasis, MaternKernel: ArmBasis}
+
+
+def test_a_product_is_recognised_only_where_it_is_one() -> None:
+    grid = Grid.regular(9, 2)
+    turned = grid.X @ torch.tensor([[1.0, 0.5], [0.0, 1.0]], dtype=torch.float64)
+    K = torch.exp(-0.5 * torch.cdist(turned, turned).square())
+    basis = factor(K, grid.shape, "features")
+    assert type(basis) is FeatureBasis
+    torch.testing.assert_close(basis.gram(torch.arange(81)), K, rtol=0, atol=1e-9)

@@ -1,0 +1,44 @@
+import copy
+
+import torch
+
+from botorch_tv.inference.rows import Rows
+
+
+def empty(capacity: int = 2) -> Rows:
+    return Rows.empty(
+        torch.Size([3]), (2,), dtype=torch.float64, device=torch.device("cpu"), capacity=capacity
+    )
+
+
+def test_rows_come_back_in_order_beyond_the_first_capacity() -> None:
+    given = [torch.full((3, 2), float(number), dtype=torch.float64) for number in range(40)]
+    rows = empty()
+    for row in given:
+        rows = rows.append(row)
+    assert len(rows) == 40
+    assert torch.equal(rows.tensor(), torch.stack(given, dim=1))
+    assert torch.equal(rows.tensor(37), torch.stack(given[37:], dim=1))
+    assert torch.equal(rows.row(5), given[5])
+
+
+def test_two_futures_of_one_past_do_not_see_each_other() -> None:
+    past = empty(capacity=16).append(torch.zeros(3, 2, dtype=torch.float64))
+    one = past.append(torch.ones(3, 2, dtype=torch.float64))
+    other = past.append(2 * torch.ones(3, 2, dtype=torch.float64))
+    assert len(past) == 1
+    assert torch.equal(one.row(1), torch.ones(3, 2, dtype=torch.float64))
+    assert torch.equal(other.row(1), 2 * torch.ones(3, 2, dtype=torch.float64))
+
+
+def test_appending_shares_memory_instead_of_copying() -> None:
+    past = empty(capacity=16).append(torch.zeros(3, 2, dtype=torch.float64))
+    future = past.append(torch.ones(3, 2, dtype=torch.float64))
+    assert future.tensor().data_ptr() == past.tensor().data_ptr()
+
+
+def test_a_copy_has_memory_of_its_own() -> None:
+    rows = empty().append(torch.ones(3, 2, dtype=torch.float64))
+    twin = copy.deepcopy(rows)
+    assert torch.equal(twin.tensor(), rows.tensor())
+    assert twin.tensor().data_ptr() != rows.tensor().data_ptr()
