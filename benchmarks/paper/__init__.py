@@ -1,0 +1,1 @@
+"""Results of full-size runs of the papers' experiments."""
