@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 REFRESH_ROUNDS = 32
 """A window is computed anew this often: leaving an observation out amplifies rounding by up to
-(k / noise)², and hundreds in a row would pass 1e-8."""
+(k / noise)², which must not pile up."""
 
 
 class Prediction(NamedTuple):
