@@ -14,8 +14,10 @@ from botorch_tv.inference.linalg import compressed, pivoted_cholesky
 Inference = Literal["auto", "exact", "features"]
 
 RANK_TOLERANCE = 1e-13
-"""Eigenvalues below this share of the largest are not features: at 1e-12 the kernel is off by 1e-11,
-which data far outside the model can lift above 1e-8 in the mean."""
+"""Eigenvalues below this share of the largest are not features.
+
+At 1e-12 the kernel is off by 1e-11, which data far outside the model lift above 1e-8 in the mean.
+"""
 INDEFINITE_TOLERANCE = 1e-8
 """A matrix is refused when its lowest eigenvalue is below minus this share of its largest."""
 RANK_SHARE = 0.25
