@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ BLOCK = 64
 
 
 class Stream:
-    """Normal variates for a range of trials, drawn in fixed blocks keyed by (seed, purpose, block).
+    """Random variates for a range of trials, drawn in fixed blocks keyed by (seed, purpose, block).
 
     A trial's numbers depend on its block alone, so a study split into other chunks, cut short or
     extended sees the same ones. They are drawn in float64 whatever the run's dtype, so that float32
@@ -48,17 +47,61 @@ class Stream:
 
     def normal(self, *event_shape: int) -> Tensor:
         """The next standard normal variates, `trials x event_shape`."""
-        draws = [source(BLOCK, *event_shape) for source in self._sources]
+        return self._gathered([source.normal(BLOCK, *event_shape) for source in self._sources])
+
+    def uniform(self, *event_shape: int) -> Tensor:
+        """The next variates uniform on [0, 1), `trials x event_shape`."""
+        return self._gathered([source.uniform(BLOCK, *event_shape) for source in self._sources])
+
+    def _gathered(self, draws: list[Tensor]) -> Tensor:
         whole = draws[0] if len(draws) == 1 else torch.cat(draws)
         return whole[self._offset : self._offset + self.trials].to(self.dtype)
 
 
-def _source(seed: int, purpose: str, block: int, device: torch.device) -> Callable[..., Tensor]:
-    """A function from a shape to normal variates: NumPy's on a CPU, three times faster there."""
+class _Source(ABC):
+    """A generator of float64 variates on one device."""
+
+    @abstractmethod
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal variates."""
+
+    @abstractmethod
+    def uniform(self, *shape: int) -> Tensor:
+        """Variates uniform on [0, 1)."""
+
+
+class _HostSource(_Source):
+    """NumPy's generator, on a CPU three times as fast as PyTorch's."""
+
+    def __init__(self, key: np.random.SeedSequence) -> None:
+        self._numbers = np.random.Generator(np.random.SFC64(key))
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.from_numpy(self._numbers.standard_normal(shape))
+
+    def uniform(self, *shape: int) -> Tensor:
+        return torch.from_numpy(self._numbers.random(shape))
+
+
+class _DeviceSource(_Source):
+    """PyTorch's generator, which draws where the numbers are needed."""
+
+    def __init__(self, key: np.random.SeedSequence, device: torch.device) -> None:
+        word = int(key.generate_state(1, np.uint64)[0] >> np.uint64(1))
+        self._generator = torch.Generator(device).manual_seed(word)
+        self._device = device
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(
+            shape, generator=self._generator, dtype=torch.float64, device=self._device
+        )
+
+    def uniform(self, *shape: int) -> Tensor:
+        return torch.rand(
+            shape, generator=self._generator, dtype=torch.float64, device=self._device
+        )
+
+
+def _source(seed: int, purpose: str, block: int, device: torch.device) -> _Source:
     key = np.random.SeedSequence([seed, block, *purpose.encode()])
-    if device.type == "cpu":
-        numbers = np.random.Generator(np.random.SFC64(key))
-        return lambda *shape: torch.from_numpy(numbers.standard_normal(shape))
-    word = int(key.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    generator = torch.Generator(device).manual_seed(word)
-    return partial(torch.randn, generator=generator, dtype=torch.float64, device=device)
+    return _HostSource(key) if device.type == "cpu" else _DeviceSource(key, device)

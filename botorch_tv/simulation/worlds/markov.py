@@ -1,10 +1,9 @@
-"""Objectives that do not hold still, drawn anew for every trial."""
+"""Objectives that are redrawn a little each round."""
 
 from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -14,39 +13,9 @@ from torch import Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import World
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
-
-
-class World(ABC):
-    """A distribution over time-varying objectives on a grid.
-
-    Args:
-        domain: The arms.
-        noise: Variance of the observation noise.
-
-    Raises:
-        ValueError: If ``noise`` is negative or not finite.
-    """
-
-    def __init__(self, domain: Grid, noise: float) -> None:
-        require(
-            0 <= noise < math.inf,
-            f"{type(self).__name__}: noise is {noise}, but a variance is finite and at least 0.",
-        )
-        self.domain = domain
-        self.noise = noise
-
-    @abstractmethod
-    def rounds(self, stream: Stream) -> Iterator[Tensor]:
-        """The objective of every trial at rounds 1, 2, ... without end.
-
-        Args:
-            stream: Random numbers of the trials, with their dtype and device.
-
-        Yields:
-            Noiseless values on all arms, `trials x M`, in memory that the next round uses again.
-        """
 
 
 class MarkovWorld(World):
