@@ -1,5 +1,13 @@
-"""Exploration: how far above its mean an arm is given credit for, and the gains behind it."""
+"""How a posterior becomes a choice: explorations, confidence widths, and the gains behind them."""
 
+from botorch_tv.acquisition.exploration import (
+    ExpectedImprovement,
+    Exploration,
+    ProbabilityOfImprovement,
+    Thompson,
+    UniformChoice,
+    UpperConfidence,
+)
 from botorch_tv.acquisition.gains import (
     ClosedForm,
     DoublyWeighted,
@@ -31,11 +39,17 @@ __all__ = [
     "ClosedForm",
     "Constant",
     "DoublyWeighted",
+    "ExpectedImprovement",
+    "Exploration",
     "Greedy",
     "Heteroscedastic",
     "InformationGain",
     "Logarithmic",
+    "ProbabilityOfImprovement",
     "Realised",
+    "Thompson",
+    "UniformChoice",
+    "UpperConfidence",
     "Width",
     "WidthContext",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_tv.validation import require, require_integer
 
 Clock = Literal["rounds", "time"]
-TriggerRule = Callable[[Tensor, Tensor, Tensor, float, Tensor, float], Tensor]
+TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
 """(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
 
 
@@ -56,7 +56,9 @@ class Retention(ABC):  # noqa: B024 - every hook has a default; a rule overrides
         """
         return torch.ones_like(time, dtype=torch.bool)
 
-    def fires(self, y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor) -> Tensor:
+    def fires(
+        self, y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor
+    ) -> Tensor:
         """Which trials forget all but the observation just made; each argument `batch_shape`."""
         return torch.zeros_like(since, dtype=torch.bool)
 
@@ -158,29 +160,36 @@ class SlidingWindow(Retention):
         return now - time <= self.window
 
 
-def prediction_error(
-    y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor, delta: float
-) -> Tensor:
-    """Whether an observation lies outside what the model allows, [ET] eq. (10)-(11) and Lemma 3.
+def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
+    """How far an observation may lie from its prediction, [ET] eq. (10)-(11) and Lemma 3.
 
-    With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B): fire iff
-    |y - mean(x)| > sqrt(2 L) sd(x) + sqrt(2 σ² L). On a static objective the chance that it ever
-    fires is at most δ_B.
+    With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
+    sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
+    """
+    union = math.pi**2 * since.to(sd.dtype) ** 2 / 6
+    doubled = 2 * torch.log(2 * union / delta)
+    return torch.sqrt(doubled) * sd + torch.sqrt(noise * doubled)
+
+
+def prediction_error(
+    y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor, delta: float
+) -> Tensor:
+    """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
+
+    On a static objective the chance that it ever fires is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
         mean: The mean predicted before it was made, `batch_shape`.
         sd: The standard deviation of that prediction, without observation noise, `batch_shape`.
-        noise: Noise variance σ².
+        noise: Noise variance σ² of the observation, a number or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
         delta: δ_B.
 
     Returns:
         A bool per trial, `batch_shape`.
     """
-    union = math.pi**2 * since.to(mean.dtype) ** 2 / 6
-    log_term = torch.log(2 * union / delta)
-    return (y - mean).abs() > torch.sqrt(2 * log_term) * sd + torch.sqrt(2 * noise * log_term)
+    return (y - mean).abs() > prediction_band(sd, noise, since, delta)
 
 
 @dataclass(frozen=True, repr=False)
@@ -212,5 +221,13 @@ class EventTrigger(Retention):
         rule = getattr(self.rule, "__name__", repr(self.rule))
         return f"EventTrigger(delta={self.delta}, rule={rule})"
 
-    def fires(self, y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor) -> Tensor:
+    def fires(
+        self, y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor
+    ) -> Tensor:
         return self.rule(y, mean, sd, noise, since, self.delta)
+
+    def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
+        """What |y - mean| must exceed to fire, `batch_shape`; None for rules of another form."""
+        if self.rule is not prediction_error:
+            return None
+        return prediction_band(sd, noise, since, self.delta)

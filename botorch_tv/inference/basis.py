@@ -82,6 +82,19 @@ class Basis(ABC):
     def gram(self, index: Tensor) -> Tensor:
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
 
+    @abstractmethod
+    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from a posterior covariance.
+
+        Args:
+            lost: Prior less posterior covariance, `batch_shape x r x r`.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            normal: Standard normal variates, `batch_shape x r`.
+
+        Returns:
+            `batch_shape x r`; brought to the arms, a centred sample.
+        """
+
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
         """Prior covariance of some arms with others.
 
@@ -140,6 +153,14 @@ class ArmBasis(Basis):
     def gram(self, index: Tensor) -> Tensor:
         return self.covariance[index.unsqueeze(-1), index.unsqueeze(-2)]
 
+    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
+        # that rounding does not decide on the sample.
+        values, vectors = torch.linalg.eigh(_scaled(self.covariance, prior_factor) - lost)
+        rotated = vectors.mT @ normal.unsqueeze(-1)
+        drawn: Tensor = vectors @ (values.clamp_min(0).sqrt().unsqueeze(-1) * rotated)
+        return drawn.squeeze(-1)
+
 
 class FeatureBasis(Basis):
     """Features Φ (`M x r`) with K = Φ Φᵀ to rounding; one matrix product brings terms to the arms.
@@ -172,6 +193,11 @@ class FeatureBasis(Basis):
     def gram(self, index: Tensor) -> Tensor:
         row = self.row(index)
         return row @ row.mT
+
+    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        identity = torch.eye(self.size, dtype=lost.dtype, device=lost.device)
+        root: Tensor = torch.linalg.cholesky_ex(_scaled(identity, prior_factor) - lost).L
+        return (root @ normal.unsqueeze(-1)).squeeze(-1)
 
 
 class ProductBasis(FeatureBasis):
@@ -265,3 +291,8 @@ class ProductBasis(FeatureBasis):
         count = coordinates.shape[:-1].numel()
         wide = self.scratch.take("wide", (count, math.prod(self._ranks)), coordinates).zero_()
         return wide.index_copy_(-1, self.kept, coordinates.reshape(count, self.size))
+
+
+def _scaled(matrix: Tensor, factor: Tensor | None) -> Tensor:
+    """A matrix times a factor per trial; None for 1."""
+    return matrix if factor is None else factor[..., None, None] * matrix

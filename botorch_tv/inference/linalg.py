@@ -38,6 +38,25 @@ def at_index(values: Tensor, index: Tensor) -> Tensor:
     return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
+def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tensor:
+    """Overwrite the entries of some trials, and touch no others where that can be had.
+
+    Args:
+        tensor: `batch_shape x event_shape`; written to.
+        trials: Which, a bool each, `batch_shape`.
+        value: What to write, broadcastable to the event shape.
+
+    Returns:
+        The tensor.
+    """
+    if tensor.device.type == "cpu":
+        tensor[trials] = torch.as_tensor(value, dtype=tensor.dtype)
+        return tensor
+    # Listing the trials would make another device wait.
+    mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))
+    return tensor.copy_(torch.where(mask, value, tensor))
+
+
 def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> tuple[Tensor, Tensor]:
     """Partial Cholesky factor with complete pivoting.
 

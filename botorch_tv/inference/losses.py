@@ -1,8 +1,9 @@
-"""What observations took away from the prior covariance, in two representations.
+"""What observations took away from the prior covariance, in three representations.
 
-Both hold D = prior - posterior and answer which covariance a new observation meets. Rows fit any
-decay; arms exploit that observations of one arm of a static objective are observations of one
-number, so that what is held grows with the arms played, not with the rounds.
+All stand for D = prior - posterior and answer which covariance a new observation meets. Rows fit
+any decay; arms exploit that observations of one arm of a static objective are observations of one
+number, so that what is held grows with the arms played, not with the rounds; a root of the
+posterior, of a static objective too, draws samples from it at no more than an observation costs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows
 
 Complete = Callable[[Tensor, int], "Loss"]
@@ -69,9 +71,26 @@ class Loss(ABC):
             that completes the step, writing to the memory of this loss.
         """
 
+    def decayed(self, square: Tensor) -> Loss:
+        """D times a factor per trial, `batch_shape`, as time passes over a moving objective."""
+        raise NotImplementedError(f"{type(self).__name__} holds static objectives only")
+
     @abstractmethod
-    def forgotten(self, square: Tensor) -> Loss:
-        """D times a factor per trial, `batch_shape`, in the memory of this loss."""
+    def cleared(self, trials: Tensor) -> Loss:
+        """Nothing lost in some trials, `batch_shape`, in the memory of this loss."""
+
+    @abstractmethod
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from the posterior covariance.
+
+        Args:
+            basis: Coordinates of the kernel.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            normal: Standard normal variates, `batch_shape x r`.
+
+        Returns:
+            `batch_shape x r`.
+        """
 
     @abstractmethod
     def copied(self) -> Loss:
@@ -117,6 +136,9 @@ class RowLoss(Loss):
         none = cls.none(basis, matrix.shape[:-2])
         return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
 
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        return basis.draw(self._matrix(), prior_factor, normal)
+
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
         lost = (basis.inner(rows, index) * self.weights.unsqueeze(-2)) @ rows
@@ -134,12 +156,15 @@ class RowLoss(Loss):
         coordinates = prior - self.at(basis, index.unsqueeze(-1)).squeeze(-2)
         return basis.expand(coordinates, out=out), partial(self._appended, coordinates)
 
-    def forgotten(self, square: Tensor) -> RowLoss:
+    def decayed(self, square: Tensor) -> RowLoss:
         return replace(
             self,
             weights=self.weights * square.unsqueeze(-1),
             absorbed_weight=self.absorbed_weight * square,
         )
+
+    def cleared(self, trials: Tensor) -> RowLoss:
+        return self.decayed((~trials).to(self.weights.dtype))
 
     def copied(self) -> RowLoss:
         return self
@@ -148,11 +173,15 @@ class RowLoss(Loss):
         # Which form is kept depends on the number of rows alone, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return self
+        return RowLoss.of_matrix(basis, self._matrix())
+
+    def _matrix(self) -> Tensor:
+        """D in coordinates of the basis, `batch_shape x r x r`."""
         rows = self.rows.tensor()
         lost = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
             lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
-        return RowLoss.of_matrix(basis, lost)
+        return lost
 
     def _appended(self, coordinates: Tensor, total: Tensor, sign: int) -> RowLoss:
         root = total.abs().rsqrt().unsqueeze(-1)
@@ -216,9 +245,14 @@ class ArmLoss(Loss):
         covariance = basis.mixture(arms, direction, out=out)
         return covariance, partial(self._bordered, arms, count, direction)
 
-    def forgotten(self, square: Tensor) -> ArmLoss:
-        self._used()[1].mul_(square[..., None, None])
-        return replace(self, count=self.count * (square > 0))
+    def cleared(self, trials: Tensor) -> ArmLoss:
+        clear_(self._used()[1], trials)
+        return replace(self, count=self.count * ~trials)
+
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        arms, inverse = self._used()
+        rows = basis.row(arms)
+        return basis.draw(rows.mT @ inverse @ rows, prior_factor, normal)
 
     def copied(self) -> ArmLoss:
         return replace(self, inverse=self.inverse.clone())
@@ -255,3 +289,57 @@ class ArmLoss(Loss):
             arms=torch.nn.functional.pad(self.arms, (0, slots)),
             inverse=torch.nn.functional.pad(self.inverse, (0, slots, 0, slots)),
         )
+
+
+@dataclass(frozen=True)
+class RootLoss(Loss):
+    """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
+
+    With v = Lᵀ φ(x) and s = |v|² + n an observation of noise n takes L to L (I - v vᵀ / s)^(1/2),
+    and that root is I - v vᵀ / (s (1 + √(1 - |v|² / s))): a rank-one step, after which L Lᵀ is a
+    covariance whatever was rounded. A sample of the objective is Φ L z.
+
+    Args:
+        root: L, `batch_shape x r x r`.
+    """
+
+    root: Tensor
+
+    @classmethod
+    def none(cls, basis: Basis, batch_shape: Size) -> RootLoss:
+        """Nothing lost yet."""
+        identity = torch.diag_embed(basis.variance.new_ones(basis.size))
+        return cls(identity.repeat(*batch_shape, 1, 1))
+
+    def at(self, basis: Basis, index: Tensor) -> Tensor:
+        prior = basis.row(index)
+        return prior - (prior @ self.root) @ self.root.mT
+
+    def meet(
+        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
+    ) -> tuple[Tensor, Complete]:
+        direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
+        coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
+        covariance = basis.expand(coordinates, out=out)
+        return covariance, partial(self._stepped, coordinates, direction)
+
+    def cleared(self, trials: Tensor) -> RootLoss:
+        identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
+        return RootLoss(clear_(self.root, trials, identity))
+
+    def copied(self) -> RootLoss:
+        return RootLoss(self.root.clone())
+
+    def compact(self, basis: Basis) -> RootLoss:
+        return self
+
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        return (self.root @ normal.unsqueeze(-1)).squeeze(-1)
+
+    def _stepped(
+        self, coordinates: Tensor, direction: Tensor, total: Tensor, sign: int
+    ) -> RootLoss:
+        share = 1 - direction.square().sum(-1) / total
+        scaled = coordinates * (total * (1 + share.sqrt())).reciprocal().unsqueeze(-1)
+        self.root.addcmul_(scaled.unsqueeze(-1), direction.unsqueeze(-2), value=-1)
+        return self

@@ -1,9 +1,9 @@
 """The Kalman recursion over arms: constant noise, one rank-one step per observation.
 
-A belief holds the posterior mean and the variance it lost on all arms, and the covariance lost,
-D = prior - posterior. Written this way forgetting is arithmetic on one factor per trial: moving
-time multiplies D by a², a reset multiplies it by 0, and leaving out an observation subtracts a
-term. So a batch of trials that reset at different moments needs no branch.
+A belief holds the posterior mean and variance of all arms, and the covariance lost, D = prior -
+posterior. Written this way forgetting is arithmetic on one factor per trial: moving time
+multiplies D by a², a reset makes it 0, and leaving out an observation subtracts a term. So a batch
+of trials that reset at different moments needs no branch.
 """
 
 from __future__ import annotations
@@ -15,71 +15,130 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import at_index
-from botorch_tv.inference.losses import ArmLoss, Loss, RowLoss
+from botorch_tv.inference.linalg import at_index, clear_
+from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
 from botorch_tv.inference.regression import Evidence, regress
 from botorch_tv.inference.rows import Rows
+
+
+class Trend(NamedTuple):
+    """What estimating the prior mean takes: the same regression with every observation 1."""
+
+    response: Tensor
+    """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`."""
+    cross: Tensor
+    """1ᵀ A⁻¹ y, `batch_shape`."""
+    weight: Tensor
+    """1ᵀ A⁻¹ 1, `batch_shape`."""
 
 
 class Belief(NamedTuple):
     """Posterior over all arms at the time of the newest observation."""
 
     mean: Tensor
-    """`batch_shape x M`."""
-    variance_lost: Tensor
-    """Prior less posterior variance, `batch_shape x M`."""
+    """Of the prior mean 0, `batch_shape x M`."""
+    variance: Tensor
+    """`batch_shape x M`; rounding may take it just below 0."""
     loss: Loss
     """Prior less posterior covariance."""
     information_gain: Tensor
     """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
+    number: Tensor
+    """Observations kept, failed ones aside, `batch_shape`, int64."""
+    visits: Tensor | None = None
+    """The same for every arm, `batch_shape x M`, int32; None where nobody asks."""
+    trend: Trend | None = None
+    """For estimating the prior mean; None where it is known."""
 
 
-def prior_belief(basis: Basis, batch_shape: Size, *, static: bool) -> Belief:
+def prior_belief(
+    basis: Basis,
+    batch_shape: Size,
+    *,
+    form: type[ArmLoss | RowLoss | RootLoss],
+    visits: bool,
+    trend: bool,
+) -> Belief:
     """The belief before any observation.
 
     Args:
         basis: Coordinates of the kernel.
         batch_shape: Shape of the trials.
-        static: Whether the objective stands still between resets.
+        form: How the covariance lost is held.
+        visits: Whether to count the observations of every arm.
+        trend: Whether the prior mean is to be estimated.
     """
-    form = ArmLoss if static else RowLoss
+    none = basis.variance.new_zeros(batch_shape)
+    over_arms = (*batch_shape, basis.arms)
+    counts = torch.zeros(over_arms, dtype=torch.int32, device=none.device) if visits else None
     return Belief(
-        mean=basis.variance.new_zeros(*batch_shape, basis.arms),
-        variance_lost=basis.variance.new_zeros(*batch_shape, basis.arms),
+        mean=none.new_zeros(over_arms),
+        variance=basis.variance.repeat(*batch_shape, 1),
         loss=form.none(basis, batch_shape),
-        information_gain=basis.variance.new_zeros(batch_shape),
+        information_gain=none,
+        number=none.long(),
+        visits=counts,
+        trend=Trend(none.new_zeros(over_arms), none, none) if trend else None,
     )
 
 
-def forgotten(
-    belief: Belief, attenuation: Tensor | None, kept: Tensor | None, *, consume: bool
+def copied(belief: Belief) -> Belief:
+    """The same in memory of its own."""
+    visits, trend = belief.visits, belief.trend
+    return belief._replace(
+        mean=belief.mean.clone(),
+        variance=belief.variance.clone(),
+        loss=belief.loss.copied(),
+        visits=None if visits is None else visits.clone(),
+        trend=None if trend is None else trend._replace(response=trend.response.clone()),
+    )
+
+
+def moved_(
+    belief: Belief, basis: Basis, attenuation: Tensor, before: Tensor, after: Tensor
 ) -> Belief:
-    """Let time pass and forget: mean a m and covariance lost a² D, or none of either.
+    """Let time pass over a moving objective: mean a m, covariance lost a² D.
 
     Args:
-        belief: The belief so far.
-        attenuation: Factor a on the covariance between then and now, `batch_shape`; None for 1.
-        kept: False for trials that forget everything, `batch_shape`; None where none does.
-        consume: Whether the memory of ``belief`` becomes that of the result.
+        belief: The belief so far; its vectors are written to.
+        basis: Coordinates of the kernel.
+        attenuation: Factor a on the covariance between then and now, `batch_shape`.
+        before: Factor on the prior covariance then, `batch_shape`.
+        after: Factor on the prior covariance now, `batch_shape`.
 
     Returns:
-        The belief now, in memory of its own or in that of ``belief``.
+        The belief now, in the memory of ``belief``.
     """
-    mean, lost, loss = belief.mean, belief.variance_lost, belief.loss
-    if not consume:
-        mean, lost, loss = mean.clone(), lost.clone(), loss.copied()
-    if attenuation is None and kept is None:
-        return belief._replace(mean=mean, variance_lost=lost, loss=loss)
-    factor = torch.ones_like(belief.information_gain) if attenuation is None else attenuation
-    gain = belief.information_gain
-    if kept is not None:
-        factor, gain = factor * kept, gain * kept
-    square = factor.square()
+    square = attenuation.square()
+    grown = (after - square * before).unsqueeze(-1)
+    trend = belief.trend
+    if trend is not None:
+        trend.response.mul_(attenuation.unsqueeze(-1))
     return belief._replace(
-        mean=mean.mul_(factor.unsqueeze(-1)),
-        variance_lost=lost.mul_(square.unsqueeze(-1)),
-        loss=loss.forgotten(square),
-        information_gain=gain,
+        mean=belief.mean.mul_(attenuation.unsqueeze(-1)),
+        variance=belief.variance.mul_(square.unsqueeze(-1)).addcmul_(grown, basis.variance),
+        loss=belief.loss.decayed(square),
+    )
+
+
+def cleared_(belief: Belief, basis: Basis, trials: Tensor) -> Belief:
+    """Forget everything in some trials, `batch_shape`, in the memory of ``belief``.
+
+    The variance becomes that of a prior whose factor is 1, where the clock counts anew.
+    """
+    kept = ~trials
+    visits, trend = belief.visits, belief.trend
+    if trend is not None:
+        clear_(trend.response, trials)
+        trend = trend._replace(cross=trend.cross * kept, weight=trend.weight * kept)
+    return belief._replace(
+        mean=clear_(belief.mean, trials),
+        variance=clear_(belief.variance, trials, basis.variance),
+        loss=belief.loss.cleared(trials),
+        information_gain=belief.information_gain * kept,
+        number=belief.number * kept,
+        visits=None if visits is None else clear_(visits, trials, 0),
+        trend=trend,
     )
 
 
@@ -88,63 +147,104 @@ def observe_(
     basis: Basis,
     index: Tensor,
     y: Tensor,
-    noise: float,
-    prior_variance: Tensor | None,
+    noise: Tensor | float,
+    prior_factor: Tensor | None,
+    *,
+    leave_out: bool = False,
 ) -> Belief:
-    """Take one observation, [C17] eq. (19)-(21); with ``-noise``, leave an earlier one out again.
+    """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
 
     A second observation of the same value with noise -n cancels one with noise n exactly, since
-    precisions add.
+    precisions add. An observation of infinite noise changes nothing.
 
     Args:
         belief: The belief at the time of the observation; its vectors are written to.
         basis: Coordinates of the kernel.
         index: Arm measured, `batch_shape`.
         y: Observation, `batch_shape`.
-        noise: Noise variance, negative to leave out.
-        prior_variance: Factor on the prior covariance, `batch_shape`; None for 1.
+        noise: Noise variance, positive, a number or `batch_shape`.
+        prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+        leave_out: Whether the observation is taken back.
 
     Returns:
         The belief after it, in the memory of ``belief``.
     """
+    sign = -1 if leave_out else 1
+    signed = sign * noise
     buffer = basis.scratch.take("covariance", belief.mean.shape, belief.mean)
-    covariance, complete = belief.loss.meet(basis, index, prior_variance, buffer)
+    covariance, complete = belief.loss.meet(basis, index, prior_factor, buffer)
+    variance = at_index(covariance, index)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
-    total = at_index(covariance, index) + noise
-    sign = 1 if noise > 0 else -1
-    gain = (y - at_index(belief.mean, index)) / total
-    belief.mean.addcmul_(covariance, gain.unsqueeze(-1))
+    total = variance + signed
+    error = y - at_index(belief.mean, index)
+    trend = _trend_observed(belief.trend, covariance, index, error, total)
+    belief.mean.addcmul_(covariance, (error / total).unsqueeze(-1))
     loss = complete(total, sign)
     step = torch.mul(covariance, total.abs().rsqrt().unsqueeze(-1), out=buffer)
-    belief.variance_lost.addcmul_(step, step, value=sign)
+    belief.variance.addcmul_(step, step, value=-sign)
+    learned = torch.isfinite(noise).long() if isinstance(noise, Tensor) else torch.ones_like(index)
+    if belief.visits is not None:
+        belief.visits.scatter_add_(-1, index.unsqueeze(-1), (sign * learned).int().unsqueeze(-1))
     return belief._replace(
         loss=loss.compact(basis),
-        information_gain=belief.information_gain + 0.5 * torch.log(total / noise),
+        information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
+        number=belief.number + sign * learned,
+        trend=trend,
     )
 
 
-def refreshed(basis: Basis, index: Tensor, y: Tensor, noise: float) -> Belief:
-    """The belief computed anew from the observations it keeps, all of one static objective.
+def _trend_observed(
+    trend: Trend | None, covariance: Tensor, index: Tensor, error: Tensor, total: Tensor
+) -> Trend | None:
+    """The trend after an observation: A⁻¹ grows by the outer product of its innovation."""
+    if trend is None:
+        return None
+    surprise = (1 - at_index(trend.response, index)) / total
+    trend.response.addcmul_(covariance, surprise.unsqueeze(-1))
+    return trend._replace(
+        cross=trend.cross + surprise * error,
+        weight=trend.weight + surprise.square() * total.nan_to_num(posinf=0.0, neginf=0.0),
+    )
+
+
+def refreshed(belief: Belief, basis: Basis, index: Tensor, y: Tensor, noise: Tensor) -> Belief:
+    """A belief computed anew from the observations it keeps, all of one static objective.
 
     Args:
+        belief: What is to be replaced; tells what it holds.
         basis: Coordinates of the kernel.
         index: Arms, `batch_shape x n`.
         y: Observations, `batch_shape x n`.
-        noise: Noise variance.
+        noise: Noise variances, `batch_shape x n`.
 
     Returns:
         The same belief as observing them one by one, free of accumulated rounding.
     """
-    posterior = regress(basis, Evidence(index, y, torch.full_like(y, noise**-0.5)))
+    root = noise.rsqrt()
+    posterior = regress(basis, Evidence(index, y, root))
     if posterior.is_posterior:
         identity = torch.eye(basis.size, dtype=y.dtype, device=y.device)
         loss = RowLoss.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
     else:
         rows = Rows.of(posterior.rows, batch_dim=y.dim() - 1)
         loss = replace(RowLoss.none(basis, y.shape[:-1]), rows=rows, weights=torch.ones_like(y))
+    learned = root > 0
+    visits, trend = belief.visits, belief.trend
+    if visits is not None:
+        visits = torch.zeros_like(visits).scatter_add_(-1, index, learned.int())
+    if trend is not None:
+        ones = regress(basis, Evidence(index, torch.ones_like(y), root))
+        response = basis.expand(ones.coordinates)
+        precision = root.square()
+        # A⁻¹ 1 = N⁻¹ (1 - response at the observations).
+        dual = precision * (1 - response.gather(-1, index))
+        trend = Trend(response, cross=(dual * y).sum(-1), weight=dual.sum(-1))
     return Belief(
         mean=basis.expand(posterior.coordinates),
-        variance_lost=posterior.variance_lost(basis),
+        variance=basis.variance - posterior.variance_lost(basis),
         loss=loss.compact(basis),
         information_gain=posterior.information_gain,
+        number=learned.sum(-1),
+        visits=visits,
+        trend=trend,
     )

@@ -30,6 +30,8 @@ class Evidence(NamedTuple):
     """Temporal factor between rows and now, `batch_shape x n`; None where it is 1."""
     prior_factor: Tensor | None = None
     """Factor on the prior covariance now, `batch_shape`; None where it is 1."""
+    estimates_mean: bool = False
+    """Whether the prior mean, one constant, is estimated from these observations."""
 
 
 class Regression(NamedTuple):
@@ -43,6 +45,8 @@ class Regression(NamedTuple):
     """½ ln det(I + S K S), `batch_shape`."""
     is_posterior: bool = False
     """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
+    offset: Tensor | None = None
+    """The prior mean estimated, `batch_shape`; None where it was not."""
 
     def variance_lost(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""
@@ -55,6 +59,18 @@ class Regression(NamedTuple):
         total = at @ at.mT
         return basis.gram(index) - total if self.is_posterior else total
 
+    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from the posterior covariance, `batch_shape x r`.
+
+        Args:
+            basis: Coordinates of the kernel.
+            prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+            normal: Standard normal variates, `batch_shape x r`.
+        """
+        if self.is_posterior:
+            return (normal.unsqueeze(-2) @ self.rows).squeeze(-2)
+        return basis.draw(self.rows.mT @ self.rows, prior_factor, normal)
+
 
 class OnArms(NamedTuple):
     """A posterior on all arms."""
@@ -65,18 +81,23 @@ class OnArms(NamedTuple):
     """Prior less posterior variance, `batch_shape x M`."""
     information_gain: Tensor
     """½ ln det(I + S K S), `batch_shape`."""
+    offset: Tensor | None = None
+    """The prior mean estimated, `batch_shape`; None where it was not."""
+    sample: Tensor | None = None
+    """A draw from the posterior covariance, `batch_shape x M`, where one was asked for."""
 
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
 """Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
 
 
-def regress_on_arms(basis: Basis, evidence: Evidence) -> OnArms:
+def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = None) -> OnArms:
     """Posterior on all arms of a batch of regressions, a block of trials at a time.
 
     Args:
         basis: Coordinates of the kernel over the arms.
         evidence: The observations and how much each is worth.
+        normal: Standard normal variates to make a sample of, `batch_shape x r`.
 
     Returns:
         The posterior; equal to that of :func:`regress`.
@@ -85,19 +106,31 @@ def regress_on_arms(basis: Basis, evidence: Evidence) -> OnArms:
     per_trial = max(1, rows * max(rows, basis.size))
     together = max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
     parts: list[OnArms] = []
-    for first in range(0, batch_shape.numel(), together):
+    for first in range(0, max(1, batch_shape.numel()), together):
         block = _block(evidence, batch_shape, first, together)
         posterior = regress(basis, block)
+        drawn = None
+        if normal is not None:
+            some = normal.reshape(-1, basis.size)[first : first + together]
+            drawn = basis.expand(posterior.draw(basis, block.prior_factor, some))
         parts.append(
             OnArms(
                 mean=basis.expand(posterior.coordinates),
                 variance_lost=posterior.variance_lost(basis),
                 information_gain=posterior.information_gain,
+                offset=posterior.offset,
+                sample=drawn,
             )
         )
-    return OnArms(
-        *(torch.cat(part).view((*batch_shape, *part[0].shape[1:])) for part in zip(*parts))
-    )
+    return OnArms(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
+
+
+def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | None:
+    """Blocks of trials as one batch; None where nothing was computed."""
+    tensors = [part for part in parts if part is not None]
+    if not tensors:
+        return None
+    return torch.cat(tensors).view(*batch_shape, *tensors[0].shape[1:])
 
 
 def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Evidence:
@@ -107,14 +140,8 @@ def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Ev
         flat = part.reshape(batch_shape.numel(), *part.shape[len(batch_shape) :])
         return flat[first : first + trials]
 
-    index, y, root, decay, present_decay, prior_factor = evidence
     return Evidence(
-        taken(index),
-        taken(y),
-        taken(root),
-        None if decay is None else taken(decay),
-        None if present_decay is None else taken(present_decay),
-        None if prior_factor is None else taken(prior_factor),
+        *(taken(part) if isinstance(part, Tensor) else part for part in evidence)  # type: ignore[arg-type]
     )
 
 
@@ -142,12 +169,18 @@ def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
     root = evidence.precision_root
     factor = _whitened_factor(basis, evidence)
     present = root if evidence.present_decay is None else root * evidence.present_decay
-    right = torch.cat(
-        [present.unsqueeze(-1) * basis.row(evidence.index), (root * evidence.y).unsqueeze(-1)], -1
-    )
-    solved = torch.linalg.solve_triangular(factor, right, upper=False)
-    rows, targets = solved[..., :-1], solved[..., -1:]
-    return Regression(rows, (targets.mT @ rows).squeeze(-2), _log_diagonal(factor))
+    columns = [present.unsqueeze(-1) * basis.row(evidence.index), (root * evidence.y).unsqueeze(-1)]
+    if evidence.estimates_mean:
+        columns.append(root.unsqueeze(-1))
+    solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
+    rows, targets = solved[..., : basis.size], solved[..., basis.size]
+    offset = None
+    if evidence.estimates_mean:
+        ones = solved[..., -1]
+        offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
+        targets = targets - offset.unsqueeze(-1) * ones
+    coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
+    return Regression(rows, coordinates, _log_diagonal(factor), offset=offset)
 
 
 def _information_form(basis: Basis, evidence: Evidence) -> Regression:
@@ -156,9 +189,28 @@ def _information_form(basis: Basis, evidence: Evidence) -> Regression:
     identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
     factor = torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
     rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
-    targets = (evidence.precision_root * evidence.y).unsqueeze(-2) @ scaled
-    coordinates = (targets @ rows.mT @ rows).squeeze(-2)
-    return Regression(rows, coordinates, _log_diagonal(factor), is_posterior=True)
+    targets = evidence.precision_root * evidence.y
+    whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
+    offset = None
+    if evidence.estimates_mean:
+        ones = rows @ (evidence.precision_root.unsqueeze(-2) @ scaled).mT
+        offset = constant_mean(
+            (evidence.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
+            evidence.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
+        )
+        whitened = whitened - offset[..., None, None] * ones
+    coordinates = (whitened.mT @ rows).squeeze(-2)
+    return Regression(rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset)
+
+
+def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
+    """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 where there are no data.
+
+    Args:
+        cross: 1ᵀA⁻¹y, `batch_shape`.
+        weight: 1ᵀA⁻¹1, `batch_shape`.
+    """
+    return torch.where(weight > 0, cross / weight.clamp_min(torch.finfo(weight.dtype).tiny), 0.0)
 
 
 def information_gain(basis: Basis, evidence: Evidence) -> Tensor:

@@ -10,13 +10,18 @@ from typing import NamedTuple
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
+from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import (
     Strategy,
     et_gp_ucb,
+    gp_ei,
+    gp_pi,
+    gp_ts,
     gp_ucb,
     r_gp_ucb,
+    random_search,
     sw_gp_ucb,
     tv_gp_ucb,
     ui_gp_ucb,
@@ -76,7 +81,7 @@ class Settings:
         width: Exploration of all of them.
     """
 
-    kernel: Kernel
+    kernel: Kernel | Tensor
     noise: float
     epsilon: float
     period: int
@@ -120,6 +125,10 @@ RIVALS = {
         "ET-GP-UCB",
         lambda s: et_gp_ucb(kernel=s.kernel, noise=s.noise, delta=s.delta, width=s.width),
     ),
+    "TS": Rival("GP-TS", lambda s: gp_ts(kernel=s.kernel, noise=s.noise, width=s.width)),
+    "EI": Rival("GP-EI", lambda s: gp_ei(kernel=s.kernel, noise=s.noise)),
+    "PI": Rival("GP-PI", lambda s: gp_pi(kernel=s.kernel, noise=s.noise)),
+    "RANDOM": Rival("Random", lambda s: random_search(kernel=s.kernel, noise=s.noise)),
 }
 
 
@@ -137,7 +146,7 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
         ValueError: If a name is unknown, with the closest known one; or there is none.
     """
     known = {code.upper(): rival for code, rival in RIVALS.items()}
-    known |= {rival.label: rival for rival in RIVALS.values()}
+    known |= {rival.label.upper(): rival for rival in RIVALS.values()}
     wanted = [name.strip().upper() for name in names if name.strip()]
     require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
     for name in wanted:

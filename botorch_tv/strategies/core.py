@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field, fields
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from botorch.exceptions import InputDataError
@@ -19,20 +19,34 @@ from gpytorch.kernels import Kernel
 from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import DoublyWeighted, Logarithmic, Width, WidthContext
+from botorch_tv.acquisition import (
+    DoublyWeighted,
+    Exploration,
+    Logarithmic,
+    UpperConfidence,
+    Width,
+    WidthContext,
+)
+from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.linalg import at_index, first_maximum
 from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies.checks import (
+    as_noise,
+    as_time,
+    check_observation,
+    require_forward,
+    require_same_kind,
+)
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.engines import Engine, FromLog, Recursion
+from botorch_tv.strategies.outlook import View
 from botorch_tv.strategies.state import History, Info, State, Suggestion
-from botorch_tv.validation import require, require_floating, require_trials
-
-TIE_TOLERANCE = 1e-7
-"""Scores this close, in units of the largest prior standard deviation, are equal."""
+from botorch_tv.validation import require, require_floating
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,9 +57,9 @@ class Strategy:
 
         mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~,
 
-    where the decay fills D and k~, the inflation N, and the retention picks the rows. The choice
-    maximises mean(x) + sqrt(beta) sd(x); of arms within 1e-7 standard deviations of the best the
-    lowest index wins, and without data index 0.
+    where the decay fills D and k~, the inflation N, and the retention picks the rows. A choice
+    usually maximises mean(x) + sqrt(beta) sd(x); of arms within 1e-7 standard deviations of the
+    best the lowest index wins, and without data index 0.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. It is
@@ -54,12 +68,19 @@ class Strategy:
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
         retention: Which measurements are kept.
-        width: The confidence schedule sqrt(beta_t).
+        width: The confidence schedule sqrt(beta_t); the explorations that compare improvements, or
+            nothing, do without it.
+        exploration: How the posterior becomes a choice: upper confidence bounds unless given.
+        maximize: False where the smallest value is wanted. Predictions stay in the units of y.
+        mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant that
+            generalised least squares finds in the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N;
+            its own uncertainty is not added to the variance.
         inference: ``"auto"``, ``"features"`` (factor the kernel once; constant noise advances by
             rank-one steps), or ``"exact"`` (regression on the log at every round).
 
     Raises:
-        ValueError: If ``noise`` is not positive, or a part is of the wrong kind.
+        ValueError: If ``noise`` is not positive, ``mean`` not finite, or a part is of the wrong
+            kind.
     """
 
     kernel: Kernel | Tensor
@@ -68,6 +89,9 @@ class Strategy:
     inflation: Inflation = field(default_factory=Static)
     retention: Retention = field(default_factory=KeepAll)
     width: Width = field(default_factory=Logarithmic)
+    exploration: Exploration = field(default_factory=UpperConfidence)
+    maximize: bool = True
+    mean: float | Literal["estimated"] = 0.0
     inference: Inference = "auto"
 
     def __post_init__(self) -> None:
@@ -81,6 +105,8 @@ class Strategy:
             ("inflation", Inflation),
             ("retention", Retention),
             ("width", Width),
+            ("exploration", Exploration),
+            ("maximize", bool),
             ("kernel", (Kernel, Tensor)),
         ):
             part = getattr(self, name)
@@ -91,6 +117,11 @@ class Strategy:
                 isinstance(part, kind),
                 f"Strategy: {name} is {part!r}, but it must be a {wanted}.",
             )
+        known = isinstance(self.mean, (int, float)) and math.isfinite(self.mean)
+        require(
+            known or self.mean == "estimated",
+            f"Strategy: mean is {self.mean!r}; give a finite number, or 'estimated'.",
+        )
         require(
             self.inference in get_args(Inference),
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
@@ -130,7 +161,10 @@ class Strategy:
         require_floating(dtype)
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.X.device if device is None else torch.device(device)
-        basis = domain.basis(self.kernel, self.inference, dtype=dtype, device=place)
+        inference = self.inference
+        if self.exploration.samples and inference == "auto":
+            inference = "features"  # a sample takes a root of the covariance
+        basis = domain.basis(self.kernel, inference, dtype=dtype, device=place)
         return self._initial(domain, basis, Size(batch_shape))
 
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -155,46 +189,51 @@ class Strategy:
             since=count + 1,
             time=time,
             first_time=time,
-            origin=time,
+            origin=time + math.inf,
             history=History(
                 index=Rows.empty(shape, dtype=torch.int64, device=place),
                 y=Rows.empty(shape, dtype=dtype, device=place),
+                noise=Rows.empty(shape, dtype=dtype, device=place),
                 time=Rows.empty(shape, dtype=torch.float64, device=place),
             ),
-            belief=self._engine.prior(basis, shape),
+            belief=self.engine.prior(basis, shape),
         )
 
     @torch.no_grad()
-    def ask(self, state: State, *, now: float | Tensor | None = None) -> Suggestion:
+    def ask(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        generator: Generators | Draws | None = None,
+    ) -> Suggestion:
         """Choose where to measure.
 
         Args:
             state: All that has been told.
             now: Time of the measurement, a number or `batch_shape`; the newest time told plus one
                 unless given. Given, it is also the time from which the age of noise is counted.
+            generator: Where randomised explorations draw from: a ``torch.Generator``, one per
+                trial in a list, or anything with ``normal`` and ``uniform`` like
+                :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's own unless given.
 
         Returns:
             The choice of every trial.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation.
+            InputDataError: If ``now`` lies before an observation, or the generators are not one
+                per trial.
         """
         present, reference = _clock(state, now)
-        prediction = self._engine.predict(state, present, reference)
+        draws = draws_from(generator, state) if self.exploration.random else None
+        normal = draws.normal(state.basis.size) if draws and self.exploration.samples else None
+        prediction = self.engine.predict(state, present, reference, normal)
         multiplier = self._multiplier(state, prediction.information_gain, present, reference)
-        scratch = state.basis.scratch
-        mean, sd = prediction.mean, prediction.sd
-        score = scratch.take("score", sd.shape, sd)
-        if isinstance(multiplier, Tensor):
-            torch.addcmul(mean, sd, multiplier.to(sd).unsqueeze(-1), out=score)
-        else:
-            torch.add(mean, sd, alpha=multiplier, out=score)
-        index = first_maximum(score, TIE_TOLERANCE * state.basis.scale, scratch)
-        # Without data the first arm is played, also where prior variances differ.
-        index = index * prediction.has_data
-        return self._suggestion(
-            state, index, at_index(mean, index), at_index(sd, index), multiplier, present
-        )
+        view = View(self, state, prediction, multiplier, present, reference, draws)
+        index = self.exploration.choose(view)
+        mean = at_index(prediction.mean, index) + prediction.offset
+        sd = at_index(prediction.sd, index)
+        return self._suggestion(state, index, mean, sd, multiplier, present)
 
     @torch.no_grad()
     def suggestion_at(
@@ -215,7 +254,7 @@ class Strategy:
         """
         index = _arms(state, X, points=Size())
         present, reference = _clock(state, now)
-        mean, covariance, gain = self._engine.marginal(
+        mean, covariance, gain = self.engine.marginal(
             state, index.unsqueeze(-1), present, reference
         )
         sd = covariance[..., 0, 0].clamp_min(0).sqrt()
@@ -230,6 +269,8 @@ class Strategy:
         y: Tensor,
         *,
         time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: float | Tensor | None = None,
         check: bool = True,
         consume: bool = False,
     ) -> tuple[State, Info]:
@@ -241,6 +282,10 @@ class Strategy:
             y: The observations, `batch_shape`.
             time: When they were really made, a number or `batch_shape`; the suggestion's time
                 unless given.
+            ok: Where False the measurement failed, bool, `batch_shape`: the round counts, but
+                nothing is learned from it, and y may be anything.
+            noise: Variance of this observation, positive, a number or `batch_shape`; the
+                strategy's unless given.
             check: Whether to look at the values; doing so waits for the device.
             consume: Whether ``state`` may be used up: its memory then becomes the new state's,
                 which is faster for many trials, and ``state`` must not be used again.
@@ -252,28 +297,34 @@ class Strategy:
             InputDataError: If an observation is NaN or infinite, or shape, dtype or device differ
                 from the state's, or time runs backwards. The state is not changed.
         """
-        when = suggestion.time if time is None else _as_time(state, time, "time")
+        when = suggestion.time if time is None else as_time(state, time, "time")
         if check:
-            _check_observation(state, suggestion, y, when)
+            check_observation(state, suggestion, y, when, ok)
+        variance = as_noise(
+            state, self.noise if noise is None else noise, ok, check=check and noise is not None
+        )
+        learned_at = when
+        if ok is not None:
+            y, learned_at = torch.where(ok, y, 0.0), torch.where(ok, when, math.inf)
         fired = None
         if self.retention.uses_data:
-            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, self.noise, state.since)
+            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, variance, state.since)
         told = state.told + 1
         history = History(
             index=state.history.index.append(suggestion.index),
             y=state.history.y.append(y),
+            noise=state.history.noise.append(variance),
             time=state.history.time.append(when),
         )
         dropped = max(state.dropped, self.retention.first_kept(told))
-        nothing_kept = state.dropped == state.told
-        origin = when if nothing_kept else state.origin
+        origin = torch.minimum(state.origin, learned_at)
         start, since = state.start, state.since + 1
         if fired is not None:
             origin = torch.where(fired, when, origin)
             start = torch.where(fired, state.told, start)
             since = torch.where(fired, 1, since)
         if self.retention.resets(told):
-            since = torch.ones_like(since)
+            origin, since = torch.full_like(origin, math.inf), torch.ones_like(since)
         advanced = state._replace(
             told=told,
             dropped=dropped,
@@ -284,21 +335,26 @@ class Strategy:
             origin=origin,
             history=history,
         )
-        advanced = self._engine.advance(state, advanced, fired, consume=consume)
+        advanced = self.engine.advance(state, advanced, fired, consume=consume)
         info = Info(
             reset=self._has_reset(state, advanced, fired),
             side_queries=torch.zeros_like(since),
-            information_gain=0.5 * torch.log1p(suggestion.sd.square() / self.noise),
+            information_gain=0.5 * torch.log1p(suggestion.sd.square() / variance),
         )
         return advanced, info
 
     @torch.no_grad()
     def recommend(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`."""
+        return _points(state)[self.recommended_arm(state, now=now)]
+
+    @torch.no_grad()
+    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
+        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64."""
         present, reference = _clock(state, now)
-        mean = self._engine.predict(state, present, reference).mean
-        index = first_maximum(mean, TIE_TOLERANCE * state.basis.scale, state.basis.scratch)
-        return _points(state)[index]
+        mean = self.engine.predict(state, present, reference).mean
+        wanted = mean if self.maximize else -mean
+        return first_maximum(wanted, TIE_TOLERANCE * state.basis.scale, state.basis.scratch)
 
     @torch.no_grad()
     def posterior(
@@ -318,19 +374,20 @@ class Strategy:
             X = X.expand(*state.time.shape, *X.shape)
         index = _arms(state, X, points=X.shape[-2:-1])
         present, reference = _clock(state, now)
-        mean, covariance, _ = self._engine.marginal(state, index, present, reference)
+        mean, covariance, _ = self.engine.marginal(state, index, present, reference)
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
         return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
 
     def numbers_per_trial(self, state: State, horizon: int) -> int:
         """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
         arms_at_once = 8 * state.basis.arms
-        return arms_at_once + self._engine.numbers_per_trial(state.basis, horizon)
+        return arms_at_once + self.engine.numbers_per_trial(state.basis, horizon)
 
     # ---------------------------------------------------------------- steps of the contract
 
     @property
-    def _engine(self) -> Engine:
+    def engine(self) -> Engine:
+        """How the posterior is computed."""
         recursive = self.inference != "exact" and Recursion.serves(self)
         return Recursion(self) if recursive else FromLog(self)
 
@@ -339,7 +396,7 @@ class Strategy:
     ) -> float | Tensor:
         doubly = None
         if isinstance(self.width.gain, DoublyWeighted):
-            doubly = self._engine.doubly_weighted_gain(state, gain, now, reference)
+            doubly = self.engine.doubly_weighted_gain(state, gain, now, reference)
         return self.width.multiplier(
             WidthContext(
                 t=state.told + 1,
@@ -396,7 +453,7 @@ def _arms(state: State, X: Tensor, points: Size) -> Tensor:
             f"X has shape {tuple(X.shape)}, but this state needs {wanted}: batch_shape, then "
             f"{'the number of points and ' if points else ''}d."
         )
-    _require_same_kind("X", X, state)
+    require_same_kind("X", X, state)
     return state.domain.index_of(X)
 
 
@@ -404,54 +461,6 @@ def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:
     """The present and the time from which lags are counted, each `batch_shape`."""
     if now is None:
         return state.time + 1, state.time
-    present = _as_time(state, now, "now")
-    _require_forward(state, present, "now")
+    present = as_time(state, now, "now")
+    require_forward(state, present, "now")
     return present, present
-
-
-def _as_time(state: State, value: float | Tensor, name: str) -> Tensor:
-    time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
-    if time.dim() > 0 and time.shape != state.time.shape:
-        raise InputDataError(
-            f"{name} has shape {tuple(time.shape)}, but the state's batch_shape is "
-            f"{tuple(state.time.shape)}; give one number, or one per trial."
-        )
-    time = time.expand(state.time.shape)
-    require_trials(time.isfinite(), time, f"is no valid {name}", "times are finite numbers.")
-    return time
-
-
-def _require_forward(state: State, time: Tensor, name: str) -> None:
-    if state.told > 0:
-        require_trials(
-            time >= state.time,
-            time,
-            f"as {name} lies before the newest observation, at",
-            "time does not run backwards; tell observations in order of time.",
-            limit=state.time,
-        )
-
-
-def _require_same_kind(name: str, tensor: Tensor, state: State) -> None:
-    own = state.basis.variance
-    if tensor.dtype != own.dtype or tensor.device != own.device:
-        raise InputDataError(
-            f"{name} is {tensor.dtype} on {tensor.device}, but the state is {own.dtype} on "
-            f"{own.device}; use {name}.to(dtype={own.dtype}, device='{own.device}')."
-        )
-
-
-def _check_observation(state: State, suggestion: Suggestion, y: Tensor, time: Tensor) -> None:
-    if not isinstance(y, Tensor):
-        raise InputDataError(f"y is {y!r}; pass a tensor of shape {tuple(state.time.shape)}.")
-    for name, tensor in (("y", y), ("suggestion.mean", suggestion.mean)):
-        if tensor.shape != state.time.shape:
-            raise InputDataError(
-                f"{name} has shape {tuple(tensor.shape)}, but the state's batch_shape is "
-                f"{tuple(state.time.shape)}; give one value per trial."
-            )
-        _require_same_kind(name, tensor, state)
-    require_trials(
-        y.isfinite(), y, "as observation y is not finite", "leave the round out, or repair it."
-    )
-    _require_forward(state, time, "time")

@@ -14,10 +14,11 @@ from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.losses import most_rows
+from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss, most_rows
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.regression import (
     Evidence,
+    constant_mean,
     information_gain,
     regress,
     regress_on_arms,
@@ -37,13 +38,17 @@ class Prediction(NamedTuple):
     """The posterior of f_now on all arms, for reading before the next prediction is made."""
 
     mean: Tensor
-    """`batch_shape x M`."""
+    """Without the prior mean, `batch_shape x M`."""
     sd: Tensor
     """Standard deviation, `batch_shape x M`."""
     information_gain: Tensor
     """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
-    has_data: Tensor | bool
-    """Whether any observation is in use, for all trials or `batch_shape`."""
+    has_data: Tensor
+    """Whether any observation is in use, `batch_shape`."""
+    offset: Tensor | float
+    """The prior mean, known or estimated, a number or `batch_shape`."""
+    sample: Tensor | None = None
+    """A draw from the posterior covariance, `batch_shape x M`; None unless one was asked for."""
 
 
 class Marginal(NamedTuple):
@@ -61,11 +66,25 @@ class Engine(ABC):
     """How a strategy's posterior is computed.
 
     Args:
-        strategy: The parts: noise, decay, inflation and retention.
+        strategy: The parts: noise, mean, decay, inflation and retention.
     """
 
     def __init__(self, strategy: Strategy) -> None:
         self.strategy = strategy
+
+    @property
+    def known_mean(self) -> float | None:
+        """The prior mean; None where it is to be estimated."""
+        mean = self.strategy.mean
+        return None if isinstance(mean, str) else mean
+
+    def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
+        """The prior mean: what is known, or else the estimate, `batch_shape`."""
+        known = self.known_mean
+        if known is not None:
+            return known
+        assert estimate is not None
+        return estimate
 
     @abstractmethod
     def prior(self, basis: Basis, batch_shape: Size) -> Belief | None:
@@ -78,13 +97,27 @@ class Engine(ABC):
         Args:
             before: The state of the round.
             after: The state of the next round, its belief still that of ``before``.
-            fired: Trials that forget all but this observation, `batch_shape`.
-            consume: Whether the memory of ``before`` may become that of the result.
+            fired: Which trials forgot all but the newest observation, `batch_shape`; None if the
+                retention never looks at data.
+            consume: Whether the memory of ``before`` may be reused.
         """
 
     @abstractmethod
-    def predict(self, state: State, now: Tensor, reference: Tensor) -> Prediction:
-        """The posterior on all arms at ``now``, lags counted from ``reference``."""
+    def predict(
+        self, state: State, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> Prediction:
+        """The posterior on all arms at time ``now``, lags counted from ``reference``.
+
+        Args:
+            state: All that has been told.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+            normal: Standard normal variates to make a sample of, `batch_shape x r`.
+        """
+
+    @abstractmethod
+    def observed(self, state: State, now: Tensor, reference: Tensor) -> Tensor:
+        """Which arms have observations in use, `batch_shape x M`, bool."""
 
     @abstractmethod
     def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
@@ -110,16 +143,25 @@ class FromLog(Engine):
     def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
         return after
 
-    def predict(self, state: State, now: Tensor, reference: Tensor) -> Prediction:
+    def predict(
+        self, state: State, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> Prediction:
         evidence = self._evidence(state, now, reference)
-        posterior = regress_on_arms(state.basis, evidence)
+        posterior = regress_on_arms(state.basis, evidence, normal)
         prior = _scaled(state.basis.variance, evidence.prior_factor)
         return Prediction(
             mean=posterior.mean,
             sd=(prior - posterior.variance_lost).clamp_min_(0).sqrt_(),
             information_gain=posterior.information_gain,
             has_data=(evidence.precision_root > 0).any(-1),
+            offset=self.prior_mean(posterior.offset),
+            sample=posterior.sample,
         )
+
+    def observed(self, state: State, now: Tensor, reference: Tensor) -> Tensor:
+        evidence = self._evidence(state, now, reference)
+        counts = evidence.index.new_zeros(*state.time.shape, state.basis.arms)
+        return counts.scatter_add_(-1, evidence.index, (evidence.precision_root > 0).long()) > 0
 
     def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
         evidence = self._evidence(state, now, reference)
@@ -127,7 +169,7 @@ class FromLog(Engine):
         prior = _scaled(state.basis.gram(index), evidence.prior_factor)
         mean = state.basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
         return Marginal(
-            mean=mean,
+            mean=mean + _per_trial(self.prior_mean(posterior.offset)),
             covariance=prior - posterior.covariance_lost(state.basis, index),
             information_gain=posterior.information_gain,
         )
@@ -143,7 +185,7 @@ class FromLog(Engine):
 
     def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
         # The regression itself runs on small blocks of trials; only the log grows with each.
-        return 4 * horizon
+        return 5 * horizon
 
     def _evidence(
         self, state: State, now: Tensor, reference: Tensor, inflation_power: int = 1
@@ -151,7 +193,7 @@ class FromLog(Engine):
         parts = self.strategy
         return gather_evidence(
             state,
-            noise=parts.noise,
+            mean=self.known_mean,
             decay=parts.decay,
             inflation=parts.inflation,
             retention=parts.retention,
@@ -178,41 +220,65 @@ class Recursion(Engine):
         )
 
     def prior(self, basis: Basis, batch_shape: Size) -> Belief:
-        parts = self.strategy
-        static = not parts.decay.moves and not parts.retention.slides
-        return recursion.prior_belief(basis, batch_shape, static=static)
+        return recursion.prior_belief(
+            basis,
+            batch_shape,
+            form=self._form(),
+            visits=self.strategy.exploration.uses_incumbent,
+            trend=self.known_mean is None,
+        )
 
     def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
         return after._replace(belief=self._advanced(before, after, fired, consume))
 
-    def predict(self, state: State, now: Tensor, reference: Tensor) -> Prediction:
-        belief, scratch = _belief(state), state.basis.scratch
-        prior = _scaled(state.basis.variance, self._prior_factor(state, now))
-        attenuation = self._attenuation(state, now)
-        mean, lost = belief.mean, belief.variance_lost
-        sd = scratch.take("sd", lost.shape, lost)
-        if attenuation is None:
-            torch.sub(prior, lost, out=sd)
-        else:
-            factor = attenuation.unsqueeze(-1)
+    def predict(
+        self, state: State, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> Prediction:
+        belief, basis, scratch = _belief(state), state.basis, state.basis.scratch
+        mean, sd = belief.mean, scratch.take("sd", belief.mean.shape, belief.mean)
+        loss, trend, prior = belief.loss, belief.trend, None
+        estimate = None
+        if trend is not None:
+            estimate = constant_mean(trend.cross, trend.weight)
+            mean = mean - estimate.unsqueeze(-1) * trend.response
+        if self.strategy.decay.moves:
+            attenuation, before, prior = self._motion(state, state.time, state, now)
+            factor, square = attenuation.unsqueeze(-1), attenuation.square()
             mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
-            torch.addcmul(prior, lost, factor.square(), value=-1, out=sd)
+            torch.mul(belief.variance, square.unsqueeze(-1), out=sd)
+            sd.addcmul_((prior - square * before).unsqueeze(-1), basis.variance).clamp_min_(0)
+            loss = loss.decayed(square) if normal is not None else loss
+        else:
+            torch.clamp(belief.variance, min=0, out=sd)
         return Prediction(
             mean=mean,
-            sd=sd.clamp_min_(0).sqrt_(),
+            sd=sd.sqrt_(),
             information_gain=belief.information_gain,
-            has_data=state.dropped < state.told,
+            has_data=belief.number > 0,
+            offset=self.prior_mean(estimate),
+            sample=None if normal is None else basis.expand(loss.draw(basis, prior, normal)),
         )
 
+    def observed(self, state: State, now: Tensor, reference: Tensor) -> Tensor:
+        visits = _belief(state).visits
+        assert visits is not None
+        return visits > 0
+
     def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
-        belief = recursion.forgotten(
-            _belief(state), self._attenuation(state, now), None, consume=False
-        )
-        prior = _scaled(state.basis.gram(index), self._prior_factor(state, now))
-        lost = belief.loss.at(state.basis, index)
+        basis, belief, prior = state.basis, _belief(state), None
+        mean, loss, trend = belief.mean.gather(-1, index), belief.loss, belief.trend
+        estimate = None
+        if trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            estimate = constant_mean(trend.cross, trend.weight)
+            mean = mean - estimate.unsqueeze(-1) * trend.response.gather(-1, index)
+        if self.strategy.decay.moves:
+            attenuation, _, prior = self._motion(state, state.time, state, now)
+            mean, loss = mean * attenuation.unsqueeze(-1), loss.decayed(attenuation.square())
+        lost = basis.inner(loss.at(basis, index), index)
         return Marginal(
-            mean=belief.mean.gather(-1, index),
-            covariance=prior - state.basis.inner(lost, index),
+            mean=mean + _per_trial(self.prior_mean(estimate)),
+            covariance=_scaled(basis.gram(index), prior) - lost,
             information_gain=belief.information_gain,
         )
 
@@ -222,27 +288,42 @@ class Recursion(Engine):
         return gain
 
     def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
-        rows = min(horizon, most_rows(basis))
-        absorbed = 3 * basis.size**2 if horizon > rows else 0
-        return 2 * rows * basis.size + absorbed
+        size, rows = basis.size, min(horizon, most_rows(basis))
+        if self._form() is RootLoss:
+            return size**2 + 5 * horizon
+        absorbed = 3 * size**2 if horizon > rows else 0
+        return 2 * rows * size + absorbed + 5 * horizon
+
+    def _form(self) -> type[ArmLoss | RowLoss | RootLoss]:
+        """How the covariance lost is held; the same in all trials, whatever they play."""
+        parts = self.strategy
+        if parts.decay.moves or parts.retention.slides:
+            return RowLoss
+        return RootLoss if parts.exploration.samples else ArmLoss
 
     def _advanced(self, before: State, after: State, fired: Tensor | None, consume: bool) -> Belief:
         parts, basis, told = self.strategy, after.basis, after.told
         if parts.retention.resets(told):
             return self.prior(basis, after.time.shape)
         if self._refreshes(after):
-            index = after.history.index.tensor(after.dropped)
             y = after.history.y.tensor(after.dropped)
-            return recursion.refreshed(basis, index, y, parts.noise)
-        belief = recursion.forgotten(
-            _belief(before),
-            self._attenuation(before, after.time),
-            None if fired is None else ~fired,
-            consume=consume,
-        )
-        belief = self._observed(belief, after, told - 1, parts.noise)
+            return recursion.refreshed(
+                _belief(before),
+                basis,
+                after.history.index.tensor(after.dropped),
+                y - (self.known_mean or 0.0),
+                after.history.noise.tensor(after.dropped),
+            )
+        belief = _belief(before) if consume else recursion.copied(_belief(before))
+        prior = None
+        if parts.decay.moves:
+            attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
+            belief = recursion.moved_(belief, basis, attenuation, earlier, prior)
+        if fired is not None:
+            belief = recursion.cleared_(belief, basis, fired)
+        belief = self._observed(belief, after, told - 1, prior)
         for number in range(before.dropped, after.dropped):
-            belief = self._observed(belief, after, number, -parts.noise)
+            belief = self._observed(belief, after, number, prior, leave_out=True)
         return belief
 
     def _refreshes(self, state: State) -> bool:
@@ -251,34 +332,48 @@ class Recursion(Engine):
             return False
         return state.told % REFRESH_ROUNDS == 0
 
-    def _observed(self, belief: Belief, state: State, number: int, noise: float) -> Belief:
+    def _observed(
+        self,
+        belief: Belief,
+        state: State,
+        number: int,
+        prior: Tensor | None,
+        leave_out: bool = False,
+    ) -> Belief:
+        history, mean = state.history, self.known_mean
+        y = history.y.row(number)
         return recursion.observe_(
             belief,
             state.basis,
-            state.history.index.row(number),
-            state.history.y.row(number),
-            noise,
-            self._prior_factor(state, state.time),
+            history.index.row(number),
+            y - mean if mean else y,
+            history.noise.row(number),
+            prior,
+            leave_out=leave_out,
         )
 
-    def _prior_factor(self, state: State, now: Tensor) -> Tensor | None:
-        """Factor on the prior covariance at time ``now``, `batch_shape`; None for 1."""
-        if not self.strategy.decay.moves:
-            return None
-        nothing_kept = state.dropped == state.told
-        elapsed = torch.zeros_like(now) if nothing_kept else now - state.origin
-        return self.strategy.decay.prior_variance(elapsed).to(state.basis.variance.dtype)
+    def _motion(
+        self, early: State, then: Tensor, late: State, now: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Attenuation from then to now, and the factors on the prior variance then and now."""
+        decay, dtype = self.strategy.decay, early.basis.variance.dtype
+        attenuation = decay.attenuation(now - then).to(dtype)
+        before = decay.prior_variance(_elapsed(early, then)).to(dtype)
+        return attenuation, before, decay.prior_variance(_elapsed(late, now)).to(dtype)
 
-    def _attenuation(self, state: State, now: Tensor) -> Tensor | None:
-        """Factor on the covariance since the newest observation, `batch_shape`; None for 1."""
-        if not self.strategy.decay.moves:
-            return None
-        return self.strategy.decay.attenuation(now - state.time).to(state.basis.variance.dtype)
+
+def _elapsed(state: State, time: Tensor) -> Tensor:
+    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    return (time - state.origin).clamp_min(0)
 
 
 def _belief(state: State) -> Belief:
     assert state.belief is not None
     return state.belief
+
+
+def _per_trial(offset: Tensor | float) -> Tensor | float:
+    return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
 
 
 def _scaled(prior: Tensor, factor: Tensor | None) -> Tensor:

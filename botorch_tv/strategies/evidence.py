@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -15,7 +13,7 @@ from botorch_tv.strategies.state import State
 def gather_evidence(
     state: State,
     *,
-    noise: float,
+    mean: float | None,
     decay: Decay,
     inflation: Inflation,
     retention: Retention,
@@ -27,7 +25,7 @@ def gather_evidence(
 
     Args:
         state: The log and where each trial's data begin.
-        noise: Noise variance of a new observation.
+        mean: The prior mean; None where it is to be estimated.
         decay: How covariance falls with time.
         inflation: How noise grows with the lag.
         retention: Which observations are kept.
@@ -41,23 +39,26 @@ def gather_evidence(
     first, present = state.dropped, now.unsqueeze(-1)
     index = state.history.index.tensor(first)
     y = state.history.y.tensor(first)
+    if mean:
+        y = y - mean
     time = state.history.time.tensor(first)
     number = torch.arange(first, state.told, device=time.device)
     kept = number >= state.start.unsqueeze(-1)
-    origin = state.origin.unsqueeze(-1) if first < state.told else present
+    noise = state.history.noise.tensor(first)
+    origin = state.origin.unsqueeze(-1)
     if retention.uses_time:
         kept = kept & retention.live(time, present, state.first_time.unsqueeze(-1))
         if retention.restarts:
-            candidates = torch.where(kept, time, present)
+            candidates = torch.where(kept & noise.isfinite(), time, present)
             origin = torch.cat([candidates, present], dim=-1).amin(-1, keepdim=True)
     lag = reference.unsqueeze(-1) - time
-    log_noise = math.log(noise) + inflation_power * inflation.log_factor(lag)
+    log_noise = noise.log() + inflation_power * inflation.log_factor(lag)
     root = (torch.exp(-0.5 * log_noise) * kept).to(y.dtype)
     if not decay.moves:
-        return Evidence(index, y, root)
+        return Evidence(index, y, root, estimates_mean=mean is None)
     # Times before the origin belong to rows that are not kept; any finite factor will do for them.
     elapsed = (time - origin).clamp_min(0)
-    age = present - origin
+    age = (present - origin).clamp_min(0)
     return Evidence(
         index,
         y,
@@ -65,4 +66,5 @@ def gather_evidence(
         decay=decay.covariance(elapsed.unsqueeze(-1), elapsed.unsqueeze(-2)).to(y.dtype),
         present_decay=decay.covariance(elapsed, age).to(y.dtype),
         prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
+        estimates_mean=mean is None,
     )

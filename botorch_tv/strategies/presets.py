@@ -2,10 +2,14 @@
 
 Each is a composition of parts; the table in the package's README is this file at a glance. Every
 preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
-its own parameters by the paper's names, and optionally ``width``, its confidence schedule.
+its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
+``maximize`` (False where the smallest value is wanted) and ``mean``, the prior mean (a number or
+``"estimated"``).
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from gpytorch.kernels import Kernel
 from torch import Tensor
@@ -13,8 +17,13 @@ from torch import Tensor
 from botorch_tv.acquisition import (
     IGPUCB,
     WGPUCB,
+    ExpectedImprovement,
+    Exploration,
     Heteroscedastic,
     Logarithmic,
+    ProbabilityOfImprovement,
+    Thompson,
+    UniformChoice,
     Width,
 )
 from botorch_tv.forgetting import (
@@ -31,16 +40,27 @@ from botorch_tv.forgetting import (
 from botorch_tv.inference.factor import Inference
 from botorch_tv.strategies.core import Strategy
 
+Mean = float | Literal["estimated"]
+
 
 def gp_ucb(
     *,
     kernel: Kernel | Tensor,
     noise: float,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
-    return Strategy(kernel=kernel, noise=noise, width=width or Logarithmic(), inference=inference)
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=width or Logarithmic(),
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
 def igp_ucb(
@@ -51,6 +71,8 @@ def igp_ucb(
     R: float | None = None,
     delta: float = 0.1,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain.
@@ -62,8 +84,74 @@ def igp_ucb(
         kernel=kernel,
         noise=noise,
         width=width or _igp_width(B, R, noise, delta),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
+
+
+def gp_ts(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
+
+    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given; ``B``, ``R`` and
+    ``delta`` are as in :func:`igp_ucb`.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=width or _igp_width(B, R, noise, delta / 2),
+        exploration=Thompson(),
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
+
+
+def gp_ei(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """GP-EI, compared with in [C17] §6: expected improvement on the best posterior mean so far."""
+    return _without_width(kernel, noise, ExpectedImprovement(), maximize, mean, inference)
+
+
+def gp_pi(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """GP-PI, compared with in [C17] §6: probability of improvement, as :func:`gp_ei`."""
+    return _without_width(kernel, noise, ProbabilityOfImprovement(), maximize, mean, inference)
+
+
+def random_search(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """Uniform choices; the model serves predictions and recommendations only."""
+    return _without_width(kernel, noise, UniformChoice(), maximize, mean, inference)
 
 
 def r_gp_ucb(
@@ -72,6 +160,8 @@ def r_gp_ucb(
     noise: float,
     period: float,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """R-GP-UCB, [B16] Algorithm 1: forgets everything every ``period`` rounds N."""
@@ -80,6 +170,8 @@ def r_gp_ucb(
         noise=noise,
         retention=PeriodicReset(period),
         width=width or Logarithmic(),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -93,6 +185,8 @@ def br_gp_ucb(
     R: float | None = None,
     delta: float = 0.1,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every ``period`` rounds H.
@@ -104,6 +198,8 @@ def br_gp_ucb(
         noise=noise,
         retention=PeriodicReset(period),
         width=width or _igp_width(B, R, noise, delta),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -117,6 +213,8 @@ def sw_gp_ucb(
     R: float | None = None,
     delta: float = 0.1,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest ``window`` rounds W.
@@ -128,6 +226,8 @@ def sw_gp_ucb(
         noise=noise,
         retention=SlidingWindow(window),
         width=width or _igp_width(B, R, noise, delta),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -138,6 +238,8 @@ def tv_gp_ucb(
     noise: float,
     epsilon: float,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """TV-GP-UCB, [B16] Algorithm 2: a Markov objective with rate of change ``epsilon`` ε."""
@@ -146,6 +248,8 @@ def tv_gp_ucb(
         noise=noise,
         decay=Markov(epsilon),
         width=width or Logarithmic(),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -159,6 +263,8 @@ def w_gp_ucb(
     R: float | None = None,
     delta: float = 0.1,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """WGP-UCB, [W22] Algorithm 1: an observation counts ``gamma`` times less with every round.
@@ -170,6 +276,8 @@ def w_gp_ucb(
         noise=noise,
         inflation=ExponentialWeights(gamma),
         width=width or WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -180,6 +288,8 @@ def ui_tvbo(
     noise: float,
     sigma_w2: float,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """UI-TVBO, compared with in [ET]: a random walk of variance ``sigma_w2`` per unit of time."""
@@ -188,6 +298,8 @@ def ui_tvbo(
         noise=noise,
         decay=Wiener(sigma_w2),
         width=width or Logarithmic(),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -201,6 +313,8 @@ def ui_gp_ucb(
     B: float = 1.0,
     delta: float = 0.1,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + ``kappa`` lag^``alpha``).
@@ -212,6 +326,8 @@ def ui_gp_ucb(
         noise=noise,
         inflation=UncertaintyInjection(alpha, kappa),
         width=width or Heteroscedastic(B=B, delta=delta),
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 
@@ -223,6 +339,8 @@ def et_gp_ucb(
     delta: float = 0.1,
     rule: TriggerRule = prediction_error,
     width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
     inference: Inference = "auto",
 ) -> Strategy:
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
@@ -235,6 +353,26 @@ def et_gp_ucb(
         noise=noise,
         retention=EventTrigger(delta, rule),
         width=width or Logarithmic(c1=0.4, c2=4.0),
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
+
+
+def _without_width(
+    kernel: Kernel | Tensor,
+    noise: float,
+    exploration: Exploration,
+    maximize: bool,
+    mean: Mean,
+    inference: Inference,
+) -> Strategy:
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        exploration=exploration,
+        maximize=maximize,
+        mean=mean,
         inference=inference,
     )
 

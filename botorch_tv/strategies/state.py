@@ -18,7 +18,9 @@ class History(NamedTuple):
     index: Rows  # type: ignore[assignment]
     """Arms chosen, `batch_shape x n`, int64."""
     y: Rows
-    """Observations, `batch_shape x n`."""
+    """Observations, `batch_shape x n`; 0 where one failed."""
+    noise: Rows
+    """Their noise variances, `batch_shape x n`; infinite where one failed."""
     time: Rows
     """Times of the observations, `batch_shape x n`, float64."""
 
@@ -43,7 +45,7 @@ class State(NamedTuple):
     first_time: Tensor
     """Time of the first observation ever, `batch_shape`, float64."""
     origin: Tensor
-    """Time of the first observation since the last reset, `batch_shape`, float64."""
+    """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
     history: History
     belief: Belief | None
     """The posterior over the arms; None where it is computed from the log at every round."""

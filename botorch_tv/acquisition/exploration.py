@@ -1,0 +1,188 @@
+"""How a posterior becomes a choice: bands, samples, improvements, or chance.
+
+An exploration scores every arm, and the arm with the highest score is played. It sees the posterior
+through an :class:`Outlook`, in which larger is better whichever way the objective is optimised.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from botorch.utils.probability.utils import log_phi
+from torch import Tensor
+
+from botorch_tv.inference.linalg import first_maximum
+from botorch_tv.inference.scratch import Scratch
+
+TIE_TOLERANCE = 1e-7
+"""Scores this close, in units of the largest prior standard deviation, are equal."""
+SMALLEST_VARIANCE = 1e-12
+"""Improvements are those of a variance of at least this, as a share of the largest prior one."""
+
+
+class Outlook(ABC):
+    """The posterior of f_now on all arms, as an exploration sees it.
+
+    Attributes:
+        mean: `batch_shape x M`, without the prior mean, which is the same for all arms.
+        sd: `batch_shape x M`.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        scale: Largest prior standard deviation.
+        scratch: Memory for intermediate results.
+    """
+
+    mean: Tensor
+    sd: Tensor
+    sign: int
+    scale: float
+    scratch: Scratch
+
+    @abstractmethod
+    def multiplier(self) -> float | Tensor:
+        """√beta of the width, a number or `batch_shape`."""
+
+    @abstractmethod
+    def incumbent(self) -> Tensor:
+        """Best posterior mean, in the sense of ``sign``, among arms observed, `batch_shape`."""
+
+    @abstractmethod
+    def sample(self) -> Tensor:
+        """A draw from the posterior covariance, `batch_shape x M`, around zero."""
+
+    @abstractmethod
+    def uniform(self) -> Tensor:
+        """A random number in [0, 1) per trial, `batch_shape`."""
+
+    @abstractmethod
+    def has_data(self) -> Tensor:
+        """Whether any observation is in use, `batch_shape`."""
+
+
+class Exploration(ABC):
+    """A rule that turns a posterior into a choice.
+
+    Attributes:
+        random: Whether choices take random numbers.
+        samples: Whether it draws functions from the posterior.
+        uses_incumbent: Whether it compares with the best arm observed.
+    """
+
+    random: bool = False
+    samples: bool = False
+    uses_incumbent: bool = False
+
+    @abstractmethod
+    def choose(self, outlook: Outlook) -> Tensor:
+        """The arm to play, `batch_shape`, int64."""
+
+
+@dataclass(frozen=True)
+class UpperConfidence(Exploration):
+    """The largest mean(x) + √beta sd(x); the mirror image where the smallest value is wanted."""
+
+    def choose(self, outlook: Outlook) -> Tensor:
+        return (
+            _winner(_optimistic(outlook, outlook.sd), outlook, outlook.scale) * outlook.has_data()
+        )
+
+
+@dataclass(frozen=True)
+class Thompson(Exploration):
+    """The best arm of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
+
+    The width gives v_t. The sample is joint over all arms.
+    """
+
+    random = True
+    samples = True
+
+    def choose(self, outlook: Outlook) -> Tensor:
+        # A draw from a centred normal is as likely as its mirror image, so one sign serves both.
+        return _winner(_optimistic(outlook, outlook.sample()), outlook, outlook.scale)
+
+
+@dataclass(frozen=True)
+class ExpectedImprovement(Exploration):
+    """The largest E[max(f(x) - m, 0)], m the best posterior mean among the arms observed.
+
+    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Compared by its logarithm: the plain
+    value sinks below every tolerance once the objective is known well.
+    """
+
+    uses_incumbent = True
+
+    def choose(self, outlook: Outlook) -> Tensor:
+        u, sd = _improvement(outlook)
+        score = log_expected_excess(u).add_(sd.log())
+        return _winner(score, outlook, 1.0) * outlook.has_data()
+
+
+@dataclass(frozen=True)
+class ProbabilityOfImprovement(Exploration):
+    """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
+
+    Compared by u, of which Φ is an increasing function.
+    """
+
+    uses_incumbent = True
+
+    def choose(self, outlook: Outlook) -> Tensor:
+        u, _ = _improvement(outlook)
+        return _winner(u, outlook, 1.0) * outlook.has_data()
+
+
+@dataclass(frozen=True)
+class UniformChoice(Exploration):
+    """Every arm is as likely as any other."""
+
+    random = True
+
+    def choose(self, outlook: Outlook) -> Tensor:
+        arms = outlook.mean.shape[-1]
+        # In single precision a number just below 1 may have been rounded to 1.
+        return (outlook.uniform() * arms).long().clamp_max(arms - 1)
+
+
+def log_expected_excess(u: Tensor) -> Tensor:
+    """ln(φ(u) + u Φ(u)), the logarithm of E[max(z + u, 0)] for standard normal z, any shape.
+
+    For u below -1 the two terms cancel; there φ(u) (1 - |u| √(π/2) erfcx(|u| / √2)) is taken, and
+    far below its expansion φ(u) / u² (1 - 3 / u²), where both are equally exact.
+    """
+    above = u.clamp_min(-1)
+    density = log_phi(above).exp()
+    near = (density + above * torch.special.ndtr(above)).log()
+    below = u.clamp_max(-1)
+    limit = -((15 / torch.finfo(u.dtype).eps) ** (1 / 6))
+    middle = below.clamp_min(limit).abs()
+    lost = middle * math.sqrt(math.pi / 2) * torch.special.erfcx(middle / math.sqrt(2))
+    square = below.square()
+    expanded = torch.log1p(-3 / square.clamp_min(4)) - square.log()
+    far = log_phi(below) + torch.where(below > limit, torch.log1p(-lost), expanded)
+    return torch.where(u > -1, near, far)
+
+
+def _optimistic(outlook: Outlook, spread: Tensor) -> Tensor:
+    """±mean + √beta spread, in reused memory."""
+    multiplier, mean = outlook.multiplier(), outlook.mean
+    score = outlook.scratch.take("score", spread.shape, spread)
+    if isinstance(multiplier, Tensor):
+        factor = (outlook.sign * multiplier).to(spread).unsqueeze(-1)
+        torch.addcmul(mean, spread, factor, out=score)
+    else:
+        torch.add(mean, spread, alpha=outlook.sign * multiplier, out=score)
+    return score if outlook.sign > 0 else score.neg_()
+
+
+def _improvement(outlook: Outlook) -> tuple[Tensor, Tensor]:
+    """The argument u and a positive standard deviation, both `batch_shape x M`."""
+    sd = outlook.sd.clamp_min(SMALLEST_VARIANCE**0.5 * outlook.scale)
+    above = (outlook.mean - outlook.incumbent().unsqueeze(-1)) * outlook.sign
+    return above.div_(sd), sd
+
+
+def _winner(score: Tensor, outlook: Outlook, unit: float) -> Tensor:
+    return first_maximum(score, TIE_TOLERANCE * unit, outlook.scratch)
