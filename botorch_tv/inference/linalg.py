@@ -50,7 +50,10 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         The tensor.
     """
     if tensor.device.type == "cpu":
-        tensor[trials] = torch.as_tensor(value, dtype=tensor.dtype)
+        # Numbers rather than bools as index: PyTorch would turn those into a pass over everything.
+        some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
+        whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
+        whole[some] = torch.as_tensor(value, dtype=tensor.dtype)
         return tensor
     # Listing the trials would make another device wait.
     mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))

@@ -20,9 +20,11 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows
 
-Complete = Callable[[Tensor, int], "Loss"]
-"""From an arm's posterior variance plus noise, `batch_shape`, and its sign, to the loss that has
-the outer product of the arm's posterior covariance, divided by it, besides."""
+Take = Callable[[Tensor, int, Tensor], tuple[Tensor, "Loss"]]
+"""Takes an observation in. Its arguments are s^(-½), `batch_shape`, where ± s is the posterior
+variance of the arm plus the noise; that sign; and memory for the first result. It returns the step
+c s^(-½), `batch_shape x M`, c being the posterior covariance of the arm with all arms; and the loss
+that has ± the outer product of the step besides, in the memory of the loss before."""
 
 FEWEST_ROWS = 32
 """Rows are not absorbed before there are this many, so that touching all of B stays rare."""
@@ -55,20 +57,16 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def meet(
-        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
-    ) -> tuple[Tensor, Complete]:
+    def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
         """What an observation of one arm per trial meets, and how to take it in.
 
         Args:
             basis: Coordinates of the kernel.
             index: Arm observed, `batch_shape`.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-            out: Memory for the first result.
 
         Returns:
-            The posterior covariance between the arm and all arms, `batch_shape x M`, and a function
-            that completes the step, writing to the memory of this loss.
+            The posterior variance of the arm, `batch_shape`, and how to go on once it is known.
         """
 
     def decayed(self, square: Tensor) -> Loss:
@@ -147,14 +145,13 @@ class RowLoss(Loss):
             lost = lost + self.absorbed_weight[..., None, None] * absorbed
         return lost
 
-    def meet(
-        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
-    ) -> tuple[Tensor, Complete]:
+    def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
         prior = basis.row(index)
         if prior_factor is not None:
             prior = prior * prior_factor.unsqueeze(-1)
         coordinates = prior - self.at(basis, index.unsqueeze(-1)).squeeze(-2)
-        return basis.expand(coordinates, out=out), partial(self._appended, coordinates)
+        variance = basis.inner(coordinates.unsqueeze(-2), index.unsqueeze(-1))[..., 0, 0]
+        return variance, partial(self._appended, basis, coordinates)
 
     def decayed(self, square: Tensor) -> RowLoss:
         return replace(
@@ -183,13 +180,14 @@ class RowLoss(Loss):
             lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
         return lost
 
-    def _appended(self, coordinates: Tensor, total: Tensor, sign: int) -> RowLoss:
-        root = total.abs().rsqrt().unsqueeze(-1)
-        return replace(
-            self,
-            rows=self.rows.append(coordinates * root),
-            weights=torch.cat([self.weights, torch.full_like(root, sign)], dim=-1),
-        )
+    def _appended(
+        self, basis: Basis, coordinates: Tensor, root: Tensor, sign: int, out: Tensor
+    ) -> tuple[Tensor, RowLoss]:
+        row = coordinates * root.unsqueeze(-1)
+        weight = torch.full_like(root, sign).unsqueeze(-1)
+        weights = torch.cat([self.weights, weight], dim=-1)
+        loss = replace(self, rows=self.rows.append(row), weights=weights)
+        return basis.expand(row, out=out), loss
 
 
 @dataclass(frozen=True)
@@ -227,9 +225,7 @@ class ArmLoss(Loss):
         arms, inverse = self._used()
         return (basis.between(index, arms) @ inverse) @ basis.row(arms)
 
-    def meet(
-        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
-    ) -> tuple[Tensor, Complete]:
+    def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
         # One slot more than are used, for the arm may be new; slots not used weigh nothing.
         arms = self.arms[..., : self.width + 1]
         slots = torch.arange(self.width + 1, device=arms.device)
@@ -237,13 +233,14 @@ class ArmLoss(Loss):
         slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), self.count)
         chosen = slots == slot.unsqueeze(-1)
         used, inverse = self._used()
-        weights = (basis.between(index.unsqueeze(-1), used) @ inverse).squeeze(-2)
+        between = basis.between(index.unsqueeze(-1), used).squeeze(-2)
+        weights = (between.unsqueeze(-2) @ inverse).squeeze(-2)
+        variance = basis.variance[index] - (between * weights).sum(-1)
         direction = chosen.to(inverse.dtype)
         direction[..., : self.width] -= weights
         arms = torch.where(chosen, index.unsqueeze(-1), arms)
         count = torch.maximum(self.count, slot + 1)
-        covariance = basis.mixture(arms, direction, out=out)
-        return covariance, partial(self._bordered, arms, count, direction)
+        return variance, partial(self._bordered, basis, arms, count, direction)
 
     def cleared(self, trials: Tensor) -> ArmLoss:
         clear_(self._used()[1], trials)
@@ -268,16 +265,25 @@ class ArmLoss(Loss):
         return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
 
     def _bordered(
-        self, arms: Tensor, count: Tensor, direction: Tensor, total: Tensor, sign: int
-    ) -> ArmLoss:
+        self,
+        basis: Basis,
+        arms: Tensor,
+        count: Tensor,
+        direction: Tensor,
+        root: Tensor,
+        sign: int,
+        out: Tensor,
+    ) -> tuple[Tensor, ArmLoss]:
         width = self.width + 1
-        scaled = direction * total.reciprocal().unsqueeze(-1)
-        self.inverse[..., :width, :width].addcmul_(direction.unsqueeze(-1), scaled.unsqueeze(-2))
+        scaled = direction * root.unsqueeze(-1)
+        step = basis.mixture(arms, scaled, out=out)
+        inverse = self.inverse[..., :width, :width]
+        inverse.addcmul_(scaled.unsqueeze(-1), scaled.unsqueeze(-2), value=sign)
         arms = torch.cat([arms, self.arms[..., width:]], dim=-1)
         # Reading the count makes a device wait, so there it is read only now and then.
         if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
             width = int(count.max()) if count.numel() > 0 else 0
-        return replace(self, arms=arms, count=count, width=width)._with_room()
+        return step, replace(self, arms=arms, count=count, width=width)._with_room()
 
     def _with_room(self) -> ArmLoss:
         """The same with a slot to spare."""
@@ -315,13 +321,9 @@ class RootLoss(Loss):
         prior = basis.row(index)
         return prior - (prior @ self.root) @ self.root.mT
 
-    def meet(
-        self, basis: Basis, index: Tensor, prior_factor: Tensor | None, out: Tensor
-    ) -> tuple[Tensor, Complete]:
+    def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
-        coordinates = (self.root @ direction.unsqueeze(-1)).squeeze(-1)
-        covariance = basis.expand(coordinates, out=out)
-        return covariance, partial(self._stepped, coordinates, direction)
+        return direction.square().sum(-1), partial(self._stepped, basis, direction)
 
     def cleared(self, trials: Tensor) -> RootLoss:
         identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
@@ -337,9 +339,11 @@ class RootLoss(Loss):
         return (self.root @ normal.unsqueeze(-1)).squeeze(-1)
 
     def _stepped(
-        self, coordinates: Tensor, direction: Tensor, total: Tensor, sign: int
-    ) -> RootLoss:
-        share = 1 - direction.square().sum(-1) / total
-        scaled = coordinates * (total * (1 + share.sqrt())).reciprocal().unsqueeze(-1)
-        self.root.addcmul_(scaled.unsqueeze(-1), direction.unsqueeze(-2), value=-1)
-        return self
+        self, basis: Basis, direction: Tensor, root: Tensor, sign: int, out: Tensor
+    ) -> tuple[Tensor, RootLoss]:
+        scaled = direction * root.unsqueeze(-1)
+        coordinates = (self.root @ scaled.unsqueeze(-1)).squeeze(-1)
+        share = 1 - sign * scaled.square().sum(-1, keepdim=True)
+        shortened = scaled / (1 + share.clamp_min(0).sqrt())
+        self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
+        return basis.expand(coordinates, out=out), self

@@ -147,7 +147,7 @@ def observe_(
     basis: Basis,
     index: Tensor,
     y: Tensor,
-    noise: Tensor | float,
+    noise: Tensor,
     prior_factor: Tensor | None,
     *,
     leave_out: bool = False,
@@ -162,7 +162,7 @@ def observe_(
         basis: Coordinates of the kernel.
         index: Arm measured, `batch_shape`.
         y: Observation, `batch_shape`.
-        noise: Noise variance, positive, a number or `batch_shape`.
+        noise: Noise variance, positive, `batch_shape`.
         prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
         leave_out: Whether the observation is taken back.
 
@@ -171,39 +171,36 @@ def observe_(
     """
     sign = -1 if leave_out else 1
     signed = sign * noise
-    buffer = basis.scratch.take("covariance", belief.mean.shape, belief.mean)
-    covariance, complete = belief.loss.meet(basis, index, prior_factor, buffer)
-    variance = at_index(covariance, index)
+    variance, take = belief.loss.meet(basis, index, prior_factor)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
-    total = variance + signed
+    root = (variance + signed).abs().rsqrt()
+    out = basis.scratch.take("step", belief.mean.shape, belief.mean)
+    step, loss = take(root, sign, out)
     error = y - at_index(belief.mean, index)
-    trend = _trend_observed(belief.trend, covariance, index, error, total)
-    belief.mean.addcmul_(covariance, (error / total).unsqueeze(-1))
-    loss = complete(total, sign)
-    step = torch.mul(covariance, total.abs().rsqrt().unsqueeze(-1), out=buffer)
+    belief.mean.addcmul_(step, (sign * error * root).unsqueeze(-1))
     belief.variance.addcmul_(step, step, value=-sign)
-    learned = torch.isfinite(noise).long() if isinstance(noise, Tensor) else torch.ones_like(index)
+    learned = noise.isfinite().long()
     if belief.visits is not None:
         belief.visits.scatter_add_(-1, index.unsqueeze(-1), (sign * learned).int().unsqueeze(-1))
     return belief._replace(
         loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
         number=belief.number + sign * learned,
-        trend=trend,
+        trend=_trend_observed(belief.trend, step, index, error * root, root, sign),
     )
 
 
 def _trend_observed(
-    trend: Trend | None, covariance: Tensor, index: Tensor, error: Tensor, total: Tensor
+    trend: Trend | None, step: Tensor, index: Tensor, surprise: Tensor, root: Tensor, sign: int
 ) -> Trend | None:
     """The trend after an observation: A⁻¹ grows by the outer product of its innovation."""
     if trend is None:
         return None
-    surprise = (1 - at_index(trend.response, index)) / total
-    trend.response.addcmul_(covariance, surprise.unsqueeze(-1))
+    ones = (1 - at_index(trend.response, index)) * root
+    trend.response.addcmul_(step, (sign * ones).unsqueeze(-1))
     return trend._replace(
-        cross=trend.cross + surprise * error,
-        weight=trend.weight + surprise.square() * total.nan_to_num(posinf=0.0, neginf=0.0),
+        cross=trend.cross + sign * ones * surprise,
+        weight=trend.weight + sign * ones.square(),
     )
 
 

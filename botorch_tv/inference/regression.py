@@ -130,7 +130,7 @@ def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | Non
     tensors = [part for part in parts if part is not None]
     if not tensors:
         return None
-    return torch.cat(tensors).view(*batch_shape, *tensors[0].shape[1:])
+    return torch.cat(tensors).view((*batch_shape, *tensors[0].shape[1:]))
 
 
 def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Evidence:

@@ -1,25 +1,44 @@
-"""Both representations of what was learned against the dense posterior covariance."""
+"""Every representation of what was learned against the dense posterior covariance."""
 
 import pytest
 import torch
+from torch import Tensor
 
+from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.factor import factor
-from botorch_tv.inference.losses import ArmLoss, Loss, RowLoss
+from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
 from botorch_tv.strategies import Grid
 
 GRID = Grid.regular(7, 2)
 K = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / 0.09)
 NOISE = 0.05
+ALL = torch.arange(len(GRID))
+FORMS = [RowLoss, ArmLoss, RootLoss]
 
 
-def dense(arms: list[int]) -> torch.Tensor:
+def dense(arms: list[int]) -> Tensor:
     index = torch.tensor(arms)
     noisy = K[index][:, index] + NOISE * torch.eye(len(arms), dtype=torch.float64)
     return K - K[:, index] @ torch.linalg.solve(noisy, K[index])
 
 
-@pytest.mark.parametrize("form", [RowLoss, ArmLoss])
-@pytest.mark.parametrize("kind", ["auto", "exact", "features"])
+def observe(loss: Loss, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor, Loss]:
+    """The variance met, the posterior covariance met, and the loss after the observation."""
+    variance, take = loss.meet(basis, index, None)
+    root = (variance + NOISE).rsqrt()
+    step, loss = take(root, 1, torch.empty(*index.shape, basis.arms, dtype=torch.float64))
+    return variance, step / root.unsqueeze(-1), loss.compact(basis)
+
+
+def cases() -> list[tuple[type[Loss], str]]:
+    """A root needs features; the other forms take any basis."""
+    kinds = ("auto", "exact", "features")
+    return [(form, kind) for form in (RowLoss, ArmLoss) for kind in kinds] + [
+        (RootLoss, "features")
+    ]
+
+
+@pytest.mark.parametrize(("form", "kind"), cases())
 def test_covariance_after_many_observations(form: type[Loss], kind: str) -> None:
     """Two trials: one returns to few arms, the other wanders; each past every threshold."""
     basis = factor(K, GRID.shape, kind)
@@ -33,32 +52,40 @@ def test_covariance_after_many_observations(form: type[Loss], kind: str) -> None
         dim=-1,
     )
     loss = form.none(basis, torch.Size([2]))
-    everywhere = torch.arange(len(GRID))
     for number, index in enumerate(played):
-        out = torch.empty(2, len(GRID), dtype=torch.float64)
-        covariance, complete = loss.meet(basis, index, None, out)
+        before = loss.copied()
+        variance, covariance, loss = observe(loss, basis, index)
         if number in (0, 1, 40, rounds - 1):
             for trial in range(2):
                 expected = dense(played[:number, trial].tolist()) if number else K
                 arm = index[trial]
+                torch.testing.assert_close(variance[trial], expected[arm, arm], rtol=0, atol=1e-9)
                 torch.testing.assert_close(covariance[trial], expected[arm], rtol=0, atol=1e-9)
-                lost = basis.expand(loss.at(basis, everywhere.expand(2, -1)))[trial]
+                lost = basis.expand(before.at(basis, ALL.expand(2, -1)))[trial]
                 torch.testing.assert_close(K - lost, expected, rtol=0, atol=1e-9)
-        total = covariance.gather(-1, index.unsqueeze(-1)).squeeze(-1) + NOISE
-        loss = complete(total, 1).compact(basis)
 
 
-@pytest.mark.parametrize("form", [RowLoss, ArmLoss])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_trial_that_forgets_starts_again(form: type[Loss]) -> None:
-    basis = factor(K, GRID.shape)
+    basis = factor(K, GRID.shape, "features")
     loss: Loss = form.none(basis, torch.Size([2]))
     for number in range(10):
-        index = torch.tensor([number, 2 * number])
-        covariance, complete = loss.meet(basis, index, None, torch.empty(2, 49).double())
-        loss = complete(covariance.gather(-1, index.unsqueeze(-1)).squeeze(-1) + NOISE, 1)
-    loss = loss.forgotten(torch.tensor([0.0, 1.0], dtype=torch.float64))
-    index = torch.tensor([3, 3])
-    covariance, _ = loss.meet(basis, index, None, torch.empty(2, 49).double())
+        loss = observe(loss, basis, torch.tensor([number, 2 * number]))[2]
+    loss = loss.cleared(torch.tensor([True, False]))
+    _, covariance, _ = observe(loss, basis, torch.tensor([3, 3]))
     torch.testing.assert_close(covariance[0], K[3], rtol=0, atol=1e-9)
     kept = dense([2 * number for number in range(10)])
     torch.testing.assert_close(covariance[1], kept[3], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_samples_have_the_posterior_covariance(form: type[Loss]) -> None:
+    """The map from normal variates to a sample is linear: its square is the covariance."""
+    basis = factor(K, GRID.shape, "features")
+    played = [5, 17, 17, 30, 44]
+    loss: Loss = form.none(basis, torch.Size([basis.size]))
+    for arm in played:
+        loss = observe(loss, basis, torch.full((basis.size,), arm))[2]
+    unit = torch.eye(basis.size, dtype=torch.float64)
+    samples = basis.expand(loss.draw(basis, None, unit))
+    torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
