@@ -157,8 +157,13 @@ class Strategy:
 
         Raises:
             InputDataError: If the kernel does not fit the domain or is indefinite.
+            ValueError: If ``batch_shape`` is no tuple.
         """
         require_floating(dtype)
+        require(
+            isinstance(batch_shape, (tuple, list)),
+            f"Strategy.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
+        )
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.X.device if device is None else torch.device(device)
         inference = self.inference
