@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import botorch_tv
+from botorch_tv.commands.options import add_compare_options
 
 if TYPE_CHECKING:
     import torch
@@ -31,12 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 if all went well, 1 if a paper's claim did not hold, 2 for bad input (told
         in one line on standard error), 130 when interrupted.
     """
+    arguments = argparse.Namespace()
     try:
         arguments = _parser().parse_args(argv)
         code: int = arguments.run(arguments)
         return code
     except KeyboardInterrupt:
-        print("\nbotorch-tv: interrupted", file=sys.stderr)
+        print(f"\nbotorch-tv: interrupted{_how_to_go_on(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
         if not _is_for_the_user(error):
@@ -44,6 +46,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         told = " ".join(str(error).split()) or type(error).__name__
         print(f"botorch-tv: error: {told}", file=sys.stderr)
         return EXIT_ERROR
+
+
+def _how_to_go_on(arguments: argparse.Namespace) -> str:
+    """What becomes of a study that was interrupted."""
+    given = vars(arguments)
+    if given.get("run") is _paper:
+        return f"; the same command goes on from the trials kept in {arguments.out}"
+    if "save_to" in given:
+        return f"; the same command goes on from the trials kept in {arguments.save_to}"
+    if given.get("run") is _compare:
+        return "; with --save-to FOLDER the next one can go on where it ended"
+    return ""
 
 
 def _is_for_the_user(error: Exception) -> bool:
@@ -75,15 +89,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Play strategies against each other on the same drifting objectives.",
     )
     compare.set_defaults(run=_compare)
+    add_compare_options(compare)
     compare.add_argument(
-        "--strategies",
-        default="GP,R,SW,TV,WGP,UI,ET",
-        help="comma list of GP, R, SW, TV, WGP, UI, ET",
+        "--diagnose",
+        action="store_true",
+        help="also write why strategies reset, how their bands are calibrated, simple regret",
     )
-    _add_world_options(compare)
-    _add_strategy_options(compare)
-    compare.add_argument("--trials", type=int, default=64, help="worlds drawn")
-    compare.add_argument("--horizon", type=int, default=200, help="rounds T per trial")
+    compare.add_argument(
+        "--save-to",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="FOLDER",
+        help="keep finished trials there; the same command goes on from them, more --trials extend",
+    )
     _add_run_options(compare, out="botorch-tv-compare")
 
     paper = commands.add_parser(
@@ -110,43 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_world_options(parser: argparse.ArgumentParser) -> None:
-    world = parser.add_argument_group("world")
-    world.add_argument("--epsilon", type=float, default=0.03, help="rate of change per round")
-    world.add_argument("--noise", type=float, default=0.02, help="variance of the noise")
-    world.add_argument(
-        "--kernel",
-        choices=("se", "matern12", "matern32", "matern52"),
-        default="se",
-        help="covariance",
-    )
-    world.add_argument("--lengthscale", type=float, default=0.2, help="of the kernel")
-    world.add_argument("--points", type=int, default=50, help="grid points per dimension")
-    world.add_argument("--dim", type=int, default=2, help="dimension of the unit cube")
-
-
-def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("strategies")
-    derived = argparse.SUPPRESS
-    group.add_argument(
-        "--period", type=int, default=derived, help="of R (default: 12 epsilon^(-1/4), rounded up)"
-    )
-    group.add_argument("--window", type=int, default=derived, help="of SW (default: as the period)")
-    group.add_argument(
-        "--gamma", type=float, default=derived, help="discount of WGP (default: 1 - 1/window)"
-    )
-    group.add_argument(
-        "--epsilon-model",
-        type=float,
-        default=derived,
-        help="rate of change TV is told (default: the world's)",
-    )
-    group.add_argument("--alpha", type=float, default=1.0, help="exponent of age in UI")
-    group.add_argument("--delta", type=float, default=0.1, help="chance of a false alarm of ET")
-    group.add_argument("--c1", type=float, default=0.4, help="all explore by sqrt(c1 ln(c2 t))")
-    group.add_argument("--c2", type=float, default=4.0, help="see --c1")
-
-
 def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--seed", type=_seed, default=0, help="same seed, same study")
@@ -170,43 +151,24 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
-    from botorch_tv.acquisition import Logarithmic
-    from botorch_tv.simulation import MarkovWorld, run_study
-    from botorch_tv.simulation.rivals import Settings, line_up, reset_period, unit_kernel
-    from botorch_tv.strategies import Grid
+    from botorch_tv.commands.stage import stage
+    from botorch_tv.simulation import run_study
 
-    period = given.get("period", reset_period(arguments.epsilon, arguments.horizon))
-    window = given.get("window", reset_period(arguments.epsilon, arguments.horizon))
-    kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
-    settings = Settings(
-        kernel=kernel,
-        noise=arguments.noise,
-        epsilon=given.get("epsilon_model", arguments.epsilon),
-        period=period,
-        window=window,
-        gamma=given.get("gamma", 1 - 1 / max(window, 2)),
-        alpha=arguments.alpha,
-        delta=arguments.delta,
-        width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
-    )
-    strategies = line_up(arguments.strategies.split(","), settings)
-    _check_arms(arguments.points, arguments.dim)
-    world = MarkovWorld(
-        Grid.regular(arguments.points, arguments.dim),
-        kernel=kernel,
-        epsilon=arguments.epsilon,
-        noise=arguments.noise,
-    )
+    world, strategies, horizon, told = stage(arguments)
     device, folder = _device(arguments.device), _folder(arguments.out)
+    if told:
+        print(f"{told}\n")
     result = run_study(
         world,
         strategies,
         trials=arguments.trials,
-        horizon=arguments.horizon,
+        horizon=horizon,
         seed=arguments.seed,
         device=device,
         dtype=_dtype(arguments.dtype),
         chunk=given.get("chunk"),
+        diagnose=arguments.diagnose,
+        save_to=given.get("save_to"),
         progress="quiet" not in given,
     )
     result.save(folder / "compare.nc")
@@ -214,12 +176,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     result.plot(folder / "compare.png")
     _tell(result)
     print(f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png")
+    _tell_diagnosis(result, folder / "compare")
     return 0
 
 
 def _paper(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.papers import EXPERIMENTS, experiment_named
+    from botorch_tv.simulation.folder import discard
 
     if arguments.id == "list":
         for one in EXPERIMENTS.values():
@@ -240,12 +204,16 @@ def _paper(arguments: argparse.Namespace) -> int:
             device=device,
             dtype=_dtype(arguments.dtype),
             chunk=given.get("chunk"),
+            lasting=True,
             progress="quiet" not in given,
         )
         print(outcome.table.to_string(index=False, float_format=lambda number: f"{number:.3g}"))
         print(f"{one.id}: {outcome.verdict}")
         print(f"Written: {folder}/{one.id}*.nc, .csv, .png\n")
         refuted |= outcome.holds is False
+    for one in chosen:  # only now, so that an interrupted 'all' begins none of them anew
+        for chunks in one.chunk_folders(folder).values():
+            discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
 
 
@@ -257,6 +225,7 @@ def _plot(arguments: argparse.Namespace) -> int:
     result.plot(picture)
     _tell(result)
     print(f"Written: {picture}")
+    _tell_diagnosis(result, picture.with_suffix(""))
     return 0
 
 
@@ -266,22 +235,16 @@ def _tell(result: StudyResult) -> None:
     print(f"{summary_text(result.summary())}\n\n{verdict(result)}")
 
 
-def _check_arms(points: int, dim: int) -> None:
-    """Refuse a grid whose covariance matrix would not fit into memory."""
-    import torch
+def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
+    """Print and write the diagnosis of a study that recorded it."""
+    if not result.diagnosed:
+        return
+    from botorch_tv.simulation.diagnosis.files import write_diagnosis
+    from botorch_tv.simulation.diagnosis.report import diagnosis_table, diagnosis_text
 
-    from botorch_tv.simulation.memory import free_bytes
-
-    if points < 1 or dim < 1:
-        return  # Grid says it better
-    free = free_bytes(torch.device("cpu"))
-    most = int((free / 16) ** 0.5)  # two matrices of M x M float64 numbers
-    if points**dim > most:
-        raise ValueError(
-            f"--points {points} --dim {dim} make {points**dim:,} arms, but a covariance of more "
-            f"than {most:,} arms does not fit into the {free / 2**30:.1f} GiB of free memory; "
-            f"try --points {max(1, int(most ** (1 / dim)))}."
-        )
+    print(f"\n{diagnosis_text(diagnosis_table(result))}")
+    names = ", ".join(path.name for path in write_diagnosis(result, stem))
+    print(f"Written to {stem.parent}: {names}")
 
 
 def _seed(text: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import xarray as xr
 
+from botorch_tv.simulation.diagnosis.variables import VARIABLES
 from botorch_tv.simulation.result import StudyResult
 
 
@@ -51,3 +52,64 @@ def random_result(
     }
     fired = {resets_of: generator.random((trials, rounds)) < 0.02} if resets_of else None
     return make_result(regret, fired)
+
+
+def make_diagnosed(
+    recorded: Mapping[str, Mapping[str, np.ndarray]],
+    resets: Mapping[str, np.ndarray] | None = None,
+    model_noise: float = 0.25,
+) -> StudyResult:
+    """A diagnosed result from `trials x rounds` arrays per strategy and variable.
+
+    Variables that are not given: sd and multiplier 1, no band, all else 0.
+    """
+    defaults = {name: 0.0 for name in VARIABLES} | {"sd": 1.0, "multiplier": 1.0, "band": np.nan}
+    shape = next(np.shape(one) for given in recorded.values() for one in given.values())
+    plain = make_result({label: np.zeros(shape) for label in recorded}, resets)
+    stacked = {
+        name: np.stack(
+            [np.broadcast_to(given.get(name, default), shape) for given in recorded.values()]
+        ).astype(float)
+        for name, default in defaults.items()
+    }
+    variables = {name: (("strategy", "trial", "round"), one) for name, one in stacked.items()}
+    noises = np.full(len(recorded), model_noise)
+    return StudyResult(plain.data.assign(variables).assign(model_noise=("strategy", noises)))
+
+
+def drawn_diagnosis(
+    widths: Mapping[str, float],
+    trials: int,
+    rounds: int,
+    *,
+    noise: float = 0.25,
+    multiplier: float = 1.5,
+    seed: int = 0,
+    trigger_of: str = "",
+) -> StudyResult:
+    """Predictions whose errors are normal, with a spread of each width times the sd told.
+
+    The objective lies in mean ± z sd with probability 2Φ(z / width) - 1. The noise is the model's.
+    The strategy named last has a trigger with a band of 2.5 (sd + σ), which resets for its record
+    alone.
+    """
+    generator = np.random.default_rng(seed)
+    recorded, resets = {}, {}
+    for label, width in widths.items():
+        mean = generator.normal(size=(trials, rounds))
+        sd = generator.uniform(0.1, 1.0, size=(trials, rounds))
+        objective = mean + width * sd * generator.normal(size=(trials, rounds))
+        observation = objective + noise**0.5 * generator.normal(size=(trials, rounds))
+        recorded[label] = {
+            "mean": mean,
+            "sd": sd,
+            "objective": objective,
+            "observation": observation,
+            "multiplier": np.full((trials, rounds), multiplier),
+            "simple_regret": width * generator.gamma(2.0, 0.25, size=(trials, rounds)),
+        }
+        if label == trigger_of:
+            band = 2.5 * (sd + noise**0.5)
+            recorded[label]["band"] = band
+            resets[label] = np.abs(observation - mean) > band
+    return make_diagnosed(recorded, resets, noise)

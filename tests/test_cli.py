@@ -148,6 +148,43 @@ def test_interrupt_ends_cleanly(monkeypatch, capsys):
     assert capsys.readouterr().err == "\nbotorch-tv: interrupted\n"
 
 
+def test_save_to_goes_on(tmp_path, capsys):
+    command = ["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]
+    kept = ["--save-to", str(tmp_path / "kept")]
+    assert cli.main([*command, *kept]) == 0
+    assert cli.main([*command, *kept, "--trials", "3"]) == 0
+    assert StudyResult.load(tmp_path / "compare.nc").data.attrs["trials"] == 3
+    assert cli.main([*command, *kept]) == 0
+    result = StudyResult.load(tmp_path / "compare.nc")
+    assert result.data.attrs["trials_found"] == 2
+    capsys.readouterr()
+    line = refused(capsys, *command, *kept, "--seed", "1")
+    assert "seed is 0 there and 1 here" in line
+    assert cli.main(command) == 0
+    fresh = StudyResult.load(tmp_path / "compare.nc")
+    assert fresh.data.index.equals(result.data.index)
+    assert fresh.data.attrs["trials_found"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "with --save-to FOLDER the next one can go on where it ended"),
+        (["--save-to", "kept"], "the same command goes on from the trials kept in kept"),
+    ],
+)
+def test_an_interrupted_comparison_tells_how_to_go_on(
+    options, told, tmp_path, monkeypatch, capsys
+):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("botorch_tv.simulation.chunks.Game.play", interrupted)
+    assert cli.main(["compare", *TINY, *options]) == cli.EXIT_INTERRUPTED
+    assert capsys.readouterr().err == f"\nbotorch-tv: interrupted; {told}\n"
+
+
 def test_our_own_mistakes_keep_their_trace(monkeypatch):
     def mistaken(*_, **__):
         raise AssertionError("a bug")

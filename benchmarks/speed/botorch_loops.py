@@ -31,110 +31,32 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from threading import Event
 from typing import Any, NamedTuple
 
 import torch
-from gpytorch.kernels import RBFKernel
-from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, cores, environment, headline, write
 from benchmarks.speed.peers import LOOPS, Loop, Problem
+from benchmarks.speed.runs import (
+    EPSILON,
+    LENGTHSCALE,
+    NOISE,
+    WIDTH,
+    Play,
+    kernel,
+    play,
+    replay,
+    rewards,
+)
 from benchmarks.speed.world import MarkovRewards
-from botorch_tv.acquisition import Logarithmic
-from botorch_tv.simulation.parallel import side_by_side
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
-
-LENGTHSCALE, NOISE = 0.2, 0.02
-WIDTH = Logarithmic(c1=0.4, c2=4.0)
-
-
-class Play(NamedTuple):
-    """What happened in a run of the engine, and what it cost."""
-
-    indices: Tensor
-    """Choices, `horizon x trials`."""
-    observations: Tensor
-    """Observations, `horizon x trials`."""
-    init_seconds: float
-    """Time to factor the kernel and make the first state."""
-    seconds: list[float]
-    """Time of `ask` and `tell` in each round, all trials together."""
 
 
 def strategy(epsilon: float | None) -> Strategy:
     """GP-UCB, or TV-GP-UCB with ``epsilon``, as the peers have it."""
-    kernel = RBFKernel().to(torch.float64)
-    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
     if epsilon is None:
-        return gp_ucb(kernel=kernel, noise=NOISE, width=WIDTH)
-    return tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=epsilon, width=WIDTH)
-
-
-def rewards(*, points: int, epsilon: float, trials: int, seed: int) -> MarkovRewards:
-    """The world that all contenders play."""
-    return MarkovRewards(
-        points=points,
-        lengthscale=LENGTHSCALE,
-        epsilon=epsilon,
-        noise=NOISE,
-        trials=trials,
-        seed=seed,
-    )
-
-
-def play(contender: Strategy, domain: Grid, world: MarkovRewards, horizon: int) -> Play:
-    """Run the engine on all trials of a world, timing `ask` and `tell` alone."""
-    trials = world.values.shape[0]
-    indices, observations, seconds = [], [], []
-    begin = time.perf_counter()
-    state = contender.init(domain, batch_shape=(trials,))
-    init_seconds = time.perf_counter() - begin
-    for _ in range(horizon):
-        begin = time.perf_counter()
-        suggestion = contender.ask(state)
-        decided = time.perf_counter()
-        y = world.observe(suggestion.index)
-        observed = time.perf_counter()
-        state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
-        seconds.append(time.perf_counter() - observed + decided - begin)
-        indices.append(suggestion.index)
-        observations.append(y)
-        world.advance()
-    return Play(torch.stack(indices), torch.stack(observations), init_seconds, seconds)
-
-
-def replay(contender: Strategy, domain: Grid, played: Play, workers: int) -> float:
-    """Seconds that the engine takes for all trials and rounds of a run, told what it was told.
-
-    It works as a study does: the trials in as many chunks as there are cores, side by side.
-
-    Args:
-        contender: Who plays.
-        domain: Where.
-        played: A run of all trials.
-        workers: Chunks side by side.
-
-    Raises:
-        AssertionError: If it chooses otherwise this time.
-    """
-    template = contender.init(domain)
-
-    def run(trials: Tensor, stop: Event) -> list[Tensor]:
-        state = contender.init_like(template, (len(trials),))
-        chosen = []
-        for y in played.observations[:, trials]:
-            suggestion = contender.ask(state)
-            state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
-            chosen.append(suggestion.index)
-        return chosen
-
-    chunks = torch.arange(played.observations.shape[1]).chunk(workers)
-    begin = time.perf_counter()
-    chosen = side_by_side(run, chunks, workers)
-    seconds = time.perf_counter() - begin
-    assert torch.equal(torch.cat([torch.stack(one) for one in chosen], dim=1), played.indices)
-    return seconds
+        return gp_ucb(kernel=kernel(), noise=NOISE, width=WIDTH)
+    return tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=epsilon, width=WIDTH)
 
 
 def verify(peer: Loop, played: Play, world: MarkovRewards, rounds: int) -> None:
@@ -207,7 +129,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=256, help="trials of the engine")
     parser.add_argument("--horizon", type=int, default=200, help="rounds T")
     parser.add_argument("--points", type=int, default=50, help="grid points per axis")
-    parser.add_argument("--epsilon", type=float, default=0.03, help="rate of change of the world")
+    parser.add_argument(
+        "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
+    )
     parser.add_argument("--time-varying", action="store_true", help="TV-GP-UCB, not GP-UCB")
     parser.add_argument("--verify-rounds", type=int, help="choices compared (default: all)")
     parser.add_argument("--peer-rounds", type=int, default=50, help="rounds timed of peers")

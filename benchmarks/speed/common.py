@@ -22,14 +22,19 @@ BUSY = 0.3  # load per core before a run from which its times are not to be trus
 PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")
 
 
-def environment(*, seed: int) -> dict[str, Any]:
-    """Device, versions, commit, seed, command and time of a run, ready for JSON."""
+def environment(*, seed: int, device: torch.device | None = None) -> dict[str, Any]:
+    """Device, versions, commit, seed, command and time of a run, ready for JSON.
+
+    Args:
+        seed: Of the run.
+        device: Where it computes; this machine's processor unless given.
+    """
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command(),
         "commit": commit(),
         "seed": seed,
-        "device": f"{processor()}, {cores()} cores",
+        "device": device_title(device or torch.device("cpu")),
         "platform": platform.platform(terse=True),
         "threads": torch.get_num_threads(),
         "load_before": round(os.getloadavg()[0], 2),
@@ -49,6 +54,13 @@ def headline(facts: dict[str, Any]) -> str:
         f"{facts['device']}, {facts['threads']} threads; commit {facts['commit']}, "
         f"seed {facts['seed']}\n{versions}{warning}"
     )
+
+
+def device_title(device: torch.device) -> str:
+    """What a device is, for people."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{processor()}, {cores()} cores"
 
 
 def processor() -> str:
@@ -85,9 +97,14 @@ def commit() -> str:
     return f"{head}+changes" if changed else head
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process now, in bytes; its peak where the system tells no more."""
+def resident_bytes(device: torch.device | None = None) -> int:
+    """Memory of this process now, in bytes: resident, or allocated on a CUDA device.
+
+    Where the system tells no more, the resident memory at its peak.
+    """
     gc.collect()
+    if device is not None and device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

@@ -2,17 +2,19 @@
 
     python -m benchmarks.speed.scaling [--trials 16] [--rounds 500 10000] [--window 160]
         [--points 50] [--epsilon 0.03] [--strategies GP-UCB TV-GP-UCB ...]
-        [--threads 1] [--seed 0] [--out FILE]
+        [--study] [--device cpu] [--threads 1] [--seed 0] [--out FILE]
 
 With constant noise a round is a step of a recursion whose size the kernel sets, so its cost should
 not depend on how many rounds went before. Each strategy runs in a process of its own through the
 Markov world of [B16] up to the last of ``--rounds``. On the way resident memory is read and the
 state saved at each of them. Then the saved runs go on side by side, one round of each in turn, so
 that a busy moment of the machine falls on all of them, and `ask` and `tell` are timed: median and
-mean over ``--window`` rounds. (The mean also holds what is done only every so many rounds.)
+mean over ``--window`` rounds. (The mean also holds what is done only every so many rounds.) They
+are called as by somebody who checks observations and keeps old states, with ``--study`` as by a
+study.
 
-Memory may grow with the log of choices: an arm, an observation and a time, 24 bytes per trial and
-round. A log that grows in place doubles its room when it is full, so up to twice that is reserved.
+Memory may grow with the log of choices, a few numbers per trial and round. A log that grows in
+place doubles its room when it is full, so up to twice that is reserved.
 """
 
 from __future__ import annotations
@@ -20,50 +22,21 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import torch
-from gpytorch.kernels import RBFKernel
 
 from benchmarks.speed.common import RESULTS, environment, headline, resident_bytes, write
+from benchmarks.speed.memory import state_bytes
+from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, now, rewards
 from benchmarks.speed.world import MarkovRewards
-from botorch_tv.acquisition import Logarithmic
-from botorch_tv.strategies import (
-    Grid,
-    State,
-    Strategy,
-    et_gp_ucb,
-    gp_ucb,
-    r_gp_ucb,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_tvbo,
-)
+from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies import Grid, State, Strategy
 
-LENGTHSCALE, NOISE = 0.2, 0.02
-LOG_BYTES = 24
 WARM_UP = 16  # rounds after loading, of which the first makes room in the log
-WIDTH = Logarithmic(c1=0.4, c2=4.0)
-
-
-def _kernel() -> RBFKernel:
-    kernel = RBFKernel().to(torch.float64)
-    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
-    return kernel
-
-
-STRATEGIES: dict[str, Callable[[], Strategy]] = {
-    "GP-UCB": lambda: gp_ucb(kernel=_kernel(), noise=NOISE, width=WIDTH),
-    "R-GP-UCB": lambda: r_gp_ucb(kernel=_kernel(), noise=NOISE, period=29, width=WIDTH),
-    "SW-GP-UCB": lambda: sw_gp_ucb(kernel=_kernel(), noise=NOISE, window=29, width=WIDTH),
-    "TV-GP-UCB": lambda: tv_gp_ucb(kernel=_kernel(), noise=NOISE, epsilon=0.03, width=WIDTH),
-    "UI-TVBO": lambda: ui_tvbo(kernel=_kernel(), noise=NOISE, sigma_w2=0.03, width=WIDTH),
-    "ET-GP-UCB": lambda: et_gp_ucb(kernel=_kernel(), noise=NOISE, delta=0.1, width=WIDTH),
-}
 
 
 class Run(NamedTuple):
@@ -73,15 +46,22 @@ class Run(NamedTuple):
     world: MarkovRewards
 
 
-def step(strategy: Strategy, run: Run) -> tuple[Run, float]:
-    """Play one round; returns the run after it and the seconds of `ask` and `tell`."""
-    begin = time.perf_counter()
+def step(strategy: Strategy, run: Run, *, study: bool = False) -> tuple[Run, float]:
+    """Play one round; returns the run after it and the seconds of `ask` and `tell`.
+
+    Args:
+        strategy: Who plays.
+        run: Where it stands.
+        study: Whether to play as a study does: unchecked, and using up the state of ``run``.
+    """
+    device = run.world.values.device
+    begin = now(device)
     suggestion = strategy.ask(run.state)
-    decided = time.perf_counter()
+    decided = now(device)
     y = run.world.observe(suggestion.index)
-    observed = time.perf_counter()
-    state, _ = strategy.tell(run.state, suggestion, y)
-    seconds = time.perf_counter() - observed + decided - begin
+    observed = now(device)
+    state, _ = strategy.tell(run.state, suggestion, y, check=not study, consume=study)
+    seconds = now(device) - observed + decided - begin
     run.world.advance()
     return Run(state, run.world), seconds
 
@@ -104,12 +84,13 @@ def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
         run = _start(strategy, options)
         for number, path in zip(options.rounds, saved, strict=True):
             while run.state.told < number:
-                run, _ = step(strategy, run)
+                run, _ = step(strategy, run, study=options.study)
             found.append(
                 {
                     "round": number,
-                    "resident_bytes": resident_bytes(),
-                    "log_bytes": LOG_BYTES * options.trials * number,
+                    "resident_bytes": resident_bytes(options.device),
+                    "state_bytes": state_bytes(run.state),
+                    "log_bytes": _log_bytes(run.state),
                 }
             )
             torch.save(run, path)
@@ -117,7 +98,7 @@ def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
     seconds: list[list[float]] = [[] for _ in runs]
     for _ in range(WARM_UP + options.window):
         for position, run in enumerate(runs):
-            runs[position], taken = step(strategy, run)
+            runs[position], taken = step(strategy, run, study=options.study)
             seconds[position].append(taken)
     scale = 1e6 / options.trials
     for entry, taken_by_round in zip(found, seconds, strict=True):
@@ -126,17 +107,23 @@ def measure(label: str, options: argparse.Namespace) -> list[dict[str, float]]:
     return found
 
 
+def _log_bytes(state: State) -> int:
+    """Bytes of the log as far as it is written."""
+    logs = [rows.tensor() for rows in state.history if isinstance(rows, Rows)]
+    return sum(log.numel() * log.element_size() for log in logs)
+
+
 def _start(strategy: Strategy, options: argparse.Namespace) -> Run:
-    world = MarkovRewards(
+    world = rewards(
         points=options.points,
-        lengthscale=LENGTHSCALE,
         epsilon=options.epsilon,
-        noise=NOISE,
         trials=options.trials,
         seed=options.seed,
+        device=options.device,
     )
     domain = Grid.regular(points=options.points, dim=2)
-    return Run(strategy.init(domain, batch_shape=(options.trials,)), world)
+    state = strategy.init(domain, batch_shape=(options.trials,), device=options.device)
+    return Run(state, world)
 
 
 def compare(found: list[dict[str, float]]) -> dict[str, float]:
@@ -163,10 +150,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, nargs="+", default=[500, 10_000])
     parser.add_argument("--window", type=int, default=160, help="rounds timed at each")
     parser.add_argument("--points", type=int, default=50, help="grid points per axis")
-    parser.add_argument("--epsilon", type=float, default=0.03, help="rate of change of the world")
+    parser.add_argument(
+        "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
+    )
     parser.add_argument(
         "--strategies", nargs="+", choices=list(STRATEGIES), default=list(STRATEGIES)
     )
+    parser.add_argument("--study", action="store_true", help="unchecked, old states used up")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "speed_scaling.json")
@@ -181,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure every strategy in turn; returns the record that is written."""
     options = parse(arguments)
     torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed)
+    facts = environment(seed=options.seed, device=options.device)
     print(headline(facts))
     print(f"{options.trials} trials, {options.points**2} arms, µs per trial and round\n")
     columns = "".join(f"{f'round {number}':>14}" for number in options.rounds)
@@ -211,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             "lengthscale": LENGTHSCALE,
             "noise": NOISE,
             "epsilon": options.epsilon,
+            "study": options.study,
             "dtype": "float64",
         },
         "strategies": results,

@@ -23,6 +23,7 @@ class MarkovRewards:
         noise: Variance of the observation noise, one number per trial and round.
         trials: Number of independent trials B.
         seed: Seed of all draws.
+        device: Where they are drawn; device types have different generators.
     """
 
     def __init__(
@@ -34,15 +35,16 @@ class MarkovRewards:
         noise: float,
         trials: int,
         seed: int,
+        device: torch.device | str = "cpu",
     ) -> None:
-        axis = torch.linspace(0, 1, points, dtype=torch.float64)
+        axis = torch.linspace(0, 1, points, dtype=torch.float64, device=device)
         distance = (axis[:, None] - axis[None, :]) / lengthscale
         eigenvalues, eigenvectors = torch.linalg.eigh(torch.exp(-0.5 * distance.square()))
         self._root = eigenvectors * eigenvalues.clamp_min(0).sqrt()  # points x points
         self._epsilon = epsilon
         self._noise = noise
         self._trials = trials
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator(device).manual_seed(seed)
         self.values = self._draw()  # this round's noiseless rewards, trials x M
         self._disturbance = self._draw_noise()  # trials
 
@@ -62,12 +64,13 @@ class MarkovRewards:
 
     def _draw(self) -> Tensor:
         size = self._root.shape[0]
-        normals = torch.randn(
-            self._trials, size, size, dtype=torch.float64, generator=self._generator
-        )
+        normals = self._normals(self._trials, size, size)
         values: Tensor = self._root @ normals @ self._root.mT
         return values.flatten(-2)
 
     def _draw_noise(self) -> Tensor:
-        draw = torch.randn(self._trials, dtype=torch.float64, generator=self._generator)
-        return math.sqrt(self._noise) * draw
+        return math.sqrt(self._noise) * self._normals(self._trials)
+
+    def _normals(self, *shape: int) -> Tensor:
+        source = self._generator
+        return torch.randn(shape, dtype=torch.float64, generator=source, device=source.device)

@@ -158,10 +158,15 @@ def regress(basis: Basis, evidence: Evidence) -> Regression:
     Returns:
         The posterior in coordinates of the basis.
     """
-    static = evidence.decay is None and evidence.present_decay is None
-    if static and not isinstance(basis, ArmBasis) and evidence.index.shape[-1] > basis.size:
+    if _fits_information_form(basis, evidence):
         return _information_form(basis, evidence)
     return _covariance_form(basis, evidence)
+
+
+def _fits_information_form(basis: Basis, evidence: Evidence) -> bool:
+    static = evidence.decay is None and evidence.present_decay is None
+    few = not isinstance(basis, ArmBasis) and evidence.index.shape[-1] > basis.size
+    return static and few
 
 
 def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
@@ -185,9 +190,7 @@ def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
 
 def _information_form(basis: Basis, evidence: Evidence) -> Regression:
     """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
-    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.index)
-    identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
-    factor = torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+    scaled, identity, factor = _information_factor(basis, evidence)
     rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     targets = evidence.precision_root * evidence.y
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
@@ -203,6 +206,13 @@ def _information_form(basis: Basis, evidence: Evidence) -> Regression:
     return Regression(rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset)
 
 
+def _information_factor(basis: Basis, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
+    """S Φ_X, the identity, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
+    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.index)
+    identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
+    return scaled, identity, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+
+
 def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
     """Generalised least squares, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N; 0 where there are no data.
 
@@ -215,6 +225,8 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
 
 def information_gain(basis: Basis, evidence: Evidence) -> Tensor:
     """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`."""
+    if _fits_information_form(basis, evidence):
+        return _log_diagonal(_information_factor(basis, evidence)[-1])
     return _log_diagonal(_whitened_factor(basis, evidence))
 
 

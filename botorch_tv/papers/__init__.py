@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from botorch_tv.papers import bogunovic2016, event_triggered
+from botorch_tv.papers import bogunovic2016, chowdhury2017, deng2022, event_triggered, mauduit
 from botorch_tv.papers.experiment import Case, Experiment, Outcome
 
 EXPERIMENTS = {
@@ -14,6 +14,10 @@ EXPERIMENTS = {
         event_triggered.FIGURE_2,
         event_triggered.TABLE_2,
         event_triggered.FIGURE_4,
+        chowdhury2017.SYNTHETIC,
+        deng2022.ABRUPT,
+        deng2022.SLOW,
+        mauduit.SYNTHETIC,
     )
 }
 

@@ -11,6 +11,7 @@ import torch
 
 from botorch_tv.simulation import StudyResult, World, run_study
 from botorch_tv.strategies import Strategy
+from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ class Experiment:
         title: One line on what it shows.
         horizon: Rounds T.
         trials: Trials unless told otherwise.
-        noise: Variance of the noise unless told otherwise.
+        noise: Variance of the noise unless told otherwise; one for each case where they differ.
         cases: Its studies, by a name fit for a file.
         score: From the results to the outcome.
         picture: From the results to a figure, written to the path.
@@ -67,7 +68,7 @@ class Experiment:
     title: str
     horizon: int
     trials: int
-    noise: float
+    noise: float | Mapping[str, float]
     cases: Mapping[str, Case]
     score: Callable[[Results], Outcome]
     picture: Callable[[Results, Path], Figure]
@@ -82,6 +83,7 @@ class Experiment:
         device: torch.device | str | None = None,
         dtype: torch.dtype = torch.float64,
         chunk: int | None = None,
+        lasting: bool = False,
         progress: bool = True,
     ) -> Outcome:
         """Run every study, judge them, and write results, tables and picture.
@@ -96,22 +98,29 @@ class Experiment:
             device: Where to compute.
             dtype: float64 or float32.
             chunk: Trials that run together.
+            lasting: Whether finished trials are kept in :meth:`chunk_folders`, from which the same
+                call goes on after an interruption.
             progress: Whether to show a progress bar per study.
+
+        Raises:
+            ValueError: If ``noise`` is given, but the cases differ in theirs.
         """
         import pandas as pd
 
-        noise = self.noise if noise is None else noise
+        variances = {name: self.noise_of(name, noise) for name in self.cases}
+        chunks = self.chunk_folders(folder)
         results = {}
         for name, case in self.cases.items():
             results[name] = run_study(
-                case.world(noise),
-                case.strategies(noise),
+                case.world(variances[name]),
+                case.strategies(variances[name]),
                 trials=self.trials if trials is None else trials,
                 horizon=self.horizon,
                 seed=seed,
                 device=device,
                 dtype=dtype,
                 chunk=chunk,
+                save_to=chunks[name] if lasting else None,
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
@@ -121,6 +130,33 @@ class Experiment:
         pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
         self.picture(results, folder / f"{self.id}.png")
         return outcome
+
+    def chunk_folders(self, folder: Path) -> dict[str, Path]:
+        """Where every study keeps its finished trials while it lasts, by the name of its case.
+
+        Args:
+            folder: Where results are written.
+        """
+        return {name: folder / f"{self.id}-{name}.chunks" for name in self.cases}
+
+    def noise_of(self, case: str, told: float | None = None) -> float:
+        """Variance of the noise in a case.
+
+        Args:
+            case: Its name.
+            told: What the user wants; None for the experiment's own.
+
+        Raises:
+            ValueError: If the user wants one, but the cases differ in theirs.
+        """
+        if isinstance(self.noise, Mapping):
+            require(
+                told is None,
+                f"{self.id}: noise is {told}, but its cases have variances of their own, "
+                f"{self.noise[case]:.4g} at {case}; leave the noise out.",
+            )
+            return self.noise[case]
+        return self.noise if told is None else told
 
 
 def draw_panels(cases: Mapping[str, Case], results: Results, path: Path) -> Figure:

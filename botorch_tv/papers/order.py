@@ -17,7 +17,8 @@ class Claim(NamedTuple):
         case: Name of the study.
         lower: Label of the better strategy.
         higher: Label of the worse one.
-        required: Standard errors the paired difference must exceed.
+        required: Standard errors the paired difference must exceed; with -2, `lower` need only be
+            no worse than chance explains.
     """
 
     case: str
@@ -36,13 +37,14 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     rows: list[dict[str, Any]] = []
     for claim in claims:
         gap = results[claim.case].paired_difference(claim.higher, claim.lower)
+        identical = gap.mean == 0 and gap.standard_error == 0
         rows.append(
             {
                 **claim._asdict(),
                 "difference": gap.mean,
                 "standard_error": gap.standard_error,
-                "t_ratio": gap.t_ratio,
-                "holds": gap.t_ratio > claim.required,
+                "t_ratio": 0.0 if identical else gap.t_ratio,
+                "holds": (identical and claim.required < 0) or gap.t_ratio > claim.required,
             }
         )
     table = pd.DataFrame(rows)

@@ -2,6 +2,32 @@
 
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.study import run_study
-from botorch_tv.simulation.worlds import MarkovWorld, World
+from botorch_tv.simulation.worlds import (
+    AbruptWorld,
+    DriftWorld,
+    GaussianDraw,
+    Given,
+    KernelSum,
+    MarkovWorld,
+    PanelWorld,
+    SineWorld,
+    SmoothedDraw,
+    StaticWorld,
+    World,
+)
 
-__all__ = ["MarkovWorld", "StudyResult", "World", "run_study"]
+__all__ = [
+    "AbruptWorld",
+    "DriftWorld",
+    "GaussianDraw",
+    "Given",
+    "KernelSum",
+    "MarkovWorld",
+    "PanelWorld",
+    "SineWorld",
+    "SmoothedDraw",
+    "StaticWorld",
+    "StudyResult",
+    "World",
+    "run_study",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +59,23 @@ def regret_curve(result: StudyResult, strategy: str, normalised: bool) -> Curve:
     regret = np.cumsum(result.regret.sel(strategy=strategy).values, axis=-1)
     if normalised:
         regret = regret / np.arange(1, regret.shape[-1] + 1)
-    trials = len(regret)
-    spread = regret.std(axis=0, ddof=1) if trials > 1 else np.full(regret.shape[-1], np.nan)
-    return Curve(regret.mean(axis=0), spread / np.sqrt(trials))
+    return mean_curve(regret)
+
+
+def regret_curves(result: StudyResult, normalised: bool) -> dict[str, Curve]:
+    """Mean regret of every strategy up to every round, by label."""
+    return {label: regret_curve(result, label, normalised) for label in result.strategies}
+
+
+def mean_curve(values: np.ndarray) -> Curve:
+    """Mean over trials and its standard error, NaN for a single trial.
+
+    Args:
+        values: `trials x rounds`.
+    """
+    trials = len(values)
+    spread = values.std(axis=0, ddof=1) if trials > 1 else np.full(values.shape[-1], np.nan)
+    return Curve(values.mean(axis=0), spread / np.sqrt(trials))
 
 
 def canvas(width: float, height: float) -> Figure:
@@ -69,53 +83,64 @@ def canvas(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 
-def draw_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
-    """Mean regret of every strategy in a band of one standard error."""
-    rounds = result.data["round"].values
-    for label, look in looks(result.strategies).items():
-        mean, error = regret_curve(result, label, normalised)
-        axes.plot(rounds, mean, color=look.colour, linestyle=look.line, linewidth=1.6)
+def draw_curves(
+    axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, Look]
+) -> None:
+    """Every curve in a band of one standard error."""
+    marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
+    for label, (mean, error) in curves.items():
+        look = styles[label]
+        axes.plot(
+            rounds, mean, color=look.colour, linestyle=look.line, linewidth=1.6, marker=marker
+        )
         axes.fill_between(
             rounds, mean - error, mean + error, color=look.colour, alpha=0.18, linewidth=0
         )
-    axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    settle_rounds(axes, rounds)
     lighten(axes)
 
 
-def settle_scale(axes: Axes, results: Iterable[StudyResult], normalised: bool) -> None:
+def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
+    """A horizontal axis of whole rounds."""
+    axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None:
     """A scale from 0 to the top of all curves.
 
-    Normalised regret starts at the level of blind choices, several times what matters later, so
-    its first tenth of the rounds may leave through the top.
+    Args:
+        axes: Whose scale.
+        curves: What has to fit.
+        skipped: Share of the first rounds that may leave through the top. Normalised regret starts
+            at the level of blind choices, several times what matters later.
     """
     tops = []
-    for result in results:
-        first = result.data.sizes["round"] // 10 if normalised else 0
-        for label in result.strategies:
-            mean, error = regret_curve(result, label, normalised)
-            tops.append(float((mean + np.nan_to_num(error))[first:].max()))
+    for mean, error in curves:
+        first = int(skipped * len(mean))
+        tops.append(float((mean + np.nan_to_num(error))[first:].max()))
     axes.set_ylim(0, 1.05 * max(tops) or 1.0)
 
 
-def name_curves(axes: Axes, result: StudyResult, normalised: bool) -> None:
+def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look]) -> None:
     """The name of every strategy beside the end of its curve.
 
     Called once the scale is settled, since names are placed by it.
+
+    Args:
+        axes: Where the curves are.
+        ends: Last value of each curve.
+        styles: How each is drawn.
     """
-    top = axes.get_ylim()[1]
-    ends = {
-        label: float(regret_curve(result, label, normalised).mean[-1]) / top
-        for label in result.strategies
-    }
-    names = sorted(ends, key=ends.__getitem__)
+    low, high = axes.get_ylim()
+    heights = {label: (end - low) / (high - low) for label, end in ends.items()}
+    names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
-    places = spread_apart([ends[name] for name in names], LABEL_HEIGHT / inches)
-    styles = looks(result.strategies)
+    places = spread_apart([heights[name] for name in names], LABEL_HEIGHT / inches)
     for name, place in zip(names, places):
         axes.annotate(
             name,
-            (1.0, ends[name]),
+            (1.0, heights[name]),
             xycoords="axes fraction",
             xytext=(1.035, place),
             textcoords="axes fraction",

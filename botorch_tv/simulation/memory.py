@@ -18,7 +18,12 @@ CACHED_TRIALS = 256
 
 
 def chunk_size(
-    strategies: Iterable[tuple[Strategy, State]], *, trials: int, horizon: int, workers: int
+    strategies: Iterable[tuple[Strategy, State]],
+    *,
+    trials: int,
+    horizon: int,
+    recorded: int,
+    workers: int,
 ) -> int:
     """Number of trials that run together.
 
@@ -26,6 +31,7 @@ def chunk_size(
         strategies: Every strategy with an initial state of any batch shape.
         trials: Trials of the whole study.
         horizon: Rounds per trial.
+        recorded: Numbers written down per strategy, trial and round.
         workers: Chunks that run side by side.
 
     Returns:
@@ -34,6 +40,7 @@ def chunk_size(
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
+    numbers += recorded * horizon * len(pairs)
     variance = pairs[0][1].basis.variance
     room = MEMORY_SHARE * free_bytes(variance.device) / workers
     fits = int(room / (numbers * variance.element_size()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -13,10 +14,21 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let PyTorch use this many threads per operation for a while."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def side_by_side(
     work: Callable[[Job, threading.Event], Result], jobs: Sequence[Job], workers: int
 ) -> list[Result]:
-    """Work on several jobs at once, each on its share of the threads.
+    """Work on several jobs at once.
 
     Batched tensor operations release the interpreter, so that Python threads suffice; each running
     its operations on one core avoids the barrier at the end of every operation.
@@ -34,15 +46,15 @@ def side_by_side(
             from the keyboard stops them likewise.
     """
     stop = threading.Event()
-    if workers == 1:
+    if workers == 1 or len(jobs) < 2:
         return [work(job, stop) for job in jobs]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads // workers))
-    pool = ThreadPoolExecutor(workers)
+    pool = ThreadPoolExecutor(min(workers, len(jobs)))
     try:
         futures = [pool.submit(work, job, stop) for job in jobs]
+        done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
         return [future.result() for future in futures]
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)

@@ -20,6 +20,7 @@ from botorch_tv.simulation.drawing import (
     lighten,
     looks,
     name_curves,
+    regret_curves,
     settle_scale,
     written,
 )
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+UNSETTLED = 0.1  # share of the rounds in which normalised regret may leave the scale
 RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
 
 
@@ -43,6 +45,7 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
         result: The study.
         path: Where to write the picture; its ending chooses the format.
     """
+    styles = looks(result.strategies)
     resetting = [s for s in result.strategies if bool(result.resets.sel(strategy=s).any())]
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
@@ -51,9 +54,10 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
     total = figure.add_subplot(grid[:, 1])
     total.set_title("Cumulative regret $R_t$", loc="left")
     for axes, normalised in ((average, True), (total, False)):
-        draw_curves(axes, result, normalised)
-        settle_scale(axes, [result], normalised)
-        name_curves(axes, result, normalised)
+        curves = regret_curves(result, normalised)
+        draw_curves(axes, result.data["round"].values, curves, styles)
+        settle_scale(axes, curves.values(), UNSETTLED if normalised else 0.0)
+        name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
     ]
@@ -83,13 +87,17 @@ def plot_panels(
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
+    curves = {title: regret_curves(result, normalised=True) for title, result in results.items()}
     for axes, (title, result) in zip(panels.flat, results.items()):
-        draw_curves(axes, result, normalised=True)
+        rounds = result.data["round"].values
+        draw_curves(axes, rounds, curves[title], looks(result.strategies))
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
-    settle_scale(panels[0, 0], results.values(), normalised=True)
-    for axes, result in zip(panels.flat, results.values()):
-        name_curves(axes, result, normalised=True)
+    every = [curve for of_panel in curves.values() for curve in of_panel.values()]
+    settle_scale(panels[0, 0], every, UNSETTLED)
+    for axes, of_panel in zip(panels.flat, curves.values()):
+        ends = {label: curve.mean[-1] for label, curve in of_panel.items()}
+        name_curves(axes, ends, looks(list(of_panel)))
     for axes in panels[:, 0]:
         axes.set_ylabel("normalised regret $R_t / t$")
     caption = _caption(next(iter(results.values())), ticks=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -28,8 +29,18 @@ def summary_text(table: pd.DataFrame) -> str:
     Args:
         table: As `StudyResult.summary` returns it.
     """
+    return aligned(table, _COLUMNS)
+
+
+def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
+    """Some columns of a table in text, names to the left and numbers to the right, NaN left blank.
+
+    Args:
+        table: Indexed by name.
+        shown: Column of the table to its title and the format of its numbers.
+    """
     columns = [["", *map(str, table.index)]]
-    for name, (title, form) in _COLUMNS.items():
+    for name, (title, form) in shown.items():
         cells = ["" if math.isnan(value) else f"{value:{form}}" for value in table[name].to_list()]
         columns.append([title, *cells])
     widths = [max(map(len, column)) for column in columns]

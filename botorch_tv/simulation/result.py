@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 try:
     import numpy as np
@@ -18,39 +17,17 @@ except ImportError as error:
         f"Regret studies need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
     ) from error
 
+from botorch_tv.simulation.diagnosis.calibration import calibration, calibration_by_round
+from botorch_tv.simulation.diagnosis.triggers import trigger_table
+from botorch_tv.simulation.diagnosis.variables import is_diagnosed, require_recorded
+from botorch_tv.simulation.netcdf import read_dataset, write_dataset
+from botorch_tv.simulation.summary import Paired, summary_table
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIMENSIONS = ("strategy", "trial", "round")
 REQUIRED = ("regret", "resets")
-
-
-class Paired(NamedTuple):
-    """A mean over paired trials and how certain it is.
-
-    Attributes:
-        mean: Mean over trials of the difference in total regret R_T.
-        standard_error: Its standard error; NaN for a single trial.
-    """
-
-    mean: float
-    standard_error: float
-
-    @property
-    def t_ratio(self) -> float:
-        """The mean counted in standard errors; NaN where the standard error is 0 or unknown."""
-        return self.mean / self.standard_error if self.standard_error > 0 else math.nan
-
-    @classmethod
-    def of(cls, differences: np.ndarray) -> Paired:
-        """Mean and standard error of one number per trial.
-
-        Args:
-            differences: `trials` numbers.
-        """
-        trials = len(differences)
-        spread = float(differences.std(ddof=1)) if trials > 1 else math.nan
-        return cls(float(differences.mean()), spread / math.sqrt(trials))
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,6 +88,24 @@ class StudyResult:
         """Whether data were forgotten in this round, bool, `strategy x trial x round`."""
         return self.data["resets"].transpose(*DIMENSIONS)
 
+    @property
+    def diagnosed(self) -> bool:
+        """Whether the study was run with ``diagnose=True``."""
+        return is_diagnosed(self.data)
+
+    @property
+    def simple_regret(self) -> xr.DataArray:
+        """Regret of the arm that ``recommend`` named in each round, `strategy x trial x round`.
+
+        Before the round's observation and without exploration. It may lie above the regret of the
+        arm played, which had the width besides the mean to choose by.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        require_recorded(self.data, "simple_regret")
+        return self.data["simple_regret"].transpose(*DIMENSIONS)
+
     def total_regret(self, strategy: str) -> np.ndarray:
         """Cumulative regret R_T of one strategy in every trial.
 
@@ -123,12 +118,20 @@ class StudyResult:
         Raises:
             ValueError: If the study has no such strategy.
         """
+        self.require_strategy(strategy)
+        totals: np.ndarray = self.regret.sel(strategy=strategy).sum("round").values
+        return totals
+
+    def require_strategy(self, strategy: str) -> None:
+        """Refuse a label that no strategy of the study carries.
+
+        Raises:
+            ValueError: Naming those it has.
+        """
         if strategy not in self.strategies:
             raise ValueError(
                 f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
             )
-        totals: np.ndarray = self.regret.sel(strategy=strategy).sum("round").values
-        return totals
 
     def paired_difference(self, first: str, second: str) -> Paired:
         """How much more regret the first strategy pays than the second, trial by trial.
@@ -155,35 +158,48 @@ class StudyResult:
             `t_ratio` (the difference counted in standard errors). The comparison is NaN in the
             best strategy's own row, standard errors are NaN for a single trial.
         """
-        resets = self.resets.sum("round").mean("trial")
-        totals = {label: Paired.of(self.total_regret(label)) for label in self.strategies}
-        order = sorted(totals, key=lambda label: totals[label].mean)
-        rows = []
-        for label in order:
-            row: dict[str, float] = {
-                "total_regret": totals[label].mean,
-                "standard_error": totals[label].standard_error,
-                "regret_per_round": totals[label].mean / self.data.sizes["round"],
-                "resets": float(resets.sel(strategy=label)),
-            }
-            if label != order[0]:
-                gap = self.paired_difference(label, order[0])
-                row |= {
-                    "difference": gap.mean,
-                    "difference_error": gap.standard_error,
-                    "t_ratio": gap.t_ratio,
-                }
-            rows.append(row)
-        columns = ["total_regret", "standard_error", "regret_per_round", "resets"]
-        columns += ["difference", "difference_error", "t_ratio"]
-        return pd.DataFrame(
-            rows, index=pd.Index(order, name="strategy"), columns=columns, dtype=float
-        )
+        return summary_table(self)
 
     def first_reset(self) -> xr.DataArray:
         """The round of the first reset, NaN where a trial never reset; `strategy x trial`."""
         rounds = self.data["round"].astype(float)
         return rounds.where(self.resets).min("round").transpose("strategy", "trial")
+
+    def triggers(self) -> pd.DataFrame:
+        """Why did it reset: one row per reset by a trigger, with prediction, band and cause.
+
+        See :func:`botorch_tv.simulation.diagnosis.triggers.trigger_table` for the columns.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        return trigger_table(self.data)
+
+    def calibration(self, levels: Sequence[float] | None = None) -> xr.Dataset:
+        """How often objectives and observations lay inside the predicted bands.
+
+        See :func:`botorch_tv.simulation.diagnosis.calibration.calibration` for the variables.
+
+        Args:
+            levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 unless given.
+
+        Raises:
+            ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
+        """
+        return calibration(self.data, levels)
+
+    def calibration_by_round(self, level: float = 0.9, block: int = 1) -> xr.Dataset:
+        """The same at one level through time: shares of trials, `strategy x round`.
+
+        Args:
+            level: Nominal level of the bands, in (0, 1).
+            block: Rounds counted together, at least 1.
+
+        Raises:
+            ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block
+                is below 1.
+        """
+        return calibration_by_round(self.data, level, block)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Regret curves with error bands, resets as ticks below them.
@@ -194,6 +210,52 @@ class StudyResult:
         from botorch_tv.simulation.plots import plot_regret
 
         return plot_regret(self, path)
+
+    def plot_triggers(
+        self,
+        strategy: str | None = None,
+        trial: int | None = None,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Figure:
+        """One trial through time: predictions with the trigger's band, alarms and their causes.
+
+        Args:
+            strategy: One that resets by a trigger; the first such unless given.
+            trial: Number of the trial; one with the typical number of resets unless given.
+            path: Where to write the picture; its ending chooses the format.
+
+        Raises:
+            ValueError: If the study was not diagnosed, or has no such strategy or trial.
+        """
+        from botorch_tv.simulation.diagnosis.trigger_plot import plot_triggers
+
+        return plot_triggers(self, strategy, trial, path)
+
+    def plot_calibration(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Reliability diagrams of objective and observation, and calibration through time.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        from botorch_tv.simulation.diagnosis.calibration_plot import plot_calibration
+
+        return plot_calibration(self, path)
+
+    def plot_simple_regret(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Simple regret through time, and beside the regret paid.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        from botorch_tv.simulation.diagnosis.simple_regret_plot import plot_simple_regret
+
+        return plot_simple_regret(self, path)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one compressed netCDF file, all of it or nothing.
@@ -207,19 +269,7 @@ class StudyResult:
         Returns:
             The path written.
         """
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-        encoding = {
-            str(name): {"zlib": True, "complevel": 4, "shuffle": True}
-            for name in self.data.data_vars
-        }
-        try:
-            self.data.to_netcdf(unfinished, engine=_engine(), encoding=encoding)
-            os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        return path
+        return write_dataset(self.data, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StudyResult:
@@ -232,44 +282,11 @@ class StudyResult:
             FileNotFoundError: If there is no such file.
             ValueError: If the file is damaged, or no study result.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise FileNotFoundError(f"There is no file {path}: check the path.")
-        engine = _engine()
+        data = read_dataset(path)
         try:
-            data = xr.load_dataset(path, engine=engine)
-        except PermissionError:
-            raise
-        except Exception as error:  # whatever the HDF5 layers make of damaged bytes
-            raise ValueError(
-                f"{path} is damaged or no netCDF file ({type(error).__name__}: "
-                f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
-                "Restore it from a copy, or run the study again."
-            ) from error
-        try:
-            data = data.assign_coords(strategy=data["strategy"].astype(str))
-            data.attrs = {name: _plain(value) for name, value in data.attrs.items()}
-            return cls(data)
+            return cls(data.assign_coords(strategy=data["strategy"].astype(str)))
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"{path} is a netCDF file, but no study result: {error} "
                 "Give a file that StudyResult.save or botorch-tv wrote."
             ) from error
-
-
-def _engine() -> Literal["h5netcdf"]:
-    """The name of the netCDF engine, once it is known to be there."""
-    try:
-        for module in ("h5netcdf", "h5py"):
-            importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"Saving and loading studies need {error.name}, which is not installed: "
-            "pip install 'botorch-tv[study]'"
-        ) from error
-    return "h5netcdf"
-
-
-def _plain(value: Any) -> Any:
-    """An attribute as str, int or float, which the file gives back as a numpy scalar."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -38,6 +38,7 @@ class Stream:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
+        self.first = first
         self.trials = trials
         self.dtype = dtype
         self.device = device

@@ -13,6 +13,11 @@ from typing import Any, NamedTuple
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from botorch_tv.acquisition.exploration import (
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    Thompson,
+)
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.widths import (
     IGPUCB,
@@ -38,9 +43,13 @@ from botorch_tv.strategies import (
     Strategy,
     br_gp_ucb,
     et_gp_ucb,
+    gp_ei,
+    gp_pi,
+    gp_ts,
     gp_ucb,
     igp_ucb,
     r_gp_ucb,
+    random_search,
     sw_gp_ucb,
     tv_gp_ucb,
     ui_gp_ucb,
@@ -58,6 +67,25 @@ class Preset(NamedTuple):
     name: str
     strategy: Callable[[Kernel | Tensor, float], Strategy]
     book: Book
+
+    @property
+    def draws(self) -> bool:
+        """Whether choices take random numbers."""
+        return self.book(1.0).get("exploration") in ("thompson", "uniform")
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Numbers of a suggestion that the textbook has too; not all explorations have a width."""
+        widths = self.book(1.0).get("exploration", "ucb") in ("ucb", "thompson")
+        return ("mean", "sd", "time", *(("multiplier",) if widths else ()))
+
+    @property
+    def maximize(self) -> bool:
+        return self.book(1.0).get("maximize", True)
+
+    @property
+    def triggers(self) -> bool:
+        return self.book(1.0).get("retention", ("all",))[0] == "trigger"
 
 
 def logarithmic(t: int, g: float, gbar: float) -> float:
@@ -164,8 +192,51 @@ PRESETS: list[Preset] = [
     Preset("Markov + window by time", composed(decay=Markov(0.05), retention=SlidingWindow(12.5, by="time")), book(decay=("markov", 0.05), retention=("window", 12.5, "time"))),
     Preset("Wiener + reset by time", composed(decay=Wiener(0.05), retention=PeriodicReset(11.0, by="time")), book(decay=("wiener", 0.05), retention=("period", 11.0, "time"))),
     Preset("injection + window by time", composed(inflation=UncertaintyInjection(1.0), retention=SlidingWindow(12.5, by="time")), book(inflation=("injection", 1.0, 1.0), retention=("window", 12.5, "time"))),
+    # Other explorations.
+    Preset("GP-EI", lambda k, n: gp_ei(kernel=k, noise=n), book(exploration="ei")),
+    Preset("GP-PI", lambda k, n: gp_pi(kernel=k, noise=n), book(exploration="pi")),
+    Preset("GP-TS", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(exploration="thompson", multiplier=chowdhury(0.5, 0.1, 0.05))),
+    Preset("random", lambda k, n: random_search(kernel=k, noise=n), book(exploration="uniform")),
+    Preset("EI + window", composed(exploration=ExpectedImprovement(), retention=SlidingWindow(13)), book(exploration="ei", retention=("window", 13, "rounds"))),
+    Preset("EI + Markov", composed(exploration=ExpectedImprovement(), decay=Markov(0.05)), book(exploration="ei", decay=("markov", 0.05))),
+    Preset("EI + Wiener + reset", composed(exploration=ExpectedImprovement(), decay=Wiener(0.05), retention=PeriodicReset(11)), book(exploration="ei", decay=("wiener", 0.05), retention=("period", 11, "rounds"))),
+    Preset("PI + trigger", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1)), book(exploration="pi", retention=("trigger", 0.1))),
+    Preset("PI + window by time", composed(exploration=ProbabilityOfImprovement(), retention=SlidingWindow(12.5, by="time")), book(exploration="pi", retention=("window", 12.5, "time"))),
+    Preset("PI + exponential weights", composed(exploration=ProbabilityOfImprovement(), inflation=ExponentialWeights(0.9)), book(exploration="pi", inflation=("exponential", 0.9))),
+    Preset("Thompson + reset", composed(exploration=Thompson(), retention=PeriodicReset(11)), book(exploration="thompson", retention=("period", 11, "rounds"))),
+    Preset("Thompson + Markov", composed(exploration=Thompson(), decay=Markov(0.05)), book(exploration="thompson", decay=("markov", 0.05))),
+    Preset("Thompson + Wiener", composed(exploration=Thompson(), decay=Wiener(0.02)), book(exploration="thompson", decay=("wiener", 0.02))),
+    Preset("Thompson + window", composed(exploration=Thompson(), retention=SlidingWindow(13)), book(exploration="thompson", retention=("window", 13, "rounds"))),
+    Preset("Thompson + Markov + window", composed(exploration=Thompson(), decay=Markov(0.05), retention=SlidingWindow(13)), book(exploration="thompson", decay=("markov", 0.05), retention=("window", 13, "rounds"))),
+    Preset("Thompson + trigger", composed(exploration=Thompson(), retention=EventTrigger(0.1)), book(exploration="thompson", retention=("trigger", 0.1))),
+    Preset("Thompson + exponential weights", composed(exploration=Thompson(), inflation=ExponentialWeights(0.9)), book(exploration="thompson", inflation=("exponential", 0.9))),
+    # Where less is better.
+    Preset("GP-UCB downwards", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(maximize=False)),
+    Preset("TV-GP-UCB downwards", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, maximize=False), book(decay=("markov", 0.03), maximize=False)),
+    Preset("ET-GP-UCB downwards", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(retention=("trigger", 0.1), maximize=False)),
+    Preset("SW-GP-UCB downwards", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, B=0.5, R=0.1, maximize=False), book(retention=("window", 13, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1), maximize=False)),
+    Preset("WGP-UCB downwards", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, B=0.5, R=0.1, maximize=False), lambda noise: deng(noise) | {"maximize": False}),
+    Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
+    Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
+    Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", multiplier=chowdhury(0.5, 0.1, 0.05), maximize=False)),
+    # Prior means.
+    Preset("GP-UCB above 0.7", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean=0.7), book(mean=0.7)),
+    Preset("TV-GP-UCB below 0.7", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean=-0.7, maximize=False), book(decay=("markov", 0.03), mean=-0.7, maximize=False)),
+    Preset("SW-GP-UCB above 0.7", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW, mean=0.7), book(retention=("window", 13, "rounds"), mean=0.7)),
+    Preset("GP-UCB estimated mean", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean="estimated"), book(mean="estimated")),
+    Preset("TV-GP-UCB estimated mean", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean="estimated"), book(decay=("markov", 0.03), mean="estimated")),
+    Preset("UI-TVBO estimated mean", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW, mean="estimated"), book(decay=("wiener", 0.03), mean="estimated")),
+    Preset("R-GP-UCB estimated mean", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW, mean="estimated"), book(retention=("period", 11, "rounds"), mean="estimated")),
+    Preset("ET-GP-UCB estimated mean", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=NARROW, mean="estimated"), book(retention=("trigger", 0.1), mean="estimated")),
+    Preset("SW-GP-UCB estimated mean", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW, mean="estimated"), book(retention=("window", 13, "rounds"), mean="estimated")),
+    Preset("WGP-UCB estimated mean", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, B=0.5, R=0.1, mean="estimated"), lambda noise: deng(noise) | {"mean": "estimated"}),
+    Preset("UI-GP-UCB estimated mean", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW, mean="estimated"), book(inflation=("injection", 0.5, 0.7), mean="estimated")),
+    Preset("EI + Markov + window estimated mean downwards", composed(exploration=ExpectedImprovement(), decay=Markov(0.05), retention=SlidingWindow(13), mean="estimated", maximize=False), book(exploration="ei", decay=("markov", 0.05), retention=("window", 13, "rounds"), mean="estimated", maximize=False)),
+    Preset("Thompson + trigger estimated mean", composed(exploration=Thompson(), retention=EventTrigger(0.1), mean="estimated"), book(exploration="thompson", retention=("trigger", 0.1), mean="estimated")),
 ]
 # fmt: on
 
 BY_NAME = {preset.name: preset for preset in PRESETS}
+CHOOSING = [preset for preset in PRESETS if not preset.draws]  # the same arm every time
+DRAWING = [preset for preset in PRESETS if preset.draws]
 ENGINES = ("exact", "features")

@@ -118,16 +118,22 @@ def play(
     *,
     every: int | None = None,
     dtype: torch.dtype = torch.float64,
+    seeds: Sequence[int] | None = None,
 ) -> Run:
-    """One batched run of the library, trials flattened in the result."""
+    """One batched run of the library, trials flattened in the result.
+
+    Each trial has a generator of its own, seeded with its number in ``seeds`` (0, 1, ... unless
+    given).
+    """
     rounds = len(world.values)
     trials = world.values.shape[1]
     state = strategy.init(domain, batch_shape=batch_shape, dtype=dtype)
     X = domain.X.to(dtype)
     seen: dict[str, list[Any]] = {name: [] for name in Run.__annotations__}
     looked = checked_rounds(rounds, every) if every else []
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(trials)]
     for t in range(rounds):
-        suggestion = strategy.ask(state)
+        suggestion = strategy.ask(state, generator=generators)
         assert suggestion.index.shape == batch_shape
         state, info = strategy.tell(state, suggestion, world.observe(t, suggestion.index, dtype))
         for name in ("index", "mean", "sd", "multiplier"):
@@ -156,8 +162,14 @@ def by_the_book(name: str, setting: Setting, trials: int, every: int) -> Run:
 
 
 def dense_run(
-    K: NDArray[np.float64], noise: float, book: dict[str, Any], world: World, every: int
+    K: NDArray[np.float64],
+    noise: float,
+    book: dict[str, Any],
+    world: World,
+    every: int,
+    played: NDArray[np.int64] | None = None,
 ) -> Run:
+    """The textbook alone, or at the arms ``played``, `rounds x trials`, of one that draws them."""
     rounds, trials, arms = world.values.shape
     looked = checked_rounds(rounds, every)
     run = Run(
@@ -172,16 +184,18 @@ def dense_run(
     )
     for trial in range(trials):
         bandit = DenseBandit(K, noise, **book)
-        following = bandit.choose()
+        following = bandit.choose() if played is None else bandit.consider(0)
         for t in range(rounds):
             choice = following
+            if played is not None:
+                choice = bandit.at(following, int(played[t, trial]))
             y = world.values[t, trial, choice.index] + world.errors[t, trial]
             run.index[t, trial] = choice.index
             run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
             run.multiplier[t, trial] = choice.multiplier
             run.reset[t, trial] = bandit.tell(choice, y)
             run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
-            following = bandit.choose()
+            following = bandit.choose() if played is None else bandit.consider(0)
             if t in looked:
                 after = following.prediction
                 run.posterior_mean[looked.index(t), trial] = after.mean

@@ -1,10 +1,14 @@
-"""Law 1: a batch of trials is a loop of single trials; trials permute with their results."""
+"""Law 1: a batch of trials is a loop of single trials; trials permute with their results.
+
+Randomised strategies have a generator per trial.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conformance.presets import ENGINES, PRESETS, Preset
+import torch
+from conformance.presets import DRAWING, ENGINES, PRESETS, Preset
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
@@ -26,7 +30,8 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     batch = play(strategy, SETTING.domain, world, (TRIALS,), every=13)
     singles = [
-        play(strategy, SETTING.domain, world.take([trial]), (), every=13) for trial in range(TRIALS)
+        play(strategy, SETTING.domain, world.take([trial]), (), every=13, seeds=[trial])
+        for trial in range(TRIALS)
     ]
     loop = Run(
         **{
@@ -37,9 +42,36 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     assert_same_run(batch, loop)
     assert len(np.unique(batch.mean.T, axis=0)) == TRIALS  # the trials really differ
 
-    permuted = play(strategy, SETTING.domain, world.take(ORDER), (TRIALS,), every=13)
+    permuted = play(strategy, SETTING.domain, world.take(ORDER), (TRIALS,), every=13, seeds=ORDER)
     taken = Run(**{name: getattr(batch, name)[:, ORDER] for name in Run.__annotations__})
     assert_same_run(permuted, taken)
 
     square = play(strategy, SETTING.domain, world, (2, 2), every=13)
     assert_same_run(square, batch)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, engine: str) -> None:
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    state = strategy.init(SETTING.domain)
+    y = torch.tensor(0.3, dtype=torch.float64)
+    for t in range(8):
+        alone = strategy.ask(state, generator=torch.Generator().manual_seed(t))
+        listed = strategy.ask(state, generator=[torch.Generator().manual_seed(t)])
+        assert torch.equal(alone.index, listed.index)
+        state, _ = strategy.tell(state, alone, y)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
+    """Trials that know the same, among them nothing, do not all play the same arm."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(40,))
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        suggestion = strategy.ask(state, generator=generator)
+        assert len(suggestion.index.unique()) > 10
+        at = strategy.suggestion_at(state, SETTING.domain.X[7].expand(40, 2))
+        state, _ = strategy.tell(state, at, torch.full((40,), 0.1, dtype=torch.float64))

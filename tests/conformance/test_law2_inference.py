@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, ENGINES, NARROW, PRESETS, Preset, logarithmic
+from conformance.presets import BY_NAME, CHOOSING, DRAWING, ENGINES, NARROW, Preset, logarithmic
 from conformance.rounds import (
     Run,
     Setting,
@@ -35,23 +35,42 @@ SETTINGS = [
 EVERY = {200: 10, 60: 2, 100: 5}  # rounds between looks at the posterior of the whole grid
 
 
-def assert_agree(actual: Run, expected: Run) -> None:
+def assert_agree(actual: Run, expected: Run, width: bool = True) -> None:
     assert_same_choices(actual.index, expected.index)
-    for name in ("mean", "sd", "multiplier", "gain", "posterior_mean", "posterior_variance"):
+    names = ["mean", "sd", "gain", "posterior_mean", "posterior_variance"]
+    for name in [*names, "multiplier"] if width else names:
         assert_close(getattr(actual, name), getattr(expected, name), TOLERANCE, name)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", CHOOSING, ids=lambda preset: preset.name)
 def test_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> None:
     every = EVERY[setting.rounds]
     expected = by_the_book(preset.name, setting, TRIALS, every)
     strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
     world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
     actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
-    assert_agree(actual, expected)
-    if preset.book(setting.noise).get("retention", ("all",))[0] == "trigger":
+    assert_agree(actual, expected, width="multiplier" in preset.compared)
+    if preset.triggers:
+        np.testing.assert_array_equal(actual.reset, expected.reset)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("setting", SETTINGS[1:], ids=str)
+@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
+    preset: Preset, setting: Setting, engine: str
+) -> None:
+    """What they draw is tested in ``test_thompson.py``."""
+    strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
+    world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
+    every = EVERY[setting.rounds]
+    actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
+    book = preset.book(setting.noise)
+    expected = dense_run(setting.matrix(), setting.noise, book, world, every, actual.index)
+    assert_agree(actual, expected, width="multiplier" in preset.compared)
+    if preset.triggers:
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
 
@@ -62,7 +81,7 @@ def test_the_worlds_make_triggers_fire() -> None:
         assert 1 <= fired.sum() < 0.5 * fired.size
 
 
-@pytest.mark.parametrize("name", [preset.name for preset in PRESETS])
+@pytest.mark.parametrize("name", [preset.name for preset in CHOOSING])
 def test_automatic_choice_of_engine_equals_the_textbook(name: str) -> None:
     setting = SETTINGS[2]
     every = EVERY[setting.rounds]
@@ -70,7 +89,8 @@ def test_automatic_choice_of_engine_equals_the_textbook(name: str) -> None:
     strategy = BY_NAME[name].strategy(setting.module(), setting.noise)
     assert strategy.inference == "auto"
     world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
-    assert_agree(play(strategy, setting.domain, world, (TRIALS,), every=every), expected)
+    actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
+    assert_agree(actual, expected, width="multiplier" in BY_NAME[name].compared)
 
 
 @pytest.mark.parametrize(

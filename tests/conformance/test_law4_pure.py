@@ -59,7 +59,7 @@ def advance(strategy: Any, state: Any, start: int, stop: int, sign: float = 1.0)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     record = []
     for t in range(start, stop):
-        suggestion = strategy.ask(state)
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
         state, info = strategy.tell(state, suggestion, sign * world.observe(t, suggestion.index))
         record.append((suggestion, info))
     return state, record
@@ -78,16 +78,21 @@ def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
         state, _ = advance(strategy, state, start, start + 12)
         before = copy.deepcopy(state)
         suggestion = strategy.ask(state)
+        generator = torch.Generator().manual_seed(start)
+        strategy.ask(state, now=suggestion.time + 20.0, generator=generator)
         strategy.posterior(state, SETTING.domain.X)
         strategy.posterior(state, SETTING.domain.X, now=suggestion.time + 20.0)
         strategy.recommend(state)
         strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 20.0)
         assert_identical(state, before)
         y = torch.tensor([0.3, 5.0, -5.0], dtype=torch.float64)
-        copies = copy.deepcopy((suggestion, y))
+        time, ok = suggestion.time + 3.0, torch.tensor([True, False, True])
+        noise = torch.tensor([0.5, 0.01, 0.02], dtype=torch.float64)
+        copies = copy.deepcopy((suggestion, y, time, ok, noise))
         strategy.tell(state, suggestion, y)
+        strategy.tell(state, suggestion, y, time=time, ok=ok, noise=noise)
         assert_identical(state, before)
-        assert_identical((suggestion, y), copies)
+        assert_identical((suggestion, y, time, ok, noise), copies)
 
 
 @each_engine
@@ -143,9 +148,11 @@ def test_strategy_is_frozen() -> None:
 
 
 @each_engine
-def test_global_random_numbers_are_left_alone(engine: str) -> None:
+@each_preset
+def test_global_random_numbers_are_left_alone(preset: Preset, engine: str) -> None:
+    """Those of a strategy that draws come from the generator it is given."""
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, inference=engine)
+    strategy = strategies(preset, engine)
     advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 5)
     assert torch.equal(torch.get_rng_state(), before)

@@ -24,8 +24,12 @@ def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dic
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype, device=device)
     handed: dict[str, Any] = {}
     for t in range(SETTING.rounds):
-        suggestion = strategy.ask(state)
-        state, info = strategy.tell(state, suggestion, world.observe(t, suggestion.index, dtype))
+        generator = torch.Generator(device).manual_seed(t)
+        suggestion = strategy.ask(state, generator=generator)
+        y = world.observe(t, suggestion.index, dtype)
+        ok = torch.tensor([True, t % 5 != 2], device=device)
+        noise = torch.tensor([0.02, 0.05 + 0.01 * t], dtype=dtype, device=device)
+        state, info = strategy.tell(state, suggestion, y, ok=ok, noise=noise)
     handed |= {f"ask.{name}": getattr(suggestion, name) for name in suggestion._fields}
     handed |= {f"info.{name}": getattr(info, name) for name in info._fields}
     at = strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 1.5)

@@ -60,10 +60,14 @@ def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
     for t in range(SETTING.rounds):
         explicit = planning == "explicit" or t % 2 == 0
         now = torch.maximum(planned[t], newest) if explicit else None
-        choices = [
-            bandit.choose(float(now[trial]) if explicit else None)
-            for trial, bandit in enumerate(bandits)
-        ]
+        at = [float(now[trial]) if explicit else None for trial in range(TRIALS)]
+        if preset.draws:
+            choices = [
+                bandit.consider((5 * t + 11 * trial) % 36, at[trial])
+                for trial, bandit in enumerate(bandits)
+            ]
+        else:
+            choices = [bandit.choose(at[trial]) for trial, bandit in enumerate(bandits)]
         # Every third round is measured when it was planned, the others when the clock says.
         time = None if t % 3 == 0 else torch.maximum(measured[t], newest)
         index = torch.tensor([choice.index for choice in choices])
@@ -75,13 +79,16 @@ def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
         newest = torch.tensor([bandit.rows[-1].time for bandit in bandits], dtype=torch.float64)
         for engine, strategy in strategies.items():
             where = f"{engine}, round {t + 1}"
-            suggestion = strategy.ask(states[engine], now=now)
+            if preset.draws:
+                suggestion = strategy.suggestion_at(states[engine], X[index], now=now)
+            else:
+                suggestion = strategy.ask(states[engine], now=now)
             assert torch.equal(suggestion.index, index), where
-            for name in ("mean", "sd", "multiplier", "time"):
+            for name in preset.compared:
                 expected = [getattr(choice, name) for choice in choices]
                 assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
             states[engine], info = strategy.tell(states[engine], suggestion, y, time=time)
-            if book.get("retention", ("all",))[0] == "trigger":
+            if preset.triggers:
                 assert info.reset.tolist() == fired, where
         if t % 4 == 0:
             for ahead in (None, newest + 7.375):
@@ -105,7 +112,10 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     record = []
     for t in range(SETTING.rounds):
-        suggestion = strategy.ask(state, now=planned[t] if t % 2 == 0 else None)
+        generator = torch.Generator().manual_seed(t)
+        suggestion = strategy.ask(
+            state, now=planned[t] if t % 2 == 0 else None, generator=generator
+        )
         record.append(suggestion)
         state, _ = strategy.tell(
             state, suggestion, world.observe(t, suggestion.index), time=measured[t]
@@ -132,8 +142,10 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for time in (2.5, 4.0):
         every = torch.full((TRIALS,), time, dtype=torch.float64)
-        by_number = strategy.ask(state, now=time)
-        by_tensor = strategy.ask(state, now=every)
+        by_number, by_tensor = (
+            strategy.ask(state, now=now, generator=torch.Generator().manual_seed(0))
+            for now in (time, every)
+        )
         assert torch.equal(by_number.time, every)
         for one, other in zip(by_number, by_tensor):
             assert torch.equal(one, other)

@@ -8,21 +8,28 @@ A model is told by plain tuples:
 * decay: ``("static",)``, ``("markov", epsilon)``, ``("wiener", sigma_w2)``;
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
-  with ``by`` either ``"rounds"`` or ``"time"``.
+  with ``by`` either ``"rounds"`` or ``"time"``;
+* exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"thompson"`` or ``"uniform"``;
+* mean: a number, or ``"estimated"``.
+
+An observation that failed is a row with infinite noise: it counts as a round and says nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx
 
 Array = NDArray[np.float64]
 Part = tuple[str] | tuple[str, float] | tuple[str, float, str] | tuple[str, float, float]
 Multiplier = Callable[[int, float, float], float]
+Mean = float | str
 
 
 def squared_exponential(X: ArrayLike, lengthscale: float) -> Array:
@@ -80,15 +87,16 @@ def regression(
     y: Sequence[float],
     now: float,
     *,
-    noise: float,
+    noise: ArrayLike,
     decay: Part = ("static",),
     inflation: Part = ("constant",),
     reference: float | None = None,
     origin: float | None = None,
+    mean: Mean = 0.0,
 ) -> tuple[Array, Array]:
     """Posterior mean and variance of f_now at every arm from the given observations alone.
 
-        mean = k~' (K~ + N)^-1 y,    var = k(x, x) D(now, now) - k~' (K~ + N)^-1 k~
+        mean = m + k~' (K~ + N)^-1 (y - m),    var = k(x, x) D(now, now) - k~' (K~ + N)^-1 k~
 
     Args:
         K: kernel matrix of the arms, `M x M`.
@@ -96,36 +104,72 @@ def regression(
         times: when, `n`.
         y: what, `n`.
         now: time of the prediction.
-        noise: observation noise variance at lag 0.
+        noise: observation noise variance at lag 0, one for all or `n`; inf for a failed one.
         decay: how covariance decays with time.
         inflation: how noise grows with lag.
         reference: lags count back from here; the newest of ``times`` where None.
         origin: zero of the Wiener model's time; the oldest of ``times`` (``now`` without data)
             where None.
+        mean: prior mean m, or ``"estimated"`` by generalised least squares.
 
     Returns:
         Mean and variance, `M` each.
     """
+    posterior_mean, covariance = joint_regression(
+        K,
+        index,
+        times,
+        y,
+        now,
+        noise=noise,
+        decay=decay,
+        inflation=inflation,
+        reference=reference,
+        origin=origin,
+        mean=mean,
+    )
+    return posterior_mean, covariance.diagonal().copy()
+
+
+def joint_regression(
+    K: Array,
+    index: Sequence[int],
+    times: Sequence[float],
+    y: Sequence[float],
+    now: float,
+    *,
+    noise: ArrayLike,
+    decay: Part = ("static",),
+    inflation: Part = ("constant",),
+    reference: float | None = None,
+    origin: float | None = None,
+    mean: Mean = 0.0,
+) -> tuple[Array, Array]:
+    """As :func:`regression`, with the covariance between all arms, `M x M`."""
     t = np.asarray(times, dtype=np.float64)
     at = np.asarray([now], dtype=np.float64)
     if origin is None:
         origin = float(t.min()) if len(t) else now
-    prior = K.diagonal() * decay_between(decay, at, at, origin)[0, 0]
-    if len(t) == 0:
-        return np.zeros(len(K)), prior
+    prior = K * decay_between(decay, at, at, origin)[0, 0]
     if reference is None:
-        reference = float(t.max())
-    factor = noise_factor(inflation, reference - t)
-    heard = np.isfinite(factor)  # an infinitely noisy observation says nothing
+        reference = float(t.max()) if len(t) else now
+    variance = np.broadcast_to(noise, t.shape) * noise_factor(inflation, reference - t)
+    heard = np.isfinite(variance)  # an infinitely noisy observation says nothing
+    if not heard.any():
+        return np.full(len(K), 0.0 if mean == "estimated" else mean), prior
     arms, t, values = np.asarray(index)[heard], t[heard], np.asarray(y, dtype=np.float64)[heard]
     among = K[np.ix_(arms, arms)] * decay_between(decay, t, t, origin)
+    among = among + np.diag(variance[heard])
     across = K[arms, :] * decay_between(decay, t, at, origin)
-    solution = np.linalg.solve(
-        among + np.diag(noise * factor[heard]), np.column_stack([values, across])
-    )
-    mean = across.T @ solution[:, 0]
-    variance = prior - (across * solution[:, 1:]).sum(0)
-    return mean, variance
+    level = generalised_least_squares(among, values) if mean == "estimated" else float(mean)
+    solution = np.linalg.solve(among, np.column_stack([values - level, across]))
+    return level + across.T @ solution[:, 0], prior - across.T @ solution[:, 1:]
+
+
+def generalised_least_squares(A: Array, y: Array) -> float:
+    """The constant m that minimises (y - m 1)' A^-1 (y - m 1): 1'A^-1 y / 1'A^-1 1."""
+    weights = np.linalg.solve(A, np.ones(len(A)))
+    return float(weights @ y / weights.sum())
 
 
 def information_gain(
@@ -133,7 +177,7 @@ def information_gain(
     index: Sequence[int],
     times: Sequence[float],
     *,
-    noise: float,
+    noise: ArrayLike,
     decay: Part = ("static",),
     inflation: Part = ("constant",),
     reference: float | None = None,
@@ -152,8 +196,20 @@ def information_gain(
     arms = np.asarray(index)
     among = K[np.ix_(arms, arms)] * decay_between(decay, t, t, origin)
     with np.errstate(over="ignore"):
-        scale = 1.0 / np.sqrt(noise * noise_factor(inflation, reference - t) ** power)
+        variance = np.asarray(noise) * noise_factor(inflation, reference - t) ** power
+    scale = 1.0 / np.sqrt(np.broadcast_to(variance, t.shape))
     return 0.5 * float(np.linalg.slogdet(np.eye(len(t)) + scale[:, None] * among * scale)[1])
+
+
+def log_improvement(u: Array) -> Array:
+    """ln h(u) with h(u) = phi(u) + u Phi(u): expected improvement is sd h((mean - best) / sd).
+
+    phi is the standard normal density and Phi its distribution function. Written as
+    ln phi(u) + ln(1 + u Phi(u) / phi(u)), which neither underflows nor cancels for u > -1000.
+    """
+    u = np.asarray(u, dtype=np.float64)
+    ratio = math.sqrt(math.pi / 2.0) * erfcx(-u / math.sqrt(2.0))  # Phi / phi
+    return -0.5 * u**2 - 0.5 * math.log(2.0 * math.pi) + np.log1p(u * ratio)
 
 
 def winner(score: Array, largest_prior_variance: float) -> int:
@@ -163,6 +219,14 @@ def winner(score: Array, largest_prior_variance: float) -> int:
         if value >= score.max() - tolerance:
             return index
     raise ValueError("no score is a number")
+
+
+def probability_best(mean: Array, covariance: Array, draws: int, seed: int) -> Array:
+    """How often each arm is the largest of a Gaussian draw, by plain sampling: `M`."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    sample = np.random.default_rng(seed).standard_normal((draws, len(mean))) @ root.T + mean
+    return np.bincount(sample.argmax(1), minlength=len(mean)) / draws
 
 
 def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> float:
@@ -176,20 +240,35 @@ def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> flo
 
 @dataclass(frozen=True)
 class Row:
-    """One told round."""
+    """One told round; its noise is infinite where the measurement failed."""
 
     index: int
     time: float
     y: float
+    noise: float
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What is believed about f_now, `M` each, and the rows it rests on."""
+    """What is believed about f_now, `M` and `M x M`, and the rows it rests on."""
 
     mean: Array
-    variance: Array
+    covariance: Array
     rows: list[Row]
+
+    @property
+    def variance(self) -> Array:
+        return self.covariance.diagonal()
+
+    @property
+    def sd(self) -> Array:
+        """Rounding may leave a variance a little below zero; it is zero then."""
+        return np.sqrt(np.clip(self.variance, 0.0, None))
+
+    @property
+    def heard(self) -> list[Row]:
+        """The rows that say something."""
+        return [row for row in self.rows if math.isfinite(row.noise)]
 
 
 @dataclass(frozen=True)
@@ -210,11 +289,14 @@ class DenseBandit:
 
     Args:
         K: kernel matrix of the arms, `M x M`.
-        noise: observation noise variance.
+        noise: observation noise variance where a round does not bring its own.
         decay: see the module.
         inflation: see the module.
         retention: see the module.
         multiplier: √beta of (round counted from 1 over all told rounds, g, double-weighted g).
+        exploration: see the module.
+        maximize: whether the largest value is wanted; the smallest else.
+        mean: prior mean of f; see the module.
     """
 
     K: Array
@@ -224,6 +306,9 @@ class DenseBandit:
     retention: Part = ("all",)
     multiplier: Multiplier = lambda t, g, gbar: 0.0
     gains: bool = True  # whether the multiplier looks at them; they cost two determinants a round
+    exploration: str = "ucb"
+    maximize: bool = True
+    mean: Mean = 0.0
     rows: list[Row] = field(default_factory=list)
     triggered: int = 0  # the round of the last trigger, 0 before any
 
@@ -261,9 +346,11 @@ class DenseBandit:
         """
         if self.retention[0] == "window":
             rows = self.rows
-        return rows[0].time if rows else now
+        heard = [row.time for row in rows if math.isfinite(row.noise)]
+        return heard[0] if heard else now
 
-    def _settings(self, now: float | None) -> tuple[float, list[Row], dict[str, object]]:
+    def _data(self, now: float | None) -> tuple[float, list[Row], dict[str, Any]]:
+        """The time, the rows that count, and what both regression and gain need of them."""
         at = self.default_now() if now is None else now
         rows = self.live(at)
         newest = self.rows[-1].time if self.rows else at
@@ -271,7 +358,9 @@ class DenseBandit:
             at,
             rows,
             {
-                "noise": self.noise,
+                "index": [row.index for row in rows],
+                "times": [row.time for row in rows],
+                "noise": [row.noise for row in rows],
                 "decay": self.decay,
                 "inflation": self.inflation,
                 "reference": newest if now is None else now,
@@ -281,47 +370,82 @@ class DenseBandit:
 
     def predict(self, now: float | None = None) -> Prediction:
         """Posterior of f_now at every arm, deciding the next round at ``now``."""
-        at, rows, settings = self._settings(now)
-        index, times, y = (
-            [row.index for row in rows],
-            [row.time for row in rows],
-            [row.y for row in rows],
-        )
-        mean, variance = regression(self.K, index, times, y, at, **settings)  # type: ignore[arg-type]
-        return Prediction(mean, variance, rows)
+        at, rows, data = self._data(now)
+        y = [row.y for row in rows]
+        mean, covariance = joint_regression(self.K, y=y, now=at, mean=self.mean, **data)
+        return Prediction(mean, covariance, rows)
 
     def gain(self, now: float | None = None, power: int = 1) -> float:
         """Information gain of the rows that count at ``now``."""
-        _, rows, settings = self._settings(now)
-        index, times = [row.index for row in rows], [row.time for row in rows]
-        return information_gain(self.K, index, times, power=power, **settings)  # type: ignore[arg-type]
+        return information_gain(self.K, power=power, **self._data(now)[2])
 
     def consider(self, index: int, now: float | None = None) -> Choice:
         """The prediction at an arm chosen by somebody else."""
         return self._choice(index, self.predict(now), self._root_beta(now), now)
 
+    def at(self, choice: Choice, index: int) -> Choice:
+        """The same round at another arm."""
+        return replace(
+            choice,
+            index=index,
+            mean=float(choice.prediction.mean[index]),
+            sd=float(choice.prediction.sd[index]),
+        )
+
     def choose(self, now: float | None = None) -> Choice:
-        """Upper confidence bound with the tie rule; index 0 without data."""
+        """The best score with the tie rule; index 0 without data."""
         prediction, root_beta = self.predict(now), self._root_beta(now)
-        score = prediction.mean + root_beta * np.sqrt(prediction.variance)
-        index = winner(score, float(self.K.diagonal().max())) if prediction.rows else 0
+        index = 0
+        if prediction.heard:
+            score, unit = self._score(prediction, root_beta)
+            index = winner(score, unit)
         return self._choice(index, prediction, root_beta, now)
+
+    def _score(self, prediction: Prediction, root_beta: float) -> tuple[Array, float]:
+        """What is maximised, and the variance in whose standard deviations ties are counted.
+
+        ln EI and PI's argument have no unit: two of them tie within 1e-7.
+        """
+        sign = 1.0 if self.maximize else -1.0
+        mean, sd = sign * prediction.mean, prediction.sd
+        if self.exploration == "ucb":
+            return mean + root_beta * sd, float(self.K.diagonal().max())
+        incumbent = mean[[row.index for row in prediction.heard]].max()
+        u = (mean - incumbent) / sd
+        if self.exploration == "pi":
+            return u, 1.0
+        if self.exploration == "ei":
+            return np.log(sd) + log_improvement(u), 1.0
+        raise ValueError(f"{self.exploration} draws its arm; consider() what was drawn")
 
     def recommend(self, now: float | None = None) -> int:
         """Best posterior mean, by the same tie rule."""
-        prediction = self.predict(now)
-        return winner(prediction.mean, float(self.K.diagonal().max()))
+        mean = self.predict(now).mean
+        return winner(mean if self.maximize else -mean, float(self.K.diagonal().max()))
 
-    def tell(self, choice: Choice, y: float, time: float | None = None) -> bool:
-        """Learn y; returns whether a trigger fired."""
+    def tell(
+        self,
+        choice: Choice,
+        y: float,
+        time: float | None = None,
+        *,
+        ok: bool = True,
+        noise: float | None = None,
+    ) -> bool:
+        """Learn y; returns whether a trigger fired.
+
+        A failed measurement counts as a round in every way, and can neither teach nor trigger.
+        """
+        variance = self.noise if noise is None else noise
         fired = False
-        if self.retention[0] == "trigger":
+        if self.retention[0] == "trigger" and ok:
             t = len(self.rows) + 1
             since = t - self.triggered
-            limit = trigger_threshold(choice.sd, self.noise, since, self.retention[1])
+            limit = trigger_threshold(choice.sd, variance, since, self.retention[1])
             fired = abs(y - choice.mean) > limit
             self.triggered = t if fired else self.triggered
-        self.rows.append(Row(choice.index, choice.time if time is None else time, y))
+        when = choice.time if time is None else time
+        self.rows.append(Row(choice.index, when, y, variance if ok else math.inf))
         return fired
 
     def _root_beta(self, now: float | None) -> float:
@@ -336,7 +460,7 @@ class DenseBandit:
         return Choice(
             index=index,
             mean=float(prediction.mean[index]),
-            sd=float(np.sqrt(prediction.variance[index])),
+            sd=float(prediction.sd[index]),
             multiplier=root_beta,
             time=self.default_now() if now is None else now,
             prediction=prediction,

@@ -2,15 +2,20 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from oracles.dense import (
     DenseBandit,
     Row,
     decay_between,
+    generalised_least_squares,
     information_gain,
+    joint_regression,
+    log_improvement,
     matern_five_halves,
     noise_factor,
+    probability_best,
     regression,
     squared_exponential,
     trigger_threshold,
@@ -192,7 +197,7 @@ def test_trigger_keeps_its_point_and_restarts_its_clock() -> None:
     inside = DenseBandit(K, NOISE, retention=("trigger", 0.1), rows=list(bandit.rows))
     assert not inside.tell(choice, choice.mean + limit - 1e-9)
     assert bandit.tell(choice, choice.mean + limit + 1e-9)
-    assert bandit.live(4.0) == [Row(4, 3.0, choice.mean + limit + 1e-9)]
+    assert bandit.live(4.0) == [Row(4, 3.0, choice.mean + limit + 1e-9, NOISE)]
     # Fourth round: t' = 1.
     choice = bandit.consider(4)
     limit = trigger_threshold(choice.sd, NOISE, 1, 0.1)
@@ -218,3 +223,198 @@ def test_round_without_data_plays_index_zero() -> None:
     assert bandit.choose().index == 0
     bandit.tell(bandit.consider(0), 0.0)
     assert bandit.choose().index == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"decay": ("markov", 0.1)},
+        {"decay": ("wiener", 0.1)},
+        {"inflation": ("exponential", 0.9)},
+    ],
+)
+def test_failed_observation_is_one_that_was_never_made(options: dict) -> None:
+    """Infinite noise and NaN instead of a value: as if the row were not there."""
+    without = [s for s in range(N) if s != 11]
+    noise, y = np.full(N, NOISE), list(Y)
+    noise[11], y[11] = math.inf, math.nan
+    here = joint_regression(K, INDEX, TIMES, y, NOW, noise=noise, **options)
+    there = joint_regression(
+        K,
+        [INDEX[s] for s in without],
+        [TIMES[s] for s in without],
+        [Y[s] for s in without],
+        NOW,
+        noise=NOISE,
+        **options,
+    )
+    np.testing.assert_allclose(here[0], there[0], atol=1e-12)
+    np.testing.assert_allclose(here[1], there[1], atol=1e-12)
+    gains = [
+        information_gain(K, INDEX, TIMES, noise=noise, power=2, **options),
+        information_gain(
+            K,
+            [INDEX[s] for s in without],
+            [TIMES[s] for s in without],
+            noise=NOISE,
+            power=2,
+            **options,
+        ),
+    ]
+    assert gains[0] == pytest.approx(gains[1], abs=1e-12)
+
+
+def test_noise_of_its_own_counts_as_repeated_looks() -> None:
+    """One look of variance n / 3 says what three looks of variance n with that mean say."""
+    thrice = regression(K, [2, 2, 2, 5], [1.0] * 4, [0.1, 0.5, 0.9, -1.0], 1.0, noise=0.3)
+    once = regression(K, [2, 5], [1.0] * 2, [0.5, -1.0], 1.0, noise=[0.1, 0.3])
+    np.testing.assert_allclose(thrice, once, atol=1e-12)
+    # With age it grows by the same factor as any other.
+    grown = regression(
+        K, [2, 5], [1.0, 3.0], [0.5, -1.0], 3.0, noise=[0.1, 0.3], inflation=("exponential", 0.5)
+    )
+    np.testing.assert_allclose(
+        grown, regression(K, [2, 5], [3.0, 3.0], [0.5, -1.0], 3.0, noise=[0.4, 0.3]), atol=1e-12
+    )
+
+
+def test_covariance_is_what_an_observation_moves() -> None:
+    """c(x, x') is how much of a surprise at x', seen through c(x', x') + n, reaches x."""
+    data = {"noise": NOISE, "decay": ("markov", 0.05)}
+    mean, covariance = joint_regression(K, INDEX, TIMES, Y, NOW, **data)
+    np.testing.assert_allclose(covariance, covariance.T, atol=1e-12)
+    after, smaller = joint_regression(
+        K, [*INDEX, 4], [*TIMES, NOW], [*Y, mean[4] + 0.3], NOW, **data
+    )
+    step = covariance[:, 4] / (covariance[4, 4] + NOISE)
+    np.testing.assert_allclose(after, mean + 0.3 * step, atol=1e-10)
+    np.testing.assert_allclose(smaller, covariance - np.outer(step, covariance[4]), atol=1e-10)
+
+
+def test_prior_mean_shifts_everything() -> None:
+    shifted = np.asarray(Y) + 7.0
+    mean, variance = regression(K, INDEX, TIMES, Y, NOW, noise=NOISE, decay=("markov", 0.1))
+    moved, same = regression(
+        K, INDEX, TIMES, shifted, NOW, noise=NOISE, decay=("markov", 0.1), mean=7.0
+    )
+    np.testing.assert_allclose(moved, mean + 7.0, atol=1e-12)
+    np.testing.assert_array_equal(same, variance)
+    nothing, _ = regression(K, [], [], [], 1.0, noise=NOISE, mean=7.0)
+    np.testing.assert_array_equal(nothing, 7.0)
+
+
+def test_estimated_mean_by_hand_and_by_its_definition() -> None:
+    # Two unrelated arms with total variances 2 and 4: weights 1/2 and 1/4.
+    A = np.diag([2.0, 4.0])
+    assert generalised_least_squares(A, np.array([1.0, 4.0])) == pytest.approx((0.5 + 1.0) / 0.75)
+    # It minimises (y - m)' A^-1 (y - m), also for related arms.
+    A = K[np.ix_(INDEX, INDEX)] + NOISE * np.eye(N)
+    y = np.asarray(Y) + 3.0
+    best = generalised_least_squares(A, y)
+
+    def misfit(m: float) -> float:
+        return float((y - m) @ np.linalg.solve(A, y - m))
+
+    assert misfit(best) < min(misfit(best - 1e-3), misfit(best + 1e-3))
+    # The limit of a prior of ever larger variance on the constant.
+    vague = generalised_least_squares(A + 1e6, y)
+    assert vague == pytest.approx(best, abs=1e-4)
+    # Every posterior with the estimate is the posterior with that number.
+    estimated = regression(K, INDEX, TIMES, y, NOW, noise=NOISE, mean="estimated")
+    np.testing.assert_allclose(
+        estimated, regression(K, INDEX, TIMES, y, NOW, noise=NOISE, mean=best), atol=1e-12
+    )
+    nothing, _ = regression(K, [2], [1.0], [math.nan], 1.0, noise=math.inf, mean="estimated")
+    np.testing.assert_array_equal(nothing, 0.0)
+
+
+@pytest.mark.parametrize("u", [5.0, 1.0, 0.0, -0.5, -1.0, -3.0, -10.0, -40.0, -300.0])
+def test_log_improvement_to_many_digits(u: float) -> None:
+    with mpmath.workdps(60):
+        exact = mpmath.log(mpmath.npdf(u) + mpmath.mpf(u) * mpmath.ncdf(u)) if u > -30 else None
+        if exact is None:  # ncdf cancels there: phi(u) + u Phi(u) = the integral of Phi below u
+            tail = mpmath.erfc(-mpmath.mpf(u) / mpmath.sqrt(2)) / 2
+            exact = mpmath.log(mpmath.npdf(u) + mpmath.mpf(u) * tail)
+    assert float(log_improvement(np.array(u))) == pytest.approx(float(exact), rel=1e-9, abs=1e-12)
+
+
+def test_expected_improvement_is_an_expectation() -> None:
+    """E max(f - best, 0) for f normal, by quadrature, against sd h(u)."""
+    mean, sd, best = 0.3, 0.7, 0.9
+    f = np.linspace(best, mean + 12 * sd, 200_001)
+    density = np.exp(-0.5 * ((f - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+    expected = np.trapezoid((f - best) * density, f)
+    assert sd * np.exp(log_improvement((mean - best) / sd)) == pytest.approx(expected, rel=1e-8)
+
+
+def told(**arguments: object) -> DenseBandit:
+    """Three unrelated arms of variance 1; arms 0 and 1 seen once with noise 1, arm 2 never."""
+    bandit = DenseBandit(np.eye(3), 1.0, gains=False, **arguments)
+    bandit.tell(bandit.consider(0), 2.0)
+    bandit.tell(bandit.consider(1), -2.0)
+    return bandit  # means 1, -1, 0; variances 1/2, 1/2, 1
+
+
+def test_improvement_by_hand() -> None:
+    # Incumbent 1. u is 0, -2 / sqrt(.5), -1: PI likes the incumbent itself.
+    assert told(exploration="pi").choose().index == 0
+    # EI: sqrt(.5) h(0) = .282; h(-1) = .0833: likewise.
+    assert told(exploration="ei").choose().index == 0
+    # Minimising: incumbent -1 at arm 1, by symmetry.
+    assert told(exploration="pi", maximize=False).choose().index == 1
+    assert told(exploration="ei", maximize=False).choose().index == 1
+    assert told(maximize=False).recommend() == 1
+    assert told().recommend() == 0
+    # Lower confidence bounds: -1 - .71 b against 0 - b; the unseen arm wins from b = 3.5 on.
+    assert told(maximize=False, multiplier=lambda t, g, gbar: 3.3).choose().index == 1
+    assert told(maximize=False, multiplier=lambda t, g, gbar: 3.5).choose().index == 2
+
+
+def test_incumbent_is_the_best_mean_among_arms_still_remembered() -> None:
+    """The window forgot arm 0 and its high value; the incumbent is now arm 1, at -1.
+
+    Arms 0 and 2 are alike then, EI prefers either, and the lowest index wins.
+    """
+    bandit = told(exploration="ei", retention=("window", 1, "rounds"))
+    assert bandit.choose().index == 0
+    bandit = told(exploration="pi", retention=("window", 1, "rounds"))
+    assert bandit.choose().index == 0
+    # A failed look at arm 2 names no incumbent, and nothing but failures is no data.
+    bandit = told(exploration="pi")
+    bandit.tell(bandit.consider(2), math.nan, ok=False)
+    assert bandit.choose().index == 0
+    empty = DenseBandit(np.diag([1.0, 4.0]), 1.0, gains=False, exploration="ei")
+    empty.tell(empty.consider(1), math.nan, ok=False)
+    assert empty.choose().index == 0
+    assert empty.default_now() == 2.0
+
+
+def test_failed_round_counts_and_cannot_trigger() -> None:
+    bandit = DenseBandit(K, NOISE, retention=("trigger", 0.1))
+    assert not bandit.tell(bandit.consider(4), math.nan, ok=False)
+    assert not bandit.tell(bandit.consider(4), 1e9, ok=False)
+    # Round 3, t' = 3, with noise of its own: the band is that observation's.
+    choice = bandit.consider(4)
+    limit = trigger_threshold(1.0, 0.5, 3, 0.1)
+    inside = DenseBandit(K, NOISE, retention=("trigger", 0.1), rows=list(bandit.rows))
+    assert not inside.tell(choice, limit - 1e-9, noise=0.5)
+    assert bandit.tell(choice, limit + 1e-9, noise=0.5)
+    window = DenseBandit(K, NOISE, retention=("window", 2, "rounds"))
+    for ok in (True, False, False):
+        window.tell(window.consider(0), 1.0, ok=ok)
+    assert not window.predict().heard
+
+
+def test_how_often_an_arm_is_best() -> None:
+    mean, covariance = np.array([0.3, 0.0]), np.array([[1.0, 0.6], [0.6, 2.0]])
+    expected = 0.5 * math.erfc(-0.3 / math.sqrt(1.0 + 2.0 - 1.2) / math.sqrt(2.0))
+    often = probability_best(mean, covariance, 100_000, seed=0)
+    assert often[0] == pytest.approx(expected, abs=5 * math.sqrt(0.25 / 100_000))
+    assert often.sum() == pytest.approx(1.0)
+
+
+def test_drawn_exploration_is_not_chosen_by_the_book() -> None:
+    bandit = told(exploration="thompson")
+    with pytest.raises(ValueError, match="thompson"):
+        bandit.choose()

@@ -18,6 +18,7 @@ from botorch_tv.papers import (
 from botorch_tv.papers.cells import Cell
 from botorch_tv.papers.order import Claim
 from botorch_tv.simulation import StudyResult
+from botorch_tv.simulation.chunks import Game
 
 
 @pytest.fixture(params=list(EXPERIMENTS))
@@ -54,6 +55,40 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
         result = StudyResult.load(tmp_path / f"{name}-{case}.nc")
         assert result.data.sizes["trial"] == 2
         assert result.data.attrs["noise"] == small.noise
+
+
+def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
+    """Finished trials stay until everything is written, those of finished cases too."""
+    name = "et-fig2"
+    small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
+    monkeypatch.setitem(EXPERIMENTS, name, small)
+    monkeypatch.setattr(markov, "POINTS", 5)
+    command = ["paper", name, "--trials", "4", "--quiet", "--chunk", "2", "--out", str(tmp_path)]
+    plays = []
+    play = Game.play
+
+    def counted(game, chunk, *arguments):
+        if len(plays) == 3:
+            raise KeyboardInterrupt
+        plays.append(chunk)
+        return play(game, chunk, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Game, "play", counted)
+        patched.setattr("torch.get_num_threads", lambda: 1)
+        assert cli.main(command) == cli.EXIT_INTERRUPTED
+    told = f"the same command goes on from the trials kept in {tmp_path}"
+    assert told in capsys.readouterr().err
+    folders = list(small.chunk_folders(tmp_path).values())
+    kept = [len(list(folder.glob("*.npz"))) for folder in folders]
+    assert kept == [2, 1, 0, 0]
+    assert cli.main(command) in (0, cli.EXIT_REFUTED)
+    found = [
+        StudyResult.load(tmp_path / f"{name}-{case}.nc").data.attrs["trials_found"]
+        for case in small.cases
+    ]
+    assert found == [4, 2, 0, 0]
+    assert not any(folder.exists() for folder in folders)
 
 
 def test_noise_reaches_world_and_strategies(name):

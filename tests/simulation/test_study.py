@@ -1,14 +1,29 @@
+import dataclasses
+import itertools
 import math
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.parallel import side_by_side
+from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_gp_ucb
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import (
+    Grid,
+    Strategy,
+    et_gp_ucb,
+    gp_ts,
+    gp_ucb,
+    random_search,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+)
 
 GRID = Grid.regular(8, 2)
 KERNEL = unit_kernel("se", 0.25)
@@ -56,8 +71,6 @@ def test_a_strategy_does_not_notice_the_others(whole: StudyResult) -> None:
 
 def test_regret_is_that_of_the_choices(whole: StudyResult) -> None:
     """Replays the same worlds and compares with max f - f(x), from the recorded choices."""
-    from botorch_tv.simulation.streams import Stream
-
     stream = Stream(0, "world", 0, 70, dtype=torch.float64, device=torch.device("cpu"))
     index = torch.as_tensor(whole.data["index"].values.astype(np.int64))
     for t, values in zip(range(25), WORLD.rounds(stream)):
@@ -94,8 +107,7 @@ def test_no_strategies() -> None:
         run_study(WORLD, {}, trials=1, horizon=1)
 
 
-def test_a_job_that_fails_stops_the_others_and_restores_the_threads() -> None:
-    before = torch.get_num_threads()
+def test_a_job_that_fails_stops_the_others() -> None:
     started, stopped = threading.Event(), threading.Event()
 
     def work(job: int, stop: threading.Event) -> int:
@@ -110,4 +122,192 @@ def test_a_job_that_fails_stops_the_others_and_restores_the_threads() -> None:
     with pytest.raises(RuntimeError, match="broken"):
         side_by_side(work, [0, 1], workers=2)
     assert stopped.is_set()
+
+
+def test_an_error_is_told_without_waiting_for_earlier_jobs() -> None:
+    def work(job: int, stop: threading.Event) -> int:
+        if job == 1:
+            raise RuntimeError("broken")
+        assert stop.wait(timeout=30), "nobody told it to stop"
+        return job
+
+    with pytest.raises(RuntimeError, match="broken"):
+        side_by_side(work, [0, 1], workers=2)
+
+
+def test_threads_are_given_back() -> None:
+    before = torch.get_num_threads()
+
+    def within() -> None:
+        with torch_threads(before + 2):
+            assert torch.get_num_threads() == before + 2
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        within()
     assert torch.get_num_threads() == before
+
+
+class Bounded(MarkovWorld):
+    """Ten rounds, a first arm for everyone, and one arm that cannot be measured in round 4."""
+
+    horizon = 10
+
+    def first_arm(self, stream: Stream) -> torch.Tensor:
+        return (stream.uniform() * len(self.domain)).to(torch.int64)
+
+    def available(self, step: int, index: torch.Tensor) -> torch.Tensor | None:
+        return torch.arange(len(index), device=index.device) % 2 == 0 if step == 3 else None
+
+
+BOUNDED = Bounded(GRID, kernel=KERNEL, epsilon=0.05, noise=0.02)
+
+
+def test_everyone_starts_at_the_first_arm_of_the_world() -> None:
+    result = run_study(BOUNDED, PLAYERS, trials=40, horizon=5, progress=False, chunk=7)
+    first = result.data["index"].values[:, :, 0]
+    drawn = Stream(0, "first arm", 0, 40, dtype=torch.float64, device=torch.device("cpu"))
+    expected = BOUNDED.first_arm(drawn).numpy()
+    assert len(np.unique(expected)) > 10
+    np.testing.assert_array_equal(first, np.broadcast_to(expected, first.shape))
+
+
+def test_a_horizon_beyond_the_world_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"horizon is 11, but .* has 10 rounds; give horizon=10"):
+        run_study(BOUNDED, PLAYERS, trials=1, horizon=11)
+
+
+def test_a_world_that_ends_early_is_refused() -> None:
+    class Short(MarkovWorld):
+        def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
+            return itertools.islice(super().rounds(stream), 3)
+
+    world = Short(GRID, kernel=KERNEL, epsilon=0.05, noise=0.02)
+    with pytest.raises(ValueError, match="ended after 3 rounds, but horizon is 5"):
+        run_study(world, PLAYERS, trials=1, horizon=5, progress=False)
+
+
+def test_nothing_is_learned_where_the_arm_cannot_be_measured() -> None:
+    """Replays the choices through ask and tell, leaving the failed round out by hand."""
+    one = {"GP": PLAYERS["GP"]}
+    result = run_study(BOUNDED, one, trials=6, horizon=10, diagnose=True, progress=False, chunk=6)
+    failed = np.isnan(result.data["observation"].values[0])
+    expected = np.zeros((6, 10), dtype=bool)
+    expected[1::2, 3] = True
+    np.testing.assert_array_equal(failed, expected)
+    for trial in range(6):
+        state = PLAYERS["GP"].init(GRID)
+        for t in range(10):
+            index = int(result.data["index"].values[0, trial, t])
+            suggestion = PLAYERS["GP"].suggestion_at(state, GRID.X[index])
+            np.testing.assert_allclose(
+                suggestion.mean, result.data["mean"].values[0, trial, t], atol=1e-9
+            )
+            np.testing.assert_allclose(
+                suggestion.sd, result.data["sd"].values[0, trial, t], atol=1e-7
+            )
+            y = result.data["observation"].values[0, trial, t]
+            if not np.isnan(y):
+                told = torch.tensor(y, dtype=torch.float64)
+                state, _ = PLAYERS["GP"].tell(state, suggestion, told)
+
+
+def test_randomised_strategies_do_not_depend_on_chunks_or_company() -> None:
+    drawing = {
+        "TS": gp_ts(kernel=KERNEL, noise=0.02),
+        "Random": random_search(kernel=KERNEL, noise=0.02),
+    }
+    whole = run_study(WORLD, drawing, trials=70, horizon=8, progress=False, chunk=70)
+    again = run_study(WORLD, drawing | PLAYERS, trials=70, horizon=8, progress=False, chunk=9)
+    for label in drawing:
+        np.testing.assert_array_equal(
+            whole.data["index"].sel(strategy=label), again.data["index"].sel(strategy=label)
+        )
+    renamed = {"Other": drawing["Random"], **drawing}
+    third = run_study(WORLD, renamed, trials=70, horizon=8, progress=False)
+    own, other = (third.data["index"].sel(strategy=label) for label in ("Random", "Other"))
+    assert (own.values != other.values).mean() > 0.8
+
+
+def test_minimising_is_maximising_upside_down() -> None:
+    class Mirrored(MarkovWorld):
+        def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
+            return (-values for values in super().rounds(stream))
+
+    down = {label: dataclasses.replace(one, maximize=False) for label, one in PLAYERS.items()}
+    settings = {"trials": 20, "horizon": 15, "progress": False, "diagnose": True}
+    quiet = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
+    mirrored = Mirrored(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
+    up = run_study(quiet, PLAYERS, **settings)  # type: ignore[arg-type]
+    upside_down = run_study(mirrored, down, **settings)  # type: ignore[arg-type]
+    for name in ("index", "resets"):
+        np.testing.assert_array_equal(up.data[name], upside_down.data[name])
+    for name in ("regret", "simple_regret"):
+        np.testing.assert_allclose(up.data[name], upside_down.data[name], atol=1e-12)
+    assert float(upside_down.regret.min()) >= 0
+    with pytest.raises(ValueError, match="maximize is False for ET and True for the other"):
+        run_study(WORLD, PLAYERS | {"ET": down["ET"]}, trials=1, horizon=1)
+
+
+def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> None:
+    told = study(diagnose=True, chunk=70, workers=1)
+    for name in whole.data.data_vars:
+        np.testing.assert_array_equal(told.data[name], whole.data[name])
+    assert set(told.data.data_vars) - set(whole.data.data_vars) == {
+        "observation",
+        "objective",
+        "mean",
+        "sd",
+        "multiplier",
+        "band",
+        "simple_regret",
+        "model_noise",
+    }
+    np.testing.assert_array_equal(told.data["model_noise"], [0.02] * len(PLAYERS))
+
+
+def test_what_diagnosis_records() -> None:
+    told = study(diagnose=True, trials=30, horizon=40).data
+    band = told["band"].sel(strategy="ET")
+    error = abs(told["observation"] - told["mean"]).sel(strategy="ET")
+    np.testing.assert_array_equal(error > band, told["resets"].sel(strategy="ET"))
+    assert bool(told["resets"].sel(strategy="ET").any()), "nothing was tested"
+    assert bool(told["band"].drop_sel(strategy="ET").isnull().all())
+    # [ET] Lemma 3 in the first round, where t' = 1 and the prior variance is 1.
+    log = math.log(2 * (math.pi**2 / 6) / 0.1)
+    expected = math.sqrt(2 * log) + math.sqrt(2 * 0.02 * log)
+    np.testing.assert_allclose(band[:, 0], expected, rtol=1e-9)
+    noise = (told["observation"] - told["objective"]).values
+    np.testing.assert_allclose(noise, noise[:1].repeat(len(PLAYERS), axis=0), atol=1e-12)
+    assert abs(noise[0].var() / 0.02 - 1) < 4 * math.sqrt(2 / noise[0].size)
+
+
+def test_simple_regret_is_that_of_the_recommended_arm() -> None:
+    """Replays a study through ask, recommend and tell, one trial at a time."""
+    player = PLAYERS["TV"]
+    result = run_study(
+        WORLD, {"TV": player}, trials=3, horizon=8, diagnose=True, progress=False, chunk=3
+    ).data
+    stream = Stream(0, "world", 0, 3, dtype=torch.float64, device=torch.device("cpu"))
+    states = [player.init(GRID) for _ in range(3)]
+    for t, values in zip(range(8), WORLD.rounds(stream)):
+        for trial in range(3):
+            arm = int(GRID.index_of(player.recommend(states[trial])))
+            expected = float(values[trial].max() - values[trial, arm])
+            assert result["simple_regret"].values[0, trial, t] == pytest.approx(expected, abs=1e-12)
+            y = torch.tensor(result["observation"].values[0, trial, t])
+            suggestion = player.ask(states[trial])
+            states[trial], _ = player.tell(states[trial], suggestion, y)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("abacus", "device is 'abacus', which is none"),
+        ("cuda:99", r"PyTorch sees \d+ CUDA devices"),
+    ],
+)
+def test_a_device_that_is_not_there(device: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        study(device=device, save_to=tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()

@@ -1,6 +1,33 @@
 """Objectives that do not hold still: drawn anew for every trial, or replayed from a record."""
 
+from botorch_tv.simulation.worlds.abrupt import AbruptWorld
 from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.drift import DriftWorld
+from botorch_tv.simulation.worlds.functions import (
+    Drawn,
+    FunctionDistribution,
+    GaussianDraw,
+    Given,
+    KernelSum,
+    SmoothedDraw,
+)
 from botorch_tv.simulation.worlds.markov import MarkovWorld
+from botorch_tv.simulation.worlds.panel import PanelWorld
+from botorch_tv.simulation.worlds.sine import SineWorld
+from botorch_tv.simulation.worlds.static import StaticWorld
 
-__all__ = ["MarkovWorld", "World"]
+__all__ = [
+    "AbruptWorld",
+    "Drawn",
+    "DriftWorld",
+    "FunctionDistribution",
+    "GaussianDraw",
+    "Given",
+    "KernelSum",
+    "MarkovWorld",
+    "PanelWorld",
+    "SineWorld",
+    "SmoothedDraw",
+    "StaticWorld",
+    "World",
+]

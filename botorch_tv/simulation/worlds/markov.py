@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 
-import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.functions import GaussianDraw
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
 
@@ -42,25 +40,18 @@ class MarkovWorld(World):
             0 <= epsilon <= 1,
             f"MarkovWorld: epsilon is {epsilon}, but a rate of change lies in [0, 1].",
         )
-        self.kernel = copy.deepcopy(kernel)
+        self._draw = GaussianDraw(kernel)
+        self.kernel = self._draw.kernel
         self.epsilon = epsilon
-        self._bases: dict[tuple[torch.dtype, torch.device], Basis] = {}
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
-        basis = self._basis(stream.dtype, stream.device)
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
         position = stream.normal(basis.size)
         values = position.new_empty(stream.trials, basis.arms)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
             yield basis.expand(position, out=values)
             position = stay * position + move * stream.normal(basis.size)
-
-    def _basis(self, dtype: torch.dtype, device: torch.device) -> Basis:
-        if (dtype, device) not in self._bases:
-            self._bases[dtype, device] = self.domain.basis(
-                self.kernel, "features", dtype=dtype, device=device
-            )
-        return self._bases[dtype, device]
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,95 @@
+"""What a round has to move and to multiply: the least that a fused program would need.
+
+Everything is per trial and round, on M arms, with a kernel of r features and n observations live.
+
+*Vectors over the arms.* A belief is a mean and a variance lost, M numbers each. A matrix product
+brings the covariance between the arm measured and all arms out of r coordinates and writes it; one
+pass then reads it, reads and writes both vectors, and finds the next choice on the way. That is
+6 M numbers. A study plays against a world besides, whose values another product writes and one
+pass reads, finding their maximum and the choice's value: 2 M.
+
+*Coordinates of that covariance.* Three forms, of which the cheapest counts:
+
+========  ==========================================  ===========  =================
+form      what is read                                numbers      multiplications
+========  ==========================================  ===========  =================
+rows      the n live rows, and one is written         (n + 1) r    2 n r
+matrix    the r x r covariance                        r²           r²
+arms      of a static objective: (K_AA + N)⁻¹ of the  2 a²         2 a² + a r
+          a arms that the live observations are of,
+          read and written
+========  ==========================================  ===========  =================
+
+A program may apply many rank-one steps to the matrix at once, so it need not write it every round.
+
+*Product over the arms.* M r multiplications with all features; on a grid, where they are a product,
+one dimension after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from botorch_tv.inference.basis import Basis, FeatureBasis, ProductBasis
+
+ENGINE_VECTORS, WORLD_VECTORS = 6, 2
+
+
+class Count(NamedTuple):
+    """Work per trial and round."""
+
+    numbers: float
+    """Read and written."""
+    flops: float
+    """Of matrix products, two for every multiplication."""
+
+    def seconds(self, bandwidth: float, rate: float, element_size: int) -> float:
+        """Least time on a device, which can move and multiply at once.
+
+        Args:
+            bandwidth: Bytes per second.
+            rate: Flops per second of matrix products.
+            element_size: Bytes per number.
+        """
+        return max(self.numbers * element_size / bandwidth, self.flops / rate)
+
+
+def round_count(basis: Basis, live: float, played: float | None) -> Count:
+    """The least that `ask` and `tell` need.
+
+    Args:
+        basis: The kernel over the arms.
+        live: Observations in use, n.
+        played: Different arms among them, a, where the objective stands still between resets;
+            None where it moves.
+    """
+    r = basis.size
+    forms = [Count((live + 1) * r, 4 * live * r), Count(r**2, 2 * r**2)]
+    if played is not None:
+        forms.append(Count(2 * played**2, 4 * played**2 + 2 * played * r))
+    cheapest = min(forms)
+    return Count(
+        ENGINE_VECTORS * basis.arms + cheapest.numbers, product_flops(basis) + cheapest.flops
+    )
+
+
+def world_count(basis: Basis) -> Count:
+    """The least that a world given by r features needs, beside its random numbers."""
+    return Count(WORLD_VECTORS * basis.arms, product_flops(basis))
+
+
+def product_flops(basis: Basis) -> int:
+    """Of bringing r coordinates to the arms, the cheapest way there is."""
+    if not isinstance(basis, FeatureBasis):
+        return 0
+    whole = 2 * basis.arms * basis.size
+    if not isinstance(basis, ProductBasis):
+        return whole
+    # One dimension after the other turns an array of r_1 x ... x r_d into one of n_1 x ... x n_d.
+    shape = [factor.shape[1] for factor in basis.factors]
+    flops = 0
+    for dim, factor in enumerate(basis.factors):
+        flops += 2 * len(factor) * math.prod(shape)
+        shape[dim] = len(factor)
+    return min(whole, flops)

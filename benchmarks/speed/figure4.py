@@ -1,0 +1,167 @@
+"""The 30,000 trials of [ET] figure 4: how long they take, and how long they would have to.
+
+    python -m benchmarks.speed.figure4 [--device cuda] [--trials 30000] [--dtype float64]
+        [--chunk N] [--threads N] [--seed 0] [--out FILE]
+
+Runs both studies of the experiment, world and results included, after a short one of each that
+loads what the device needs. The least time is what memory and matrix products of the device allow
+by the count of `benchmarks.speed.count`, at the live observations that occur, the world included
+and its random numbers not. A study is to take at most 5 minutes on two cores in float64, and 2
+seconds on a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.count import Count, world_count
+from benchmarks.speed.limits import DTYPES, LARGE
+from benchmarks.speed.rates import matmul_rates, memory_bandwidth
+from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
+from botorch_tv.inference.basis import Basis
+from botorch_tv.papers.event_triggered import FIGURE_4
+from botorch_tv.simulation import StudyResult, run_study
+
+MOST_SECONDS = {"cpu": 300.0, "cuda": 2.0}
+WARM_UP_TRIALS = 64
+
+
+def live_observations(resets: np.ndarray) -> np.ndarray:
+    """Observations in use when the choice of every round was made, `trials x rounds`.
+
+    Args:
+        resets: Whether all but the observation of a round were forgotten in it, likewise.
+    """
+    rounds = np.arange(resets.shape[1])
+    start = np.maximum.accumulate(np.where(resets, rounds, 0), axis=1)
+    live = np.zeros_like(start)
+    live[:, 1:] = rounds[1:] - start[:, :-1]
+    return live
+
+
+def count_of(result: StudyResult, basis: Basis) -> Count:
+    """The least that a trial and round of the study needs, its world included."""
+    only = result.data.isel(strategy=0)
+    live = live_observations(only["resets"].transpose("trial", "round").values)
+    index = only["index"].transpose("trial", "round").values[:LOOKED_AT]
+    different = distinct(torch.from_numpy(index.T), torch.from_numpy(live[:LOOKED_AT].T))
+    engine, world = mean_count(basis, live.mean(0).tolist(), different), world_count(basis)
+    return Count(engine.numbers + world.numbers, engine.flops + world.flops)
+
+
+def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str, float]:
+    """One study of the experiment.
+
+    Args:
+        name: Of the case.
+        options: The command line.
+        rates: Of the device.
+    """
+    case, device, dtype = FIGURE_4.cases[name], options.device, DTYPES[options.dtype]
+    noise = FIGURE_4.noise_of(name)
+    world, strategies = case.world(noise), case.strategies(noise)
+
+    def run(trials: int, progress: bool) -> StudyResult:
+        return run_study(
+            world,
+            strategies,
+            trials=trials,
+            horizon=FIGURE_4.horizon,
+            seed=options.seed,
+            device=device,
+            dtype=dtype,
+            chunk=options.chunk,
+            progress=progress,
+        )
+
+    run(min(WARM_UP_TRIALS, options.trials), progress=False)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    result = run(options.trials, progress=True)
+    seconds = float(result.data.attrs["seconds"])
+    (strategy,) = strategies.values()
+    basis = strategy.init(world.domain, dtype=dtype, device=device).basis
+    count = count_of(result, basis)
+    steps = options.trials * FIGURE_4.horizon
+    least = steps * count.seconds(rates.bandwidth, rates.matmul, dtype.itemsize)
+    first = result.first_reset().values
+    found = {
+        "seconds": seconds,
+        "most_seconds": MOST_SECONDS[device.type],
+        "us_per_trial_and_round": 1e6 * seconds / steps,
+        "count_bytes": count.numbers * dtype.itemsize,
+        "count_flops": count.flops,
+        "least_seconds": least,
+        "share_of_limit": least / seconds,
+        "mean_first_reset": float(np.nanmean(first)) if np.isfinite(first).any() else float("nan"),
+    }
+    if device.type == "cuda":
+        found["peak_device_bytes"] = torch.cuda.max_memory_allocated(device)
+    return found
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.speed.figure4",
+        description="Time the 30,000 trials of [ET] figure 4.",
+    )
+    available = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", type=torch.device, default=torch.device(available))
+    parser.add_argument("--trials", type=int, default=FIGURE_4.trials)
+    parser.add_argument("--dtype", choices=list(DTYPES), default="float64")
+    parser.add_argument("--chunk", type=int, help="trials together (default: as memory allows)")
+    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="result file")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Time every case; returns the record that is written."""
+    options = parse(arguments)
+    torch.set_num_threads(options.threads)
+    facts = environment(seed=options.seed, device=options.device)
+    print(headline(facts))
+    square = [(LARGE, LARGE, LARGE)]
+    rates = Rates(
+        memory_bandwidth(options.device),
+        matmul_rates(options.device, DTYPES[options.dtype], square)[0].per_second,
+    )
+    print(f"memory {rates.bandwidth / 1e9:.1f} GB/s, matmul {rates.matmul / 1e9:.0f} GF/s")
+    cases = {}
+    for name in FIGURE_4.cases:
+        cases[name] = one = time_case(name, options, rates)
+        print(
+            f"{name}: {options.trials:,} trials in {one['seconds']:.2f} s "
+            f"(at most {one['most_seconds']:g}), {one['us_per_trial_and_round']:.2f} µs per trial "
+            f"and round; least {one['least_seconds']:.2f} s, share {one['share_of_limit']:.1%}; "
+            f"first reset in round {one['mean_first_reset']:.1f} on average"
+        )
+    record = {
+        "benchmark": "figure4",
+        **facts,
+        "parameters": {
+            "trials": options.trials,
+            "horizon": FIGURE_4.horizon,
+            "dtype": options.dtype,
+            "chunk": options.chunk,
+        },
+        "rates": rates._asdict(),
+        "cases": cases,
+    }
+    suffix = "" if options.dtype == "float64" else f"_{options.dtype}"
+    name = f"speed_figure4_{options.device.type}{suffix}.json"
+    write(record, options.out or RESULTS / name)
+    return record
+
+
+if __name__ == "__main__":
+    main()

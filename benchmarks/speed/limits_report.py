@@ -1,0 +1,102 @@
+"""What `benchmarks.speed.limits` found, as a table and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botorch_tv.simulation.drawing import GREY, canvas, lighten, looks, written
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHARES = {
+    "share_of_limit": "least time /\ntime taken",
+    "bandwidth_reached": "bandwidth\nreached",
+    "matmul_reached": "matmul rate\nreached",
+}
+
+
+def print_device(found: Mapping[str, Any]) -> None:
+    """What was measured on one device, for people."""
+    rates = found["rates"]
+    print(f"\n{found['name']}, {found['trials']} trials, {found['features']} features")
+    print(
+        f"memory {rates['bandwidth'] / 1e9:.1f} GB/s "
+        f"(tensors like the engine's vectors {rates['bandwidth_of_vectors'] / 1e9:.1f}); matmul "
+        + ", ".join(f"{name} {rate / 1e9:.0f} GF/s" for name, rate in rates["matmul"].items())
+    )
+    columns = ("µs", "least", "limit", "kB", "count", "bandw.", "kF", "count", "matmul", "waits")
+    print(f"\n{'per trial, round':16}" + "".join(f"{one:>9}" for one in columns))
+    waiting = found["threads"] is None  # on a CPU nothing is waited for
+    for label, one in found["strategies"].items():
+        waits = f"{one['waits_per_round']:.1f}" if waiting else "-"
+        print(
+            f"{label:16}{one['us']:9.2f}{one['least_us']:9.2f}{one['share_of_limit']:9.1%}"
+            f"{one['engine_bytes'] / 1e3:9.0f}{one['count_bytes'] / 1e3:9.0f}"
+            f"{one['bandwidth_reached']:9.1%}"
+            f"{one['engine_flops'] / 1e3:9.0f}{one['count_flops'] / 1e3:9.0f}"
+            f"{one['matmul_reached']:9.1%}{waits:>9}"
+        )
+    print(
+        f"\n{found['late_trials']} trials, late in a run: µs per trial and round; state per trial"
+    )
+    for label, entries in found["late"].items():
+        cells = (
+            f"round {one['round']:,}: {one['median_us']:.1f} µs, "
+            f"{one['state_bytes_per_trial'] / 1e3:,.0f} kB"
+            for one in entries
+        )
+        print(f"{label:16}{'   '.join(cells)}")
+    print()
+
+
+def draw(devices: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    """Cost against the round, memory against the round, and shares, one row per device.
+
+    Args:
+        devices: What was measured, by device.
+        path: Where to write the picture.
+    """
+    figure = canvas(12.5, 3.6 * len(devices))
+    rows = figure.subplots(len(devices), 3, squeeze=False)
+    for (cost, memory, shares), found in zip(rows, devices.values(), strict=True):
+        cost.set_title(found["name"], loc="left", fontsize=9, color=GREY)
+        _draw_late(cost, found["late"], "median_us", 1.0, "µs per trial and round")
+        _draw_late(memory, found["late"], "state_bytes_per_trial", 1e-3, "kB of state per trial")
+        cost.legend(frameon=False, fontsize=8)
+        _draw_shares(shares, found["strategies"])
+    written(figure, path)
+
+
+def _draw_late(
+    axes: Axes, late: Mapping[str, list[dict[str, float]]], name: str, scale: float, title: str
+) -> None:
+    rounds = [one["round"] for one in next(iter(late.values()))]
+    for label, look in looks(list(late)).items():
+        values = [scale * one[name] for one in late[label]]
+        axes.plot(rounds, values, color=look.colour, linestyle=look.line, marker="o", label=label)
+    axes.set_xscale("log")
+    axes.set_xticks(rounds, [f"{number:,}" for number in rounds])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round")
+    axes.set_ylabel(title)
+    lighten(axes)
+
+
+def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> None:
+    """Bars, one group per share, one colour per strategy."""
+    width = 0.8 / len(strategies)
+    for number, (label, look) in enumerate(looks(list(strategies)).items()):
+        places = [group + width * number for group in range(len(SHARES))]
+        heights = [100 * strategies[label][name] for name in SHARES]
+        bars = axes.bar(places, heights, width, color=look.colour)
+        axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
+    axes.axhline(100, color=GREY, linewidth=0.8, linestyle="dashed")
+    middle = width * (len(strategies) - 1) / 2
+    axes.set_xticks([group + middle for group in range(len(SHARES))], list(SHARES.values()))
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_ylabel("% of what the device can do")
+    lighten(axes)

@@ -1,0 +1,1 @@
+"""What has to hold on average over many trials, measured."""

@@ -1,0 +1,1 @@
+"""What the commands of `botorch-tv` do, apart from reading the command line and telling results."""

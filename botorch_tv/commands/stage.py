@@ -1,0 +1,161 @@
+"""What a comparison is played on: a world that is drawn, or one that was recorded."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NamedTuple
+
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.commands.options import (
+    DRAWN,
+    PANEL_C1,
+    PANEL_C2,
+    PANEL_STRATEGIES,
+    REPLAYED,
+    noted,
+)
+from botorch_tv.simulation.memory import free_bytes
+from botorch_tv.simulation.panels import load_panel
+from botorch_tv.simulation.rivals import Settings, line_up, reset_period, unit_kernel
+from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World
+from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.validation import require
+
+
+class Stage(NamedTuple):
+    """All that a comparison needs but the number of trials.
+
+    Args:
+        world: What is played on.
+        strategies: Who plays, by label.
+        horizon: Rounds T.
+        told: What was read and fitted, for people; empty where nothing was.
+    """
+
+    world: World
+    strategies: dict[str, Strategy]
+    horizon: int
+    told: str
+
+
+def stage(arguments: argparse.Namespace) -> Stage:
+    """The world and the strategies that the options of `compare` ask for.
+
+    Raises:
+        ValueError: If options contradict each other or are out of range, or a panel is unusable.
+        FileNotFoundError: If there is no such panel.
+    """
+    return _recorded(arguments) if "panel" in arguments else _drawn(arguments)
+
+
+def _drawn(arguments: argparse.Namespace) -> Stage:
+    for name in REPLAYED:
+        require(name not in arguments, f"{_flag(name)} is about a record; give --panel FILE.")
+    kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
+    strategies = _line_up(
+        arguments, kernel=kernel, noise=arguments.noise, epsilon=arguments.epsilon
+    )
+    most = _most_arms()
+    if arguments.points >= 1 and arguments.dim >= 1:  # Grid says it better
+        require(
+            arguments.points**arguments.dim <= most,
+            f"--points {arguments.points} --dim {arguments.dim} make "
+            f"{arguments.points**arguments.dim:,} arms, but a covariance of more than {most:,} "
+            "arms does not fit into free memory; try --points "
+            f"{max(1, int(most ** (1 / arguments.dim)))}.",
+        )
+    world = MarkovWorld(
+        Grid.regular(arguments.points, arguments.dim),
+        kernel=kernel,
+        epsilon=arguments.epsilon,
+        noise=arguments.noise,
+    )
+    return Stage(world, strategies, arguments.horizon, told="")
+
+
+def _recorded(arguments: argparse.Namespace) -> Stage:
+    given = vars(arguments)
+    for name in DRAWN:
+        require(not noted(arguments, name), _not_of_a_panel(name))
+    panel = load_panel(arguments.panel, given.get("key"))
+    rounds, arms = panel.values.shape
+    most = _most_arms()
+    require(
+        arms <= most,
+        f"{arguments.panel.name} has {arms:,} arms, but a covariance of more than {most:,} arms "
+        "does not fit into free memory; leave some out.",
+    )
+    train = given.get("train", 2 * rounds // 3)
+    world = PanelWorld(
+        panel.values,
+        train,
+        center=given.get("center", "all"),
+        standardise=given.get("standardise", True),
+        noise_share=given.get("noise_share", 0.05),
+        groups=given.get("groups"),
+        first_arm=given.get("first_arm", "random"),
+    )
+    defaults = {"strategies": PANEL_STRATEGIES, "c1": PANEL_C1, "c2": PANEL_C2}
+    defaults["horizon"] = world.horizon
+    for name, value in defaults.items():
+        if not noted(arguments, name):
+            setattr(arguments, name, value)
+    require(
+        1 <= arguments.horizon <= world.horizon,
+        f"--horizon is {arguments.horizon}, but after {train} training rows {world.horizon} are "
+        f"left to play; give 1 to {world.horizon}, or train on fewer.",
+    )
+    strategies = _line_up(
+        arguments, kernel=world.kernel, noise=world.model_noise, epsilon=world.epsilon
+    )
+    told = (
+        f"{arguments.panel.name}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
+        f"Fitted: epsilon {world.epsilon:.3g}, noise variance {world.model_noise:.3g}."
+    )
+    return Stage(world, strategies, arguments.horizon, told)
+
+
+def _line_up(
+    arguments: argparse.Namespace, *, kernel: Kernel | Tensor, noise: float, epsilon: float
+) -> dict[str, Strategy]:
+    given = vars(arguments)
+    period = reset_period(epsilon, arguments.horizon)
+    window = given.get("window", period)
+    settings = Settings(
+        kernel=kernel,
+        noise=noise,
+        epsilon=given.get("epsilon_model", epsilon),
+        period=given.get("period", period),
+        window=window,
+        gamma=given.get("gamma", 1 - 1 / max(window, 2)),
+        alpha=arguments.alpha,
+        delta=arguments.delta,
+        width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
+    )
+    return line_up(arguments.strategies.split(","), settings)
+
+
+def _most_arms() -> int:
+    """Arms whose covariance still fits into free memory: two M x M matrices in float64."""
+    return int((free_bytes(torch.device("cpu")) / 16) ** 0.5)
+
+
+def _not_of_a_panel(name: str) -> str:
+    instead = {
+        "epsilon": "it is fitted, and --epsilon-model tells TV another",
+        "noise": "--noise-share sets that of the model",
+        "kernel": "it is fitted",
+        "lengthscale": "its covariance is fitted",
+    }
+    return (
+        f"{_flag(name)} is about worlds that are drawn, but --panel replays a record; leave it out "
+        f"({instead.get(name, 'its arms are the columns')})."
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,124 @@
+"""[C17]: functions that stand still, on 100 random arms of [0, 1], for 30,000 rounds.
+
+The functions are either draws from the Gaussian process, or their twins in the kernel's space: the
+posterior means fitted to them. Some settings of the paper depend on the function. Here they hold
+for a study as a whole: R² is 1 % of the mean range of its functions, and B the largest of their
+norms, that of the twins also where the draws themselves are played, which have none. The arms are
+one set for all trials. The paper does not say how much noise the fit assumes; it is 1 % of the
+mean range of the draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+from gpytorch.kernels import Kernel
+
+from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
+from botorch_tv.acquisition.gains import ClosedForm
+from botorch_tv.papers.experiment import Case, Experiment, draw_panels
+from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.surveys import largest_norm, mean_range
+from botorch_tv.simulation import GaussianDraw, SmoothedDraw, StaticWorld
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, Strategy, gp_ei, gp_pi, gp_ts, gp_ucb, igp_ucb
+
+POINTS = 100
+HORIZON = 30_000
+TRIALS = 25
+DELTA = 0.1
+NOISE_SHARE = 0.01
+"""R² as a share of the range of the functions."""
+
+
+def random_arms() -> Grid:
+    """100 points drawn uniformly from [0, 1], always the same."""
+    return Grid(torch.from_numpy(np.random.default_rng(2017).random((POINTS, 1))))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A kernel, and whether its functions are draws from the process or their smooth twins.
+
+    Args:
+        kernel_name: "se" or "matern52".
+        smooth: Whether the functions lie in the kernel's space.
+    """
+
+    kernel_name: str
+    smooth: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        """Of lengthscale 0.2 and variance 1."""
+        return unit_kernel(self.kernel_name, 0.2)
+
+    @cached_property
+    def noise(self) -> float:
+        """R² = λ, for the whole study."""
+        return NOISE_SHARE * mean_range(self.world(1.0), TRIALS)
+
+    @cached_property
+    def B(self) -> float:
+        """Bound on the norms, for the whole study."""
+        return largest_norm(self._twins(1.0), TRIALS)
+
+    def world(self, noise: float) -> StaticWorld:
+        """The functions, with noise of this variance."""
+        if self.smooth:
+            return self._twins(noise)
+        return StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
+
+    def strategies(self, noise: float) -> dict[str, Strategy]:
+        """All with the information gain in closed form, as the paper has it."""
+        kernel, B, R = self.kernel, self.B, noise**0.5
+        gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
+        agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
+        improved = IGPUCB(B=B, R=R, delta=DELTA, gain=gain)
+        thompson = IGPUCB(B=B, R=R, delta=DELTA / 2, gain=gain)
+        return {
+            "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=agnostic),
+            "IGP-UCB": igp_ucb(kernel=kernel, noise=noise, width=improved),
+            "GP-TS": gp_ts(kernel=kernel, noise=noise, width=thompson),
+            "GP-EI": gp_ei(kernel=kernel, noise=noise),
+            "GP-PI": gp_pi(kernel=kernel, noise=noise),
+        }
+
+    def _twins(self, noise: float) -> StaticWorld:
+        draws = StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
+        smoothing = NOISE_SHARE * mean_range(draws, TRIALS)
+        functions = SmoothedDraw(self.kernel, noise=smoothing)
+        return StaticWorld(draws.domain, functions=functions, noise=noise)
+
+
+_SETTINGS = {
+    "se-rkhs": Setting("se", smooth=True),
+    "se-gp": Setting("se", smooth=False),
+    "matern52-rkhs": Setting("matern52", smooth=True),
+    "matern52-gp": Setting("matern52", smooth=False),
+}
+_TITLES = {
+    "se-rkhs": "SE, f in the kernel's space",
+    "se-gp": "SE, f drawn from the process",
+    "matern52-rkhs": "Matérn-5/2, f in the kernel's space",
+    "matern52-gp": "Matérn-5/2, f drawn from the process",
+}
+_CASES = {
+    name: Case(_TITLES[name], setting.world, setting.strategies)
+    for name, setting in _SETTINGS.items()
+}
+_ORDER = (("IGP-UCB", "GP-TS"), ("GP-TS", "GP-UCB"), ("IGP-UCB", "GP-UCB"))
+
+SYNTHETIC = Experiment(
+    id="c17",
+    title="IGP-UCB pays far less regret than agnostic GP-UCB, GP-TS lies between",
+    horizon=HORIZON,
+    trials=TRIALS,
+    noise={name: setting.noise for name, setting in _SETTINGS.items()},
+    cases=_CASES,
+    score=partial(judge, [Claim(name, *pair) for name in _CASES for pair in _ORDER]),
+    picture=partial(draw_panels, _CASES),
+)

@@ -1,0 +1,147 @@
+"""A chunk of a study as a file: written whole or not at all, and checked when it is read."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from botorch_tv.simulation.records import Arrays, dtype_of, variable_names
+
+
+class Damaged(Exception):
+    """A file that does not hold what was written to it."""
+
+
+class OfAnotherStudy(Exception):
+    """A sound chunk, made with other settings."""
+
+
+class ChunkFormat(NamedTuple):
+    """What the chunks of a study look like.
+
+    Attributes:
+        study: Digest of the settings of the study they belong to.
+        strategies: Number of strategies.
+        horizon: Rounds per trial.
+        dtype: Name of the floating-point type, such as ``float64``.
+        diagnose: Whether predictions, bands and observations are there.
+    """
+
+    study: str
+    strategies: int
+    horizon: int
+    dtype: str
+    diagnose: bool
+
+    def write(self, path: Path, first: int, arrays: Arrays) -> None:
+        """Write a chunk; a file of that name is replaced once the new one is complete.
+
+        Args:
+            path: The file.
+            first: Number of its first trial.
+            arrays: Its variables, each `strategies x trials x horizon`.
+
+        Raises:
+            OSError: If there is no room or no permission; an older file is then as it was.
+        """
+        # Serialised in memory: a zip file that meets a full disk raises again as it is closed.
+        packed = io.BytesIO()
+        members: dict[str, Any] = {
+            **arrays,
+            "first": np.int64(first),
+            "study": np.str_(self.study),
+        }
+        np.savez(packed, **members)
+        write_whole(path, lambda file: file.write(packed.getbuffer()))
+
+    def read(self, path: Path, first: int) -> dict[str, np.ndarray] | None:
+        """Read a chunk and check every byte of its data.
+
+        Args:
+            path: The file.
+            first: Number of its first trial.
+
+        Returns:
+            Its variables; None if there is no such file.
+
+        Raises:
+            Damaged: If it is truncated or changed.
+            OfAnotherStudy: If it was made with other settings.
+            OSError: If it cannot be read.
+        """
+        try:
+            packed = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            # numpy reads what a header announces; the checksums tell whether that is all.
+            with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+                broken = archive.testzip()
+            if broken is not None:
+                raise Damaged(f"the checksum of {broken} is wrong")
+            with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
+                found = {name: archive[name] for name in archive.files}
+            study, start = str(found.pop("study")), int(found.pop("first"))
+        except Damaged:
+            raise
+        except Exception as error:  # whatever zipfile and numpy make of damaged bytes
+            raise Damaged(f"{type(error).__name__}: {error}") from error
+        if study != self.study:
+            raise OfAnotherStudy
+        self._check(found, start, first)
+        return found
+
+    def _check(self, found: Arrays, start: int, first: int) -> None:
+        names = variable_names(self.diagnose)
+        if set(found) != set(names):
+            raise Damaged(f"it holds {', '.join(found)} instead of {', '.join(names)}")
+        if start != first:
+            raise Damaged(f"it holds the trials from {start} on instead of {first}")
+        trials = found[names[0]].shape[1:2]
+        for name in names:
+            array, dtype = found[name], dtype_of(name, self.dtype)
+            if array.shape != (self.strategies, *trials, self.horizon) or array.dtype != dtype:
+                raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file that appears under its name only once it is complete and on the disk.
+
+    Args:
+        path: The file; nobody else may be writing it.
+        write: Given the open file, writes its content.
+
+    Raises:
+        OSError: If that fails; an older file is then as it was.
+    """
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):  # the first error says more
+            unfinished.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power failure, where the system offers that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems refuse; the rename itself is done
+            os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,158 @@
+"""Some trials of a study, played side by side from the first round to the last."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.inference.linalg import at_index
+from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.records import Arrays, blank_records, on_host
+from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies.state import State, Suggestion
+
+
+@dataclass(frozen=True)
+class Game:
+    """A study ready to be played.
+
+    Args:
+        settings: All that decides a trial.
+        templates: A state of every strategy by label, whose factored kernel the trials share.
+    """
+
+    settings: StudySettings
+    templates: Mapping[str, State]
+
+    def play(self, chunk: Chunk, progress: Progress, stop: threading.Event) -> Arrays | None:
+        """Play some trials.
+
+        Args:
+            chunk: Which.
+            progress: Told of every round.
+            stop: Ends the game after the current round once it is set.
+
+        Returns:
+            The variables recorded, each `strategies x trials x horizon`; None if stopped.
+        """
+        table = _Table(self.settings, self.templates, chunk)
+        rounds = iter(self.settings.world.rounds(table.draws("world")))
+        for step in range(self.settings.horizon):
+            if stop.is_set():
+                return None
+            values = next(rounds, None)
+            if values is None:
+                raise ValueError(
+                    f"run_study: {self.settings.world!r} ended after {step} rounds, but horizon is "
+                    f"{self.settings.horizon}; give horizon={step} or less."
+                )
+            table.play_round(step, values)
+            progress.add(chunk.trials)
+        return on_host(table.records)
+
+
+class _Table:
+    """A game under way: the states of all strategies in the trials of one chunk."""
+
+    def __init__(
+        self, settings: StudySettings, templates: Mapping[str, State], chunk: Chunk
+    ) -> None:
+        self.settings, self.chunk = settings, chunk
+        self.players = list(settings.strategies.values())
+        self.states = [
+            player.init_like(templates[label], (chunk.trials,))
+            for label, player in settings.strategies.items()
+        ]
+        self.streams = [
+            self.draws(f"strategy {label}") if player.exploration.random else None
+            for label, player in settings.strategies.items()
+        ]
+        self.disturb = self.draws("noise")
+        self.spread = math.sqrt(settings.world.noise)
+        self.maximize = self.players[0].maximize
+        first_arm = settings.world.first_arm(self.draws("first arm"))
+        self.start = None
+        if first_arm is not None:
+            self.start = settings.world.domain.X.to(self.states[0].basis.variance)[first_arm]
+        self.records = blank_records(
+            (settings.horizon, len(self.players), chunk.trials),
+            dtype=settings.dtype,
+            device=settings.device,
+            diagnose=settings.diagnose,
+        )
+
+    def draws(self, purpose: str) -> Stream:
+        """Random numbers of these trials for one purpose."""
+        own = self.settings
+        return Stream(own.seed, purpose, *self.chunk, dtype=own.dtype, device=own.device)
+
+    def play_round(self, step: int, values: Tensor) -> None:
+        """One round of every strategy.
+
+        Args:
+            step: The round, counted from 0.
+            values: The objective of every trial, `trials x M`.
+        """
+        records, world = self.records, self.settings.world
+        best = self._best(values)
+        noise = self.spread * self.disturb.normal()
+        for number, player in enumerate(self.players):
+            state = self.states[number]
+            if step == 0 and self.start is not None:
+                suggestion = player.suggestion_at(state, self.start)
+            else:
+                suggestion = player.ask(state, generator=self.streams[number])
+            truth = at_index(values, suggestion.index)
+            observation = truth + noise
+            ok = world.available(step, suggestion.index)
+            if self.settings.diagnose:
+                told = observation if ok is None else observation.masked_fill(~ok, math.nan)
+                noted = self._diagnosed(number, suggestion, values) | {"observation": told}
+                for name, value in noted.items():
+                    records[name][step, number] = value
+            self.states[number], info = player.tell(
+                state,
+                suggestion,
+                observation,
+                ok=ok,
+                check=False,
+                consume=True,
+            )
+            records["regret"][step, number] = self._regret(best, truth)
+            records["resets"][step, number] = info.reset
+            records["side_queries"][step, number] = info.side_queries
+            records["index"][step, number] = suggestion.index
+
+    def _diagnosed(
+        self, number: int, suggestion: Suggestion, values: Tensor
+    ) -> dict[str, Tensor | float]:
+        """What a strategy knows before its observation, and how good its advice would be."""
+        player, state = self.players[number], self.states[number]
+        named = at_index(values, player.recommended_arm(state))
+        trigger = player.retention
+        band = None
+        if isinstance(trigger, EventTrigger):
+            band = trigger.band(suggestion.sd, player.noise, state.since)
+        return {
+            "objective": at_index(values, suggestion.index),
+            "mean": suggestion.mean,
+            "sd": suggestion.sd,
+            "multiplier": suggestion.multiplier,
+            "band": math.nan if band is None else band,
+            "simple_regret": self._regret(self._best(values), named),
+        }
+
+    def _best(self, values: Tensor) -> Tensor:
+        """The value of the best arm, `trials`."""
+        return values.amax(-1) if self.maximize else values.amin(-1)
+
+    def _regret(self, best: Tensor, chosen: Tensor) -> Tensor:
+        """How far chosen values fall short of the best, `trials`."""
+        return best - chosen if self.maximize else chosen - best

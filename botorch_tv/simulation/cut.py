@@ -1,0 +1,69 @@
+"""How a study is cut into chunks of trials that run together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.simulation.records import variable_names
+from botorch_tv.simulation.settings import StudySettings
+
+
+class Chunk(NamedTuple):
+    """Some neighbouring trials."""
+
+    first: int
+    """Number of the first."""
+    trials: int
+    """How many."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a study is computed, which decides the last bits of its numbers.
+
+    Args:
+        chunk: Trials that run together.
+        threads: Threads of PyTorch for each chunk.
+    """
+
+    chunk: int
+    threads: int
+
+    def chunks(self, trials: int) -> list[Chunk]:
+        """All chunks of a study; only the last may be shorter than the others."""
+        starts = range(0, trials, self.chunk)
+        return [Chunk(first, min(self.chunk, trials - first)) for first in starts]
+
+
+def choose_cut(
+    settings: StudySettings, *, trials: int, chunk: int | None, workers: int, lasting: bool
+) -> Cut:
+    """A cut for a new study.
+
+    Args:
+        settings: The study.
+        trials: Its trials.
+        chunk: Trials that run together; from free memory if None.
+        workers: Chunks that run side by side.
+        lasting: Whether more trials may follow. The number of threads, and with it the last bits
+            of every number, must not depend on how many there are then.
+    """
+    threads = torch.get_num_threads()
+    if chunk is None:
+        with torch_threads(max(1, threads // workers)):
+            states = settings.initial_states()
+        pairs = [(settings.strategies[label], state) for label, state in states.items()]
+        chunk = chunk_size(
+            pairs,
+            trials=trials,
+            horizon=settings.horizon,
+            recorded=len(variable_names(settings.diagnose)),
+            workers=workers,
+        )
+    abreast = workers if lasting else min(workers, -(-trials // chunk))
+    return Cut(chunk, max(1, threads // abreast))

@@ -1,0 +1,191 @@
+"""Do the bands hold what they promise: how often objectives and observations lie inside.
+
+Posteriors condition on the data that chose the arm, so under a right model the played arm's
+f_t(x_t) lies within mean ± z sd with exactly the nominal probability, however it was chosen from
+the posterior. Rounds of a trial are dependent and trials are not: every standard error is one over
+trials. Rounds without a value (a failed measurement) are left out. Where the readings themselves
+are replayed as the objective, as panels are, it holds what the model calls noise, so that the
+observation is what to judge the model by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+import torch
+import xarray as xr
+
+from botorch_tv.simulation.diagnosis.variables import (
+    MODEL_NOISE,
+    model_noise,
+    recorded,
+    require_recorded,
+)
+from botorch_tv.validation import require, require_integer
+
+LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))
+NEEDED = ("observation", "objective", "mean", "sd", "multiplier", MODEL_NOISE)
+
+
+class Surprises:
+    """How far one strategy's rounds fell from its predictions, each `trials x rounds`.
+
+    Args:
+        data: A diagnosed study.
+        strategy: Label of the strategy.
+
+    Attributes:
+        objective: |f_t(x_t) − mean| in units of sd.
+        observation: |y_t − mean| in units of sqrt(sd² + σ²), with the model's noise variance σ².
+        multiplier: Half the width of the band played, in units of sd.
+    """
+
+    def __init__(self, data: xr.Dataset, strategy: str) -> None:
+        names = ("observation", "objective", "mean", "sd", "multiplier")
+        y, f, mean, sd, self.multiplier = (recorded(data, name, strategy) for name in names)
+        with np.errstate(divide="ignore", invalid="ignore"):  # sd 0: exact, or infinitely surprised
+            self.objective = np.where(f == mean, 0.0, np.abs(f - mean) / sd)
+        self.observation = np.abs(y - mean) / np.sqrt(sd**2 + model_noise(data, strategy))
+
+
+def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.Dataset:
+    """Share of rounds in which objective and observation lay inside the predicted bands.
+
+    Args:
+        data: A diagnosed study.
+        levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 unless given.
+
+    Returns:
+        Each with its standard error over trials as `..._error`, NaN for a single trial:
+        `objective` (`strategy x level`): share of rounds with |f_t(x_t) − mean| <= z sd, where z
+        is the normal quantile of the level. `observation` (`strategy x level`): share with
+        |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share in which f_t(x_t) lay in the
+        band played, mean ± multiplier · sd, beside `played_level`, that band's nominal level
+        averaged over rounds. `throughout` (`strategy`): share of trials in which f_t(x_t) lay in
+        the band played in every round, which is what the theorems promise with 1 − δ. Strategies
+        that explore without a band, such as GP-EI, are judged by the band of their width.
+
+    Raises:
+        ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
+    """
+    require_recorded(data, *NEEDED)
+    chosen = LEVELS if levels is None else tuple(levels)
+    require(len(chosen) > 0, "calibration: levels is empty; give at least one, such as 0.9.")
+    limits = [_quantile(level) for level in chosen]
+    rows: dict[str, list[object]] = {}
+    for label in map(str, data["strategy"].values):
+        seen = Surprises(data, label)
+        for name in ("objective", "observation"):
+            distance = getattr(seen, name)
+            shares = np.array([_over_trials(_inside(distance, limit)) for limit in limits])
+            rows.setdefault(name, []).append(shares[:, 0])
+            rows.setdefault(f"{name}_error", []).append(shares[:, 1])
+        inside = _inside(seen.objective, seen.multiplier)
+        for name, values in (("played", inside), ("throughout", _throughout(inside))):
+            share, error = _over_trials(values)
+            rows.setdefault(name, []).append(share)
+            rows.setdefault(f"{name}_error", []).append(error)
+        rows.setdefault("played_level", []).append(_over_trials(_level(seen.multiplier))[0])
+    return xr.Dataset(
+        {
+            name: (("strategy", "level") if name.startswith("ob") else ("strategy",), np.array(row))
+            for name, row in rows.items()
+        },
+        coords={"strategy": data["strategy"].values, "level": list(chosen)},
+    )
+
+
+def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -> xr.Dataset:
+    """The same at one level through time.
+
+    Args:
+        data: A diagnosed study.
+        level: Nominal level of the bands, in (0, 1).
+        block: Rounds counted together, at least 1. Single rounds of few trials scatter.
+
+    Returns:
+        `objective`, `observation` and `played` as in :func:`calibration`, but `strategy x round`,
+        each with its standard error over trials `..._error`. The coordinate `round` is the middle
+        of its block; the last block may be shorter.
+
+    Raises:
+        ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
+            below 1.
+    """
+    require_recorded(data, *NEEDED)
+    require_integer("calibration_by_round: block", block, 1, "give rounds to count together.")
+    limit = _quantile(level)
+    rows: dict[str, list[np.ndarray]] = {}
+    for label in map(str, data["strategy"].values):
+        seen = Surprises(data, label)
+        for name, inside in (
+            ("objective", _inside(seen.objective, limit)),
+            ("observation", _inside(seen.observation, limit)),
+            ("played", _inside(seen.objective, seen.multiplier)),
+        ):
+            share, error = _mean_and_error(_in_blocks(inside, block))
+            rows.setdefault(name, []).append(share)
+            rows.setdefault(f"{name}_error", []).append(error)
+    rounds = data["round"].values
+    middles = rounds if block == 1 else _in_blocks(rounds[None].astype(float), block)[0]
+    return xr.Dataset(
+        {name: (("strategy", "round"), np.array(row)) for name, row in rows.items()},
+        coords={"strategy": data["strategy"].values, "round": middles},
+        attrs={"level": level},
+    )
+
+
+def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
+    """Mean of what is known in every block of neighbouring rounds, `trials x blocks`."""
+    trials, rounds = values.shape
+    padding = np.full((trials, -rounds % block), np.nan)
+    blocks = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
+    return _mean_and_error(np.moveaxis(blocks, -1, 0))[0]
+
+
+def _quantile(level: float) -> float:
+    """Half-width z such that a standard normal variate lies within ± z with this probability."""
+    require(
+        0 < level < 1,
+        f"calibration: level is {level}, but a coverage lies strictly between 0 and 1; "
+        "give a share such as 0.9.",
+    )
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def _level(multiplier: np.ndarray) -> np.ndarray:
+    """Nominal level of the band mean ± multiplier · sd."""
+    return torch.erf(torch.from_numpy(multiplier) / math.sqrt(2)).numpy()
+
+
+def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
+    """1 inside, 0 outside, NaN where unknown."""
+    return np.where(np.isnan(distance) | np.isnan(limit), np.nan, distance <= limit)
+
+
+def _throughout(inside: np.ndarray) -> np.ndarray:
+    """1 for a trial that was inside in every round that is known, else 0; `trials x 1`."""
+    known = ~np.isnan(inside)
+    always = np.where(known, inside, 1.0).all(axis=-1, keepdims=True)
+    return np.where(known.any(axis=-1, keepdims=True), always, np.nan)
+
+
+def _over_trials(values: np.ndarray) -> tuple[float, float]:
+    """Mean over trials of each trial's mean over known rounds, and its standard error."""
+    of_trials = _mean_and_error(values.T)[0]
+    mean, error = _mean_and_error(of_trials[:, None])
+    return float(mean[0]), float(error[0])
+
+
+def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over the first dimension of what is not NaN, and its standard error; NaN if unknown."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=0) / count
+        squares = np.where(known, values - mean, 0.0) ** 2
+        error = np.sqrt(squares.sum(axis=0) / (count - 1) / count)
+    return mean, error

@@ -1,0 +1,130 @@
+"""Reliability: what the bands promised against what they held."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from botorch_tv.simulation.drawing import (
+    GREY,
+    Curve,
+    Look,
+    canvas,
+    draw_curves,
+    lighten,
+    looks,
+    name_curves,
+    written,
+)
+from botorch_tv.simulation.result import StudyResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEVEL = 0.9  # of the bands followed through time
+BLOCKS = 25  # rounds are averaged into about as many points
+
+
+def plot_calibration(
+    result: StudyResult, path: str | os.PathLike[str] | None = None, level: float = LEVEL
+) -> Figure:
+    """Reliability diagrams of objective and observation, and calibration through time.
+
+    A curve below the diagonal belongs to a strategy that is surer than it should be.
+
+    Args:
+        result: A diagnosed study.
+        path: Where to write the picture; its ending chooses the format.
+        level: Nominal level of the bands followed through time, in (0, 1).
+
+    Raises:
+        ValueError: If the study was not diagnosed, or the level lies outside (0, 1).
+    """
+    block = max(1, round(result.data.sizes["round"] / BLOCKS))
+    shares, by_round = result.calibration(), result.calibration_by_round(level, block)
+    styles = looks(result.strategies)
+    figure = canvas(13.5, 4.7)
+    left, middle, right = figure.subplots(1, 3)
+    for axes, name, title in (
+        (left, "objective", "Objective in mean ± z sd"),
+        (middle, "observation", "Observation in mean ± z √(sd² + σ²)"),
+    ):
+        _draw_reliability(axes, shares, name, styles)
+        axes.set_title(title, loc="left", fontsize=10.5)
+    left.set_ylabel("share of rounds inside")
+    _draw_played(left, shares, styles)
+    _draw_by_round(right, by_round, styles)
+    right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
+    figure.supxlabel(_caption(result, block), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def _draw_reliability(
+    axes: Axes, shares: xr.Dataset, name: str, styles: Mapping[str, Look]
+) -> None:
+    levels = shares["level"].values
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    curves = _known_curves(shares, name)
+    for label, (share, error) in curves.items():
+        look = styles[label]
+        axes.plot(levels, share, color=look.colour, linestyle=look.line, linewidth=1.6)
+        axes.fill_between(
+            levels, share - error, share + error, color=look.colour, alpha=0.18, linewidth=0
+        )
+    axes.set_xlim(0, float(levels[-1]))
+    axes.set_ylim(0, 1)
+    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, float(levels[-1])])
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("nominal level of the band")
+    lighten(axes)
+    name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+
+
+def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> None:
+    """A dot per strategy at the band it explored by, mean ± sqrt(beta_t) sd."""
+    for label, look in styles.items():
+        one = shares.sel(strategy=label)
+        axes.plot(
+            float(one["played_level"]),
+            float(one["played"]),
+            "o",
+            color=look.colour,
+            markeredgecolor="white",
+            markersize=7,
+            clip_on=False,
+        )
+
+
+def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, Look]) -> None:
+    curves = _known_curves(by_round, "objective")
+    draw_curves(axes, by_round["round"].values, curves, styles)
+    axes.axhline(by_round.attrs["level"], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("round")
+    axes.set_ylabel("share of trials inside")
+    name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+
+
+def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
+    """Shares and their errors by label, without strategies that predict nothing."""
+    curves = {}
+    for label in map(str, shares["strategy"].values):
+        share = shares[name].sel(strategy=label).values
+        if np.isfinite(share[-1]):
+            curves[label] = Curve(share, shares[f"{name}_error"].sel(strategy=label).values)
+    return curves
+
+
+def _caption(result: StudyResult, block: int) -> str:
+    trials = result.data.sizes["trial"]
+    over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
+    together = f", {block} rounds counted together" if block > 1 else ""
+    return (
+        f"{over}{together}. Dotted: as promised; curves below it are too sure. "
+        "Dots: the band played, mean ± √β sd."
+    )

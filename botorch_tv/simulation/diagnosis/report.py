@@ -1,0 +1,102 @@
+"""The diagnosis of a study in tables: one to read, one to keep."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from botorch_tv.simulation.diagnosis.triggers import CAUSES, with_trigger
+from botorch_tv.simulation.report import aligned
+from botorch_tv.simulation.result import StudyResult
+
+LEVEL = 0.9
+
+_COLUMNS = {
+    "alarms": ("alarms", ".2f"),
+    "by_objective": ("f left band", ".0%"),
+    "by_noise": ("by noise", ".0%"),
+    "by_both": ("both", ".0%"),
+    "objective": (f"f in {LEVEL:.0%}", ".0%"),
+    "observation": (f"y in {LEVEL:.0%}", ".0%"),
+    "played": ("f in played", ".0%"),
+    "simple_regret": ("simple regret", ".3f"),
+}
+
+_LEGEND = (
+    "Alarms per trial and the share with this cause; share of rounds with the objective f and the\n"
+    f"observation y in their {LEVEL:.0%} bands, and f in the band played, mean ± √β sd."
+)
+
+
+def diagnosis_table(result: StudyResult) -> pd.DataFrame:
+    """One row per strategy, in the order of the study.
+
+    Args:
+        result: A diagnosed study.
+
+    Returns:
+        `alarms` (mean per trial; NaN without a trigger) and the shares of them `by_objective`,
+        `by_noise` and `by_both` (see :func:`trigger_table`); `objective` and `observation` (shares
+        of rounds inside their bands of nominally 90 %); `played` (share of rounds with the
+        objective in the band played); `simple_regret` (mean per round).
+
+    Raises:
+        ValueError: If the study was not diagnosed.
+    """
+    alarms, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
+    trials, armed = result.data.sizes["trial"], with_trigger(result.data)
+    simple = result.simple_regret.mean(("trial", "round"))
+    rows = []
+    for label in result.strategies:
+        causes = alarms["cause"][alarms["strategy"] == label]
+        row = {"alarms": len(causes) / trials if label in armed else math.nan}
+        for cause in CAUSES:
+            row[f"by_{cause}"] = float((causes == cause).mean()) if len(causes) else math.nan
+        for name in ("objective", "observation", "played"):
+            row[name] = float(shares[name].sel(strategy=label))
+        row["simple_regret"] = float(simple.sel(strategy=label))
+        rows.append(row)
+    index = pd.Index(result.strategies, name="strategy")
+    return pd.DataFrame(rows, index=index, columns=list(_COLUMNS), dtype=float)
+
+
+def diagnosis_text(table: pd.DataFrame) -> str:
+    """The diagnosis for people to read, one line per strategy.
+
+    Args:
+        table: As :func:`diagnosis_table` returns it.
+    """
+    shown = {name: column for name, column in _COLUMNS.items() if table[name].notna().any()}
+    return f"{aligned(table, shown)}\n{_LEGEND}"
+
+
+def calibration_table(result: StudyResult) -> pd.DataFrame:
+    """Everything that :meth:`StudyResult.calibration` counts, one share per row.
+
+    Args:
+        result: A diagnosed study.
+
+    Returns:
+        Columns `strategy`, `inside` (what had to lie where), `level` (nominal; NaN where a theorem
+        sets it), `share` and its `standard_error` over trials.
+
+    Raises:
+        ValueError: If the study was not diagnosed.
+    """
+    shares = result.calibration()
+    rows: list[tuple[str, str, float, float, float]] = []
+    for label in result.strategies:
+        one = shares.sel(strategy=label)
+        for name in ("objective", "observation"):
+            for level in shares["level"].values:
+                at = one.sel(level=level)
+                rows.append(
+                    (label, name, float(level), float(at[name]), float(at[f"{name}_error"]))
+                )
+        for name, said, level in (
+            ("played", "objective in the band played", float(one["played_level"])),
+            ("throughout", "objective in the band played in every round", math.nan),
+        ):
+            rows.append((label, said, level, float(one[name]), float(one[f"{name}_error"])))
+    return pd.DataFrame(rows, columns=["strategy", "inside", "level", "share", "standard_error"])

@@ -1,0 +1,98 @@
+"""Simple regret: what the best guess of every round would have cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from botorch_tv.simulation.drawing import (
+    GREY,
+    Look,
+    canvas,
+    draw_curves,
+    lighten,
+    looks,
+    mean_curve,
+    name_curves,
+    settle_scale,
+    written,
+)
+from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.summary import Paired
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+UNSETTLED = 0.05  # share of the rounds in which simple regret may leave the scale
+
+
+def plot_simple_regret(result: StudyResult, path: str | os.PathLike[str] | None = None) -> Figure:
+    """Simple regret through time, and beside the regret paid for the arms played.
+
+    Simple regret is that of the arm with the best posterior mean before the round's observation.
+    What the arms played cost above it is the price of exploring.
+
+    Args:
+        result: A diagnosed study.
+        path: Where to write the picture; its ending chooses the format.
+
+    Raises:
+        ValueError: If the study was not diagnosed.
+    """
+    simple = result.simple_regret
+    styles = looks(result.strategies)
+    curves = {label: mean_curve(simple.sel(strategy=label).values) for label in styles}
+    figure = canvas(11.5, 4.4)
+    left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
+    draw_curves(left, result.data["round"].values, curves, styles)
+    settle_scale(left, curves.values(), UNSETTLED)
+    left.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
+    left.set_xlabel("round")
+    left.set_ylabel("simple regret")
+    name_curves(left, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+    _draw_prices(right, result, styles)
+    trials = result.data.sizes["trial"]
+    caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
+    caption = caption if trials > 1 else "One trial."
+    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def _draw_prices(axes: Axes, result: StudyResult, styles: Mapping[str, Look]) -> None:
+    """A row per strategy: regret recommended and regret paid, lowest on top."""
+    recommended = {
+        label: Paired.of(result.simple_regret.sel(strategy=label).mean("round").values)
+        for label in styles
+    }
+    played = {
+        label: Paired.of(result.regret.sel(strategy=label).mean("round").values) for label in styles
+    }
+    order = sorted(styles, key=lambda label: played[label].mean)
+    for row, label in enumerate(order):
+        colour = styles[label].colour
+        ends = recommended[label].mean, played[label].mean
+        axes.plot(ends, (row, row), color=colour, linewidth=1.2, alpha=0.6)
+        for one, face in ((recommended[label], colour), (played[label], "white")):
+            axes.errorbar(
+                one.mean,
+                row,
+                xerr=one.standard_error,
+                fmt="o",
+                color=colour,
+                markerfacecolor=face,
+                markersize=6.5,
+                elinewidth=2.6,
+            )
+    axes.set_yticks(range(len(order)), order)
+    for tick, label in zip(axes.get_yticklabels(), order):
+        tick.set_color(styles[label].colour)
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("regret per round")
+    axes.set_title("● recommended   ○ played", loc="left", fontsize=10.5)
+    lighten(axes)
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axes.tick_params(axis="y", length=0)

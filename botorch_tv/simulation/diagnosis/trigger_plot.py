@@ -1,0 +1,225 @@
+"""One trial through time, as its trigger saw it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
+from botorch_tv.simulation.diagnosis.variables import model_noise, recorded
+from botorch_tv.simulation.drawing import (
+    COLOURS,
+    GREY,
+    canvas,
+    lighten,
+    spread_apart,
+    written,
+)
+from botorch_tv.simulation.result import StudyResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, _, VERMILION = COLOURS[:4]
+DIGIT = 0.11  # inches that a number's digit takes
+
+
+def plot_triggers(
+    result: StudyResult,
+    strategy: str | None = None,
+    trial: int | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """One trial of one strategy through time: what it predicted, what came, when it reset and why.
+
+    Above, in the units of y: at every round's arm the mean, the band that the observation had to
+    leave for an alarm, the objective and the observation. Below, divided by the band: an alarm is
+    a dot beyond ± 1; the line to it is the model's error up to the objective, noise from there.
+
+    Args:
+        result: A diagnosed study.
+        strategy: One that resets by a trigger; the first such unless given.
+        trial: Number of the trial; one with the typical number of resets unless given.
+        path: Where to write the picture; its ending chooses the format.
+
+    Raises:
+        ValueError: If the study was not diagnosed, or has no such strategy or trial.
+    """
+    data = result.data
+    armed = with_trigger(data)
+    if not armed:
+        raise ValueError(
+            "No strategy of this study resets by a trigger with a band; add one, such as et_gp_ucb."
+        )
+    label = armed[0] if strategy is None else strategy
+    result.require_strategy(label)
+    if label not in armed:
+        raise ValueError(
+            f"{label} does not reset by a trigger with a band; choose from {', '.join(armed)}."
+        )
+    number = int(data["trial"].values[typical_trial(data, label)]) if trial is None else trial
+    if number not in data["trial"].values:
+        numbers = data["trial"].values
+        raise ValueError(
+            f"The study has no trial {number}; its trials are {numbers[0]} to {numbers[-1]}."
+        )
+    one = data.sel(trial=[number])
+    alarms = trigger_table(one.sel(strategy=[label]))
+    figure = canvas(11, 6.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
+    values = {
+        name: recorded(one, name, label)[0]
+        for name in ("observation", "objective", "mean", "sd", "band")
+    }
+    rounds = data["round"].values
+    _draw_predictions(above, rounds, values, alarms)
+    _draw_surprises(below, rounds, values, model_noise(data, label) ** 0.5, alarms)
+    figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)
+    trials = data.sizes["trial"]
+    if trials > 1:
+        usual = float(result.resets.sel(strategy=label).sum("round").mean())
+        caption = f"One of {trials:,} trials, which reset {usual:.1f} times on average."
+        figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def _draw_predictions(
+    axes: Axes, rounds: np.ndarray, values: dict[str, np.ndarray], alarms: pd.DataFrame
+) -> None:
+    edges = _edges(rounds)
+    mean, band, objective = (_steps(values[name]) for name in ("mean", "band", "objective"))
+    axes.fill_between(
+        edges,
+        mean - band,
+        mean + band,
+        color=BLUE,
+        alpha=0.15,
+        linewidth=0,
+        step="post",
+        label="band: no alarm inside",
+    )
+    axes.step(edges, mean, where="post", color=BLUE, linewidth=1.2, label="predicted mean")
+    axes.step(edges, objective, where="post", color="black", linewidth=0.9, label="objective")
+    size = _dot_size(len(rounds))
+    axes.plot(rounds, values["observation"], ".", color=GREY, markersize=size, label="observation")
+    if len(alarms):
+        when, seen = alarms["round"], alarms["observation"]
+        axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="alarm")
+    axes.set_ylabel("at the arm played, units of y")
+    _mark(axes, alarms)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    lighten(axes)
+    _legend(axes)
+
+
+def _draw_surprises(
+    axes: Axes,
+    rounds: np.ndarray,
+    values: dict[str, np.ndarray],
+    noise_sd: float,
+    alarms: pd.DataFrame,
+) -> None:
+    mean, band, sd = values["mean"], values["band"], values["sd"]
+    axes.axhspan(-1, 1, color=BLUE, alpha=0.15, linewidth=0, label="band: noise's part")
+    part = _steps(sd / (sd + noise_sd))
+    axes.fill_between(
+        _edges(rounds),
+        -part,
+        part,
+        color=BLUE,
+        alpha=0.25,
+        linewidth=0,
+        step="post",
+        label="model's part",
+    )
+    surprise = (values["observation"] - mean) / band
+    axes.plot(rounds, surprise, ".", color=GREY, markersize=_dot_size(len(rounds)))
+    when, limit = alarms["round"].to_numpy(), alarms["band"].to_numpy(dtype=float)
+    objective = (alarms["objective"] - alarms["mean"]).to_numpy(dtype=float) / limit
+    observed = (alarms["observation"] - alarms["mean"]).to_numpy(dtype=float) / limit
+    if len(alarms):
+        axes.vlines(when, 0, objective, color="black", linewidth=2.2, label="error of the model")
+        axes.vlines(when, objective, observed, color=ORANGE, linewidth=2.2, label="noise")
+    axes.plot(when, observed, "D", color=VERMILION, markersize=5)
+    reach = 1.3 * float(np.nanmax(np.abs(surprise), initial=1.15))
+    axes.set_ylim(-reach, reach)
+    axes.set_ylabel("(y − mean) / band")
+    axes.set_xlabel("round")
+    _number(axes, rounds, when, observed)
+    lighten(axes)
+    _legend(axes)
+
+
+def _edges(rounds: np.ndarray) -> np.ndarray:
+    """Where the rounds begin, and the last one ends, as every round takes a unit of the axis."""
+    edges: np.ndarray = np.append(rounds, rounds[-1] + 1) - 0.5
+    return edges
+
+
+def _steps(values: np.ndarray) -> np.ndarray:
+    """A value at every edge, which holds until the next."""
+    return np.append(values, values[-1])
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(
+        ncols=5,
+        frameon=False,
+        fontsize=8.5,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        borderaxespad=0.2,
+    )
+
+
+def _mark(axes: Axes, alarms: pd.DataFrame) -> None:
+    """A thin line at every alarm."""
+    for when in alarms["round"]:
+        axes.axvline(when, color=VERMILION, linewidth=0.7, alpha=0.55, zorder=0.5)
+
+
+def _number(axes: Axes, rounds: np.ndarray, when: np.ndarray, height: np.ndarray) -> None:
+    """The round of every alarm at its dot, side by side where they are close."""
+    inches = axes.get_window_extent().width / axes.figure.dpi
+    gap = DIGIT * len(str(rounds[-1])) / inches * (axes.get_xlim()[1] - axes.get_xlim()[0])
+    for above in (True, False):
+        chosen = (height > 0) == above
+        for number, place, end in zip(
+            when[chosen], spread_apart(list(when[chosen]), gap), height[chosen]
+        ):
+            axes.annotate(
+                str(number),
+                (place, end),
+                xytext=(0, 6 if above else -6),
+                textcoords="offset points",
+                ha="center",
+                va="bottom" if above else "top",
+                fontsize=8,
+                color=VERMILION,
+            )
+
+
+def _headline(label: str, trial: int, alarms: pd.DataFrame) -> str:
+    if len(alarms) == 0:
+        return f"{label}, trial {trial}: no alarm"
+    counts = alarms["cause"].value_counts()
+    reasons = {
+        "objective": "as the objective had left its band",
+        "noise": "by noise alone",
+        "both": "by both",
+    }
+    times = f"{len(alarms)} alarms" if len(alarms) > 1 else "1 alarm"
+    if len(counts) == 1:
+        return f"{label}, trial {trial}: {times}, {reasons[counts.index[0]]}"
+    told = ", ".join(f"{counts[name]} {why}" for name, why in reasons.items() if name in counts)
+    return f"{label}, trial {trial}: {times}; {told}"
+
+
+def _dot_size(rounds: int) -> float:
+    return 5.0 if rounds <= 100 else 3.5

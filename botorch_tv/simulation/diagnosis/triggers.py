@@ -1,0 +1,124 @@
+"""Why did it reset: the prediction, the band and the observation at every alarm."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from botorch_tv.simulation.diagnosis.variables import (
+    MODEL_NOISE,
+    model_noise,
+    recorded,
+    require_recorded,
+)
+
+NEEDED = ("observation", "objective", "mean", "sd", "band", MODEL_NOISE)
+CAUSES = ("objective", "noise", "both")
+
+
+def with_trigger(data: xr.Dataset) -> list[str]:
+    """Labels of the strategies whose resets a trigger with a band decides."""
+    require_recorded(data, "band")
+    armed = data["band"].notnull().any(("trial", "round"))
+    return [str(label) for label in data["strategy"].values[armed.values]]
+
+
+def trigger_table(data: xr.Dataset) -> pd.DataFrame:
+    """One row per reset by a trigger, in the order of strategies, trials and rounds.
+
+    The surprise splits exactly: y − mean = (f_t(x_t) − mean) + (y − f_t(x_t)), an error of the
+    model and the noise. The band of [ET] Lemma 3 grants each its own part: sqrt(2L) sd to the
+    model's error (Lemma 1) and sqrt(2L) σ to the noise (Lemma 2). An alarm means that at least one
+    of the two exceeded its part in the direction of the surprise, and that is its cause:
+    "objective" (f_t(x_t) had left the band that the model put around it, as it does when the world
+    moved), "noise" (the objective was where the model said; on a world that stands still this is a
+    false alarm), or "both". Other bands are divided in the same proportion, sd to σ.
+
+    Args:
+        data: A diagnosed study.
+
+    Returns:
+        Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', 1 in the round after a
+        reset; the number of the round before any), `mean`, `sd` (of the prediction before y, sd
+        without noise), `observation`, `objective`, `band`, `error` = |y − mean|, its two signed
+        parts `error_of_model` and `error_of_noise` (they sum to `error`), and `cause`. All in the
+        units of y.
+
+    Raises:
+        ValueError: If the study was not diagnosed.
+    """
+    require_recorded(data, *NEEDED)
+    tables = [_table_of(data, label) for label in with_trigger(data)]
+    return pd.concat(tables, ignore_index=True) if tables else _table_of(data, None)
+
+
+def typical_trial(data: xr.Dataset, strategy: str) -> int:
+    """Position of the first trial whose number of resets is closest to the median.
+
+    Trials without a reset do not count where others have one.
+    """
+    counts = data["resets"].sel(strategy=strategy).transpose("trial", "round").values.sum(-1)
+    middle = np.median(counts[counts > 0]) if counts.any() else 0
+    return int(np.abs(np.where(counts > 0, counts, np.inf) - middle).argmin())
+
+
+def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
+    """Rounds t' of [ET] since the last reset before each round, or since the start.
+
+    Args:
+        resets: Whether a round ended in a reset, bool, `trials x rounds`.
+        rounds: Number of each round, from 1.
+    """
+    last = np.maximum.accumulate(np.where(resets, rounds, 0), axis=-1)
+    before = np.concatenate([np.zeros_like(last[:, :1]), last[:, :-1]], axis=-1)
+    since: np.ndarray = rounds - before
+    return since
+
+
+def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
+    """The rows of one strategy; none, with the same columns, without one."""
+    label = str(data["strategy"].values[0]) if strategy is None else strategy
+    resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
+    band = recorded(data, "band", label)
+    trial, step = np.nonzero(resets & np.isfinite(band) & (strategy is not None))
+    mean, sd, observation, objective = (
+        recorded(data, name, label)[trial, step]
+        for name in ("mean", "sd", "observation", "objective")
+    )
+    direction = np.sign(observation - mean)
+    of_model = direction * (objective - mean)
+    of_noise = direction * (observation - objective)
+    band = band[trial, step]
+    return pd.DataFrame(
+        {
+            "strategy": pd.Series([label] * len(trial), dtype=object),
+            "trial": data["trial"].values[trial],
+            "round": data["round"].values[step],
+            "rounds_since_reset": rounds_since_reset(resets, data["round"].values)[trial, step],
+            "mean": mean,
+            "sd": sd,
+            "observation": observation,
+            "objective": objective,
+            "band": band,
+            "error": np.abs(observation - mean),
+            "error_of_model": of_model,
+            "error_of_noise": of_noise,
+            "cause": pd.Series(
+                _causes(of_model, of_noise, band, sd, model_noise(data, label) ** 0.5),
+                dtype=object,
+            ),
+        }
+    )
+
+
+def _causes(
+    of_model: np.ndarray, of_noise: np.ndarray, band: np.ndarray, sd: np.ndarray, noise_sd: float
+) -> list[str]:
+    """Which part of the band was exceeded, per alarm."""
+    granted = band / (sd + noise_sd)
+    # Signed: noise that pulled the observation back towards the prediction caused nothing.
+    model, noise = of_model - granted * sd, of_noise - granted * noise_sd
+    # Exceeding by rounding alone may leave both within their parts: then the larger excess counts.
+    by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
+    return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

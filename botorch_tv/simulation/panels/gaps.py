@@ -1,0 +1,55 @@
+"""What to put where a reading is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from botorch_tv.simulation.panels.covariance import Spectrum
+
+
+def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
+    """Missing readings by their mean given the other arms of the same row.
+
+    With A = K + σ² I, gaps g and readings o of a row, that mean is A_go A_oo⁻¹ y_o, which equals
+    -(P_gg)⁻¹ P_go y_o with P = A⁻¹; the smaller of the two systems is solved.
+
+    Args:
+        values: `rounds x arms`, NaN where there is no reading.
+        covariance: K.
+        noise: Variance σ² of the noise of a reading, positive.
+
+    Returns:
+        `rounds x arms`. Rows without any reading stay NaN.
+    """
+    whole = values.copy()
+    missing = np.isnan(values)
+    partly = np.flatnonzero(missing.any(1) & ~missing.all(1))
+    if not len(partly):
+        return whole
+    eigenvalues, vectors = covariance
+    arms = np.eye(len(vectors))
+    total = covariance.matrix() + noise * arms
+    precision = (arms - (vectors * (eigenvalues / (eigenvalues + noise))) @ vectors.T) / noise
+    for row in partly:
+        gaps, read = np.flatnonzero(missing[row]), np.flatnonzero(~missing[row])
+        known = values[row, read]
+        if len(gaps) < len(read):
+            pull = -precision[np.ix_(gaps, read)] @ known
+            whole[row, gaps] = np.linalg.solve(precision[np.ix_(gaps, gaps)], pull)
+        else:
+            weights = np.linalg.solve(total[np.ix_(read, read)], known)
+            whole[row, gaps] = total[np.ix_(gaps, read)] @ weights
+    return whole
+
+
+def carried_forward(values: np.ndarray) -> np.ndarray:
+    """Missing readings by the arm's last reading before, at the start by its first one.
+
+    Args:
+        values: `rounds x arms`, NaN where there is no reading; every arm has one.
+    """
+    read = ~np.isnan(values)
+    rows = np.arange(len(values))[:, None]
+    last = np.maximum.accumulate(np.where(read, rows, -1), axis=0)
+    source = np.where(last >= 0, last, read.argmax(0))
+    return np.take_along_axis(values, source, axis=0)

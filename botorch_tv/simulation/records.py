@@ -1,0 +1,62 @@
+"""What a study writes down about every strategy, trial and round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_tv.simulation.diagnosis.variables import VARIABLES as DIAGNOSIS
+
+Arrays = Mapping[str, np.ndarray]
+"""Variables of a study by name, each `strategies x trials x horizon`."""
+
+VARIABLES = ("regret", "resets", "side_queries", "index")
+"""What every study records."""
+_DTYPES = {"resets": "bool", "side_queries": "int32", "index": "int32"}
+
+
+def variable_names(diagnose: bool) -> tuple[str, ...]:
+    """Names of the variables that a study records."""
+    return VARIABLES + (tuple(DIAGNOSIS) if diagnose else ())
+
+
+def dtype_of(variable: str, dtype: str) -> np.dtype[Any]:
+    """The type of a variable in a study that computes in ``dtype``."""
+    return np.dtype(_DTYPES.get(variable, dtype))
+
+
+def blank_records(
+    shape: tuple[int, int, int], *, dtype: torch.dtype, device: torch.device, diagnose: bool
+) -> dict[str, Tensor]:
+    """Room for the variables of a chunk.
+
+    Args:
+        shape: `horizon x strategies x trials`, so that a round is written in one piece.
+        dtype: Of the real numbers.
+        device: Where the chunk runs.
+        diagnose: Whether to record predictions, bands and observations.
+
+    Returns:
+        Variables by name, each of that shape.
+    """
+    types = {name: getattr(torch, own) for name, own in _DTYPES.items()}
+    return {
+        name: torch.empty(shape, dtype=types.get(name, dtype), device=device)
+        for name in variable_names(diagnose)
+    }
+
+
+def on_host(records: Mapping[str, Tensor]) -> Arrays:
+    """The variables of a finished chunk as `strategies x trials x horizon`."""
+    return {
+        name: whole.permute(1, 2, 0).contiguous().cpu().numpy() for name, whole in records.items()
+    }
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    """The variables of several chunks, one after the other."""
+    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}

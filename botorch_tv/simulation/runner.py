@@ -1,0 +1,88 @@
+"""All chunks of a study, side by side and, where a folder keeps them, shared with others."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from tqdm.auto import tqdm
+
+from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.parallel import side_by_side
+from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.records import Arrays
+
+if TYPE_CHECKING:
+    from botorch_tv.simulation.folder import StudyFolder
+
+POLL_SECONDS = 0.2
+"""How often a chunk that another process computes is looked for."""
+
+
+def play_all(
+    game: Game, chunks: list[Chunk], workers: int, *, folder: StudyFolder | None, progress: bool
+) -> tuple[list[Arrays], int]:
+    """Play every chunk that is not there yet.
+
+    Chunks that other processes hold are left to them at first; at the end they are waited for, and
+    computed here if those processes die.
+
+    Args:
+        game: The study.
+        chunks: All its trials.
+        workers: Chunks at once.
+        folder: Where finished chunks are kept, if anywhere.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The variables of every chunk, and how many trials were found finished.
+    """
+    trials = sum(chunk.trials for chunk in chunks)
+    parts = {} if folder is None else _found(folder, chunks)
+    known = sum(chunk.trials for chunk in parts)
+    with tqdm(total=trials, initial=known, unit="trial", disable=not progress) as bar:
+        progressed = Progress(bar, game.settings.horizon, known)
+
+        def turn(chunk: Chunk, stop: threading.Event) -> Arrays | None:
+            return _turn(game, chunk, folder, progressed, stop)
+
+        def patient_turns(chunk: Chunk, stop: threading.Event) -> Arrays | None:
+            arrays = turn(chunk, stop)
+            while arrays is None and not stop.wait(POLL_SECONDS):
+                arrays = turn(chunk, stop)
+            return arrays
+
+        for work in (turn, patient_turns):
+            missing = [chunk for chunk in chunks if chunk not in parts]
+            played = zip(missing, side_by_side(work, missing, workers))
+            parts |= {chunk: arrays for chunk, arrays in played if arrays is not None}
+    return [parts[chunk] for chunk in chunks], known
+
+
+def _found(folder: StudyFolder, chunks: list[Chunk]) -> dict[Chunk, Arrays]:
+    found = {chunk: folder.find(chunk) for chunk in chunks}
+    return {chunk: arrays for chunk, arrays in found.items() if arrays is not None}
+
+
+def _turn(
+    game: Game,
+    chunk: Chunk,
+    folder: StudyFolder | None,
+    progress: Progress,
+    stop: threading.Event,
+) -> Arrays | None:
+    """Play a chunk and keep it; None if stopped, or while another process plays it."""
+    if folder is None:
+        return game.play(chunk, progress, stop)
+    with folder.claim(chunk) as mine:
+        if not mine:
+            return None
+        arrays = folder.find(chunk)  # perhaps finished elsewhere since the last look
+        if arrays is not None:
+            progress.add(chunk.trials * game.settings.horizon)
+            return arrays
+        arrays = game.play(chunk, progress, stop)
+        if arrays is not None:
+            folder.keep(chunk, arrays)
+        return arrays

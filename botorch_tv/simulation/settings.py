@@ -1,0 +1,80 @@
+"""What a study is, told in words for its result and described in full for its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import botorch
+import gpytorch
+import numpy as np
+import torch
+
+import botorch_tv
+from botorch_tv.simulation.devices import device_name
+from botorch_tv.simulation.identity import Description, describe
+from botorch_tv.simulation.worlds import World
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """Everything that decides a trial; the arguments of ``run_study`` of the same names."""
+
+    world: World
+    strategies: Mapping[str, Strategy]
+    horizon: int
+    seed: int
+    dtype: torch.dtype
+    device: torch.device
+    diagnose: bool
+
+    def description(self) -> dict[str, Description]:
+        """All of it as JSON: two studies with the same description have the same trials."""
+        return {
+            "world": describe(self.world, "world"),
+            "strategies": describe(self.strategies, "strategies"),
+            "labels": list(self.strategies),
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "dtype": _name(self.dtype),
+            "device": self.device.type,
+            "diagnose": self.diagnose,
+        }
+
+    def initial_states(self) -> dict[str, State]:
+        """A state of every strategy by label; the grid remembers the factored kernels."""
+        return {
+            label: player.init(self.world.domain, dtype=self.dtype, device=self.device)
+            for label, player in self.strategies.items()
+        }
+
+    def attributes(self) -> dict[str, str | int | float]:
+        """What a result says about itself."""
+        return {
+            "seed": self.seed,
+            "horizon": self.horizon,
+            "noise": self.world.noise,
+            "world": repr(self.world),
+            "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
+            "device": device_name(self.device),
+            "dtype": _name(self.dtype),
+            **versions(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the libraries that take part."""
+    return {
+        "torch": str(torch.__version__),
+        "botorch": str(botorch.__version__),
+        "gpytorch": str(gpytorch.__version__),
+        "numpy": np.__version__,
+        "botorch_tv": botorch_tv.__version__,
+    }
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,75 @@
+"""Who pays how much regret: totals of every strategy, compared trial by trial."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from botorch_tv.simulation.result import StudyResult
+
+COLUMNS = (
+    "total_regret",
+    "standard_error",
+    "regret_per_round",
+    "resets",
+    "difference",
+    "difference_error",
+    "t_ratio",
+)
+
+
+class Paired(NamedTuple):
+    """A mean over paired trials and how certain it is.
+
+    Attributes:
+        mean: Mean over trials of the difference in total regret R_T.
+        standard_error: Its standard error; NaN for a single trial.
+    """
+
+    mean: float
+    standard_error: float
+
+    @property
+    def t_ratio(self) -> float:
+        """The mean counted in standard errors; NaN where the standard error is 0 or unknown."""
+        return self.mean / self.standard_error if self.standard_error > 0 else math.nan
+
+    @classmethod
+    def of(cls, differences: np.ndarray) -> Paired:
+        """Mean and standard error of one number per trial.
+
+        Args:
+            differences: `trials` numbers.
+        """
+        trials = len(differences)
+        spread = float(differences.std(ddof=1)) if trials > 1 else math.nan
+        return cls(float(differences.mean()), spread / math.sqrt(trials))
+
+
+def summary_table(result: StudyResult) -> pd.DataFrame:
+    """One row per strategy, lowest regret first; see :meth:`StudyResult.summary`."""
+    resets = result.resets.sum("round").mean("trial")
+    totals = {label: Paired.of(result.total_regret(label)) for label in result.strategies}
+    order = sorted(totals, key=lambda label: totals[label].mean)
+    rows = []
+    for label in order:
+        row: dict[str, float] = {
+            "total_regret": totals[label].mean,
+            "standard_error": totals[label].standard_error,
+            "regret_per_round": totals[label].mean / result.data.sizes["round"],
+            "resets": float(resets.sel(strategy=label)),
+        }
+        if label != order[0]:
+            gap = result.paired_difference(label, order[0])
+            row |= {
+                "difference": gap.mean,
+                "difference_error": gap.standard_error,
+                "t_ratio": gap.t_ratio,
+            }
+        rows.append(row)
+    index = pd.Index(order, name="strategy")
+    return pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float)

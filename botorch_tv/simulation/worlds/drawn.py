@@ -1,0 +1,78 @@
+"""What worlds have in common that are made of a few functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.functions import Drawn, FunctionDistribution
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require
+
+
+class DrawnWorld(World):
+    """A world made of a few functions, drawn anew for every trial.
+
+    Args:
+        domain: The arms.
+        functions: Where they are drawn from: one distribution for all of them, or one for each, in
+            order.
+        count: How many a trial needs.
+        noise: Variance of the observation noise.
+
+    Attributes:
+        functions: The distribution of each function, `count` of them.
+
+    Raises:
+        ValueError: If the distributions are not as many as the functions, or one function given by
+            the user would follow itself.
+        InputDataError: If functions given by the user do not fit the domain.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        functions: FunctionDistribution | Sequence[FunctionDistribution],
+        count: int,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        name = type(self).__name__
+        each = functions if isinstance(functions, Sequence) else (functions,) * count
+        self.functions = tuple(each)
+        for one in self.functions:
+            require(
+                isinstance(one, FunctionDistribution),
+                f"{name}: functions holds a {type(one).__name__}, which is no distribution of "
+                "functions; give KernelSum(kernel), GaussianDraw(kernel), or Given(values).",
+            )
+            one.check(domain)
+        require(
+            len(self.functions) == count,
+            f"{name}: functions has {len(self.functions)} distributions, but this world is made of "
+            f"{count} functions; give one for each, or a single one for all.",
+        )
+        require(
+            count == 1 or isinstance(functions, Sequence) or functions.fresh,
+            f"{name}: functions is {functions!r}, the same function {count} times over; give "
+            f"[Given(first), Given(second), ...], one for each of {count}.",
+        )
+
+    def draw(self, stream: Stream) -> list[Drawn]:
+        """The functions of every trial, in order, as :meth:`rounds` draws them.
+
+        Args:
+            stream: Random numbers of the trials, with their dtype and device.
+        """
+        return [one.draw(self.domain, stream) for one in self.functions]
+
+    def __repr__(self) -> str:
+        same = all(one is self.functions[0] for one in self.functions)
+        functions = repr(self.functions[0] if same else list(self.functions))
+        parts = {"functions": functions, **self._parameters(), "noise": repr(self.noise)}
+        return f"{type(self).__name__}({', '.join(f'{k}={part}' for k, part in parts.items())})"
+
+    def _parameters(self) -> dict[str, str]:
+        """What besides functions and noise defines the world, as it is shown."""
+        return {}

@@ -1,0 +1,227 @@
+"""Where the fixed functions come from that a world is made of.
+
+A distribution draws one function per trial. It belongs to no domain and no world, so that any
+world can be made of any: an abrupt change between draws from a Gaussian process, or between
+functions that the user gives.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.inference.factor import Inference
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require, require_integer
+
+
+class Drawn(NamedTuple):
+    """One function per trial.
+
+    Attributes:
+        values: On all arms, `trials x M`.
+        squared_norm: Squared norm in the kernel's function space, `trials`; None where unknown.
+        weights: a of f = Σ_m a_m k(·, x_m), `trials x M`; None where unknown.
+    """
+
+    values: Tensor
+    squared_norm: Tensor | None = None
+    weights: Tensor | None = None
+
+
+class FunctionDistribution(ABC):
+    """A distribution over functions on the arms of a domain."""
+
+    fresh: bool = True
+    """Whether two draws in one trial differ."""
+
+    @abstractmethod
+    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+        """One function for every trial of the stream.
+
+        Args:
+            domain: The arms.
+            stream: Random numbers of the trials, with their dtype and device.
+        """
+
+    def check(self, domain: Grid) -> None:
+        """Refuse a domain that the functions do not fit.
+
+        Raises:
+            InputDataError: If they do not.
+        """
+        return None
+
+
+class _KernelFunctions(FunctionDistribution):
+    """Functions made from a kernel, which is factored once for each domain.
+
+    Args:
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+    """
+
+    def __init__(self, kernel: Kernel | Tensor) -> None:
+        self.kernel = copy.deepcopy(kernel)
+        self._bases: dict[tuple[Grid, Inference, torch.dtype, torch.device], Basis] = {}
+
+    def _factored(
+        self, domain: Grid, inference: Inference, dtype: torch.dtype, device: torch.device
+    ) -> Basis:
+        key = (domain, inference, dtype, device)
+        if key not in self._bases:
+            self._bases[key] = domain.basis(self.kernel, inference, dtype=dtype, device=device)
+        return self._bases[key]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kernel={describe_kernel(self.kernel)})"
+
+
+class GaussianDraw(_KernelFunctions):
+    """A draw from the kernel's Gaussian process, N(0, K) on the arms.
+
+    In features of the kernel, K = Φ Φᵀ, it is Φ z with r normal variates z. Such a function lies
+    outside the kernel's function space, so it has no norm there.
+
+    Args:
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+    """
+
+    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+        basis = self.basis(domain, stream.dtype, stream.device)
+        return Drawn(basis.expand(stream.normal(basis.size)))
+
+    def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> Basis:
+        """Features of the kernel over the arms."""
+        return self._factored(domain, "features", dtype, device)
+
+
+class SmoothedDraw(GaussianDraw):
+    """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
+
+    With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
+    From the same stream :class:`GaussianDraw` draws g itself: the two are twins.
+
+    Args:
+        kernel: As in :class:`GaussianDraw`.
+        noise: Variance λ that the fit assumes, positive.
+
+    Raises:
+        ValueError: If ``noise`` is not positive and finite.
+    """
+
+    def __init__(self, kernel: Kernel | Tensor, noise: float) -> None:
+        super().__init__(kernel)
+        require(
+            0 < noise < math.inf,
+            f"SmoothedDraw: noise is {noise}, but the variance that smooths is positive and "
+            "finite; GaussianDraw does not smooth.",
+        )
+        self.noise = noise
+
+    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+        # K is singular to rounding for most kernels. In features nothing has to be inverted but
+        # Φᵀ Φ + λ I: f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
+        basis = self.basis(domain, torch.float64, stream.device)
+        eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)
+        features = basis.expand(eye).mT
+        gram = features.mT @ features
+        z = stream.normal(basis.size).double()
+        w = torch.linalg.solve(gram + self.noise * eye, (z @ gram).mT).mT
+        drawn = Drawn(
+            values=w @ features.mT,
+            squared_norm=w.square().sum(-1),
+            weights=(z - w) @ features.mT / self.noise,  # a = (g - K a) / λ
+        )
+        return Drawn(*(tensor.to(stream.dtype) for tensor in drawn if tensor is not None))
+
+    def __repr__(self) -> str:
+        return f"SmoothedDraw(kernel={describe_kernel(self.kernel)}, noise={self.noise})"
+
+
+class KernelSum(_KernelFunctions):
+    """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
+
+    The paper only says that the x_i are arms; here they are uniform and may repeat.
+
+    Args:
+        kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
+        terms: Number of terms, at least 1; 20 in the paper, 100 in its appendix.
+
+    Raises:
+        ValueError: If ``terms`` is no integer of at least 1.
+    """
+
+    def __init__(self, kernel: Kernel | Tensor, terms: int = 20) -> None:
+        require_integer("KernelSum: terms", terms, 1, "the paper uses 20 and 100.")
+        super().__init__(kernel)
+        self.terms = terms
+
+    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+        basis = self._factored(domain, "auto", stream.dtype, stream.device)
+        arms = (stream.uniform(self.terms) * basis.arms).long()
+        arms.clamp_(max=basis.arms - 1)  # float32 rounds 1 - 1e-9 to 1
+        alpha = 2 * stream.uniform(self.terms) - 1
+        weights = alpha.new_zeros(stream.trials, basis.arms).scatter_add_(-1, arms, alpha)
+        values = basis.mixture(arms, alpha)
+        return Drawn(values, (values * weights).sum(-1), weights)
+
+    def __repr__(self) -> str:
+        return f"KernelSum(kernel={describe_kernel(self.kernel)}, terms={self.terms})"
+
+
+class Given(FunctionDistribution):
+    """Functions that the user has, the same in every study.
+
+    Args:
+        values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.
+
+    Raises:
+        InputDataError: If ``values`` is not a finite floating-point tensor of such a shape.
+    """
+
+    fresh = False
+
+    def __init__(self, values: Tensor) -> None:
+        if not isinstance(values, Tensor) or values.dim() not in (1, 2) or values.numel() == 0:
+            told = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            raise InputDataError(
+                f"Given: values is {told}, but functions are a tensor of shape M, or trials x M."
+            )
+        if not values.is_floating_point():
+            raise InputDataError(f"Given: values has dtype {values.dtype}; pass values.double().")
+        if not bool(values.isfinite().all()):
+            raise InputDataError("Given: values has entries that are NaN or infinite.")
+        self.values = values.detach().clone()
+
+    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+        self.check(domain)
+        values = self.values.to(stream.device, stream.dtype)
+        if values.dim() == 1:
+            return Drawn(values.expand(stream.trials, -1))
+        last = stream.first + stream.trials
+        if last > len(values):
+            raise InputDataError(
+                f"Given: values holds functions for {len(values)} trials, but the study asks for "
+                f"trial number {last}; run fewer trials, or give more functions."
+            )
+        return Drawn(values[stream.first : last])
+
+    def check(self, domain: Grid) -> None:
+        if self.values.shape[-1] != len(domain):
+            raise InputDataError(
+                f"Given: values has {self.values.shape[-1]} numbers per function, but the domain "
+                f"has {len(domain)} arms; give one number per arm, in the order of domain.X."
+            )
+
+    def __repr__(self) -> str:
+        return f"Given({' x '.join(map(str, self.values.shape))} values)"

@@ -1,0 +1,207 @@
+"""Objectives that were recorded: the readings of many sensors, replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_tv.simulation.panels.covariance import (
+    Center,
+    sample_covariance,
+    sample_spectrum,
+    scaling,
+)
+from botorch_tv.simulation.panels.gaps import carried_forward
+from botorch_tv.simulation.panels.temporal import fit_rate, group_starts
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import World
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require, require_integer
+
+
+class PanelWorld(World):
+    """A record of many arms: the first rows fit a model, the others are played, [B16] §5.2.
+
+    Training rows give one mean and one standard deviation, by which every reading is scaled:
+    (reading - mean) / scale. The model's kernel is the covariance across arms of the training rows
+    about that mean, its noise a share of their variance, and its rate of change ε has the largest
+    marginal likelihood on them. Every trial replays the same test rows; trials differ in the arm
+    they start from, which is the same for all strategies. So build strategies from
+    ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
+
+    Missing readings are NaN. The covariance of two arms is taken from the rows that have both. In
+    test rows an arm that has no reading counts with its last one before, and playing it teaches
+    nothing.
+
+    Args:
+        values: Readings, `rounds x arms`; NaN where there is none.
+        train: How many of the first rows fit the model, at least 2; those after are played.
+        center: ``"all"`` takes one mean from all readings. ``"arm"`` takes from each arm its own
+            mean, so that the objective is how far an arm is above its usual reading.
+        standardise: False leaves the unit of the readings (scale 1), so regret is in it as well.
+        noise_share: Noise of the model, as a share of the variance of the training rows.
+        groups: For ε, rows per independent group of training rows (say a day), or a label for each
+            training row, a group ending where it changes; all depend on each other unless given.
+        observation_noise: Variance, in units of the objective, of noise added to the readings that
+            strategies are told. Strategies should then be told ``model_noise`` plus this.
+        first_arm: The arm at which every strategy starts: ``"random"`` draws one for each trial, a
+            number is that arm, None leaves the choice to the strategies.
+        coordinates: Where the arms are, `arms x d`; 0, 1, 2, ... unless given.
+
+    Attributes:
+        domain: The arms, a :class:`Grid` of their coordinates.
+        kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
+        model_noise: Variance of the noise that the model assumes in a reading.
+        epsilon: Rate of change ε per round; fitted when it is first asked for.
+        mean: What is taken from readings: one number, or one per arm, `arms`.
+        scale: What they are divided by.
+        objective: The test rows as they are played, `horizon x arms`, float64.
+        measured: Whether each of them is a reading of its own round, `horizon x arms`.
+        horizon: Number of test rows.
+        noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
+
+    Raises:
+        ValueError: If ``train`` leaves too few rows, an arm has no reading in the training rows, or
+            a parameter is out of range.
+    """
+
+    horizon: int
+
+    def __init__(
+        self,
+        values: np.ndarray | Tensor,
+        train: int,
+        *,
+        center: Center = "all",
+        standardise: bool = True,
+        noise_share: float = 0.05,
+        groups: int | Sequence[object] | None = None,
+        observation_noise: float = 0.0,
+        first_arm: int | Literal["random"] | None = "random",
+        coordinates: np.ndarray | Tensor | None = None,
+    ) -> None:
+        device = values.device if isinstance(values, Tensor) else torch.device("cpu")
+        readings = _readings(values)
+        rows, arms = readings.shape
+        _check_rows(readings, train)
+        require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
+        require(
+            0 < noise_share <= 1,
+            f"PanelWorld: noise_share is {noise_share}, but a share of the variance lies in "
+            "(0, 1]; 0.05 is usual.",
+        )
+        if first_arm is not None and first_arm != "random":
+            require_integer("PanelWorld: first_arm", first_arm, 0, "or 'random', or None.")
+            require(
+                first_arm < arms,
+                f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
+            )
+        super().__init__(_domain(coordinates, arms, device), observation_noise)
+        group_starts(groups, train)  # refuses bad groups now, not when ε is asked for
+        scaled = scaling(readings[:train], center, standardise)
+        played = scaled.apply(carried_forward(readings))[train:]
+        self.center, self.standardise, self.start = center, standardise, first_arm
+        self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
+        self.scale = scaled.scale
+        self._training = scaled.apply(readings[:train])
+        self._groups = groups
+        self.kernel = torch.as_tensor(sample_covariance(self._training), device=device)
+        self.model_noise = noise_share * float(np.nanmean(self._training**2))
+        self.objective = torch.as_tensor(played, device=device)
+        self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
+        self.horizon = rows - train
+        self._whole = bool(self.measured.all())
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Rate of change ε of the largest marginal likelihood on the training rows, [B16] (24)."""
+        covariance = sample_spectrum(self._training)
+        return fit_rate(self._training, covariance, self.model_noise, self._groups).epsilon
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        played = self.objective.to(dtype=stream.dtype, device=stream.device)
+        for row in played:
+            yield row.expand(stream.trials, -1)
+
+    def first_arm(self, stream: Stream) -> Tensor | None:
+        if self.start is None:
+            return None
+        arms = len(self.domain)
+        if self.start == "random":
+            # In float32 a number just below 1 may have been rounded up to it.
+            return (stream.uniform() * arms).long().clamp_max(arms - 1)
+        return torch.full((stream.trials,), self.start, device=stream.device)
+
+    def available(self, step: int, index: Tensor) -> Tensor | None:
+        if self._whole:
+            return None
+        return self.measured[step].to(index.device)[index]
+
+    def __repr__(self) -> str:
+        return (
+            f"PanelWorld({len(self._training)} training and {self.horizon} test rows of "
+            f"{len(self.domain)} arms, center={self.center!r}, standardise={self.standardise}, "
+            f"model_noise={self.model_noise:.6g}, noise={self.noise}, first_arm={self.start!r})"
+        )
+
+
+def _readings(values: np.ndarray | Tensor) -> np.ndarray:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    readings = np.asarray(values, dtype=np.float64)
+    require(
+        readings.ndim == 2 and readings.size > 0,
+        f"PanelWorld: values have shape {readings.shape}; give rounds x arms, "
+        "values.reshape(len(values), -1) flattens the axes after the first.",
+    )
+    require(
+        not np.isinf(readings).any(),
+        "PanelWorld: some readings are infinite; use NaN where there is no reading.",
+    )
+    return readings
+
+
+def _check_rows(readings: np.ndarray, train: int) -> None:
+    rows = len(readings)
+    require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
+    require(
+        train < rows,
+        f"PanelWorld: train is {train}, but there are {rows} rows and one or more must be left to "
+        f"play; train on at most {rows - 1}.",
+    )
+    read = ~np.isnan(readings[:train])
+    useful = int(read.any(1).sum())
+    require(
+        useful >= 2,
+        f"PanelWorld: {useful} of the {train} training rows have any reading, but a covariance "
+        "needs 2; train on more rows.",
+    )
+    silent = np.flatnonzero(~read.any(0))
+    if len(silent):
+        others = f" (and {len(silent) - 1} others)" if len(silent) > 1 else ""
+        raise ValueError(
+            f"PanelWorld: arm {silent[0]}{others} has no reading in the {train} training rows; "
+            "leave it out or train on more rows."
+        )
+
+
+def _domain(coordinates: np.ndarray | Tensor | None, arms: int, device: torch.device) -> Grid:
+    if coordinates is None:
+        return Grid(torch.arange(arms, dtype=torch.float64, device=device).unsqueeze(-1))
+    points = torch.as_tensor(coordinates, dtype=torch.float64, device=device)
+    require(
+        points.dim() == 2 and len(points) == arms,
+        f"PanelWorld: coordinates have shape {tuple(points.shape)}, but there are {arms} arms; "
+        f"give {arms} x d.",
+    )
+    require(
+        len(np.unique(points.cpu().numpy(), axis=0)) == arms,
+        "PanelWorld: some arms have the same coordinates, so a point would not tell which arm it "
+        "is; move them apart or leave coordinates out.",
+    )
+    return Grid(points)

@@ -1,0 +1,140 @@
+"""Objectives whose coefficients oscillate, the same in every trial."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from itertools import count
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import World
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.validation import require, require_integer
+
+
+class SineWorld(World):
+    """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
+
+    u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
+    kernel among the centres. Trials differ in their noise alone. The norm of f_t in the kernel's
+    space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
+    with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
+
+    Args:
+        domain: The arms.
+        kernel: A GPyTorch kernel; centres need not be arms, so a matrix would not do.
+        centres: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
+            the last arm of a one-dimensional domain; 20 unless given.
+        scale: 5 in the paper, at least 0.
+        frequency: 0.3 in the paper, radians per round.
+        noise: Variance of the observation noise.
+
+    Attributes:
+        centres: The points c_i, `n x d`.
+
+    Raises:
+        ValueError: If a parameter is out of range or not finite.
+        InputDataError: If ``centres`` do not fit the domain, or ``kernel`` is a matrix.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        kernel: Kernel,
+        centres: int | Tensor = 20,
+        scale: float = 5.0,
+        frequency: float = 0.3,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        require(
+            0 <= scale < math.inf,
+            f"SineWorld: scale is {scale}, but it must be finite and at least 0; the paper uses 5.",
+        )
+        require(
+            math.isfinite(frequency),
+            f"SineWorld: frequency is {frequency}, but it must be finite; the paper uses 0.3.",
+        )
+        if not isinstance(kernel, Kernel):
+            raise InputDataError(
+                f"SineWorld: kernel is a {type(kernel).__name__}, but it is evaluated between arms "
+                "and centres; give a GPyTorch kernel."
+            )
+        self.kernel = copy.deepcopy(kernel)
+        self.centres = _points(centres, domain)
+        self.scale = scale
+        self.frequency = frequency
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        arms, centres = (X.double().to(stream.device) for X in (self.domain.X, self.centres))
+        covariance = _evaluated(self.kernel, arms, centres)
+        largest = self._largest_eigenvalue()
+        values = covariance.new_empty(stream.trials, len(arms), dtype=stream.dtype)
+        number = _numbers(centres)
+        for t in count(1):
+            yield values.copy_(covariance @ self._coefficients(t, number, largest))
+
+    def norm(self, rounds: int) -> float:
+        """The largest norm of f_1, ..., f_rounds in the kernel's space."""
+        among = _evaluated(self.kernel, self.centres, self.centres)
+        number, largest = _numbers(self.centres), self._largest_eigenvalue()
+        times = range(1, rounds + 1)
+        a = torch.stack([self._coefficients(t, number, largest) for t in times])
+        return float(((a @ among) * a).sum(-1).max().sqrt())
+
+    def _coefficients(self, t: int, number: Tensor, largest: float) -> Tensor:
+        """a(t) of the centres of these numbers, `n`."""
+        u = torch.sin(self.frequency * t + number)
+        unit: Tensor = u / u.norm()
+        return self.scale / largest * unit
+
+    def _largest_eigenvalue(self) -> float:
+        among = _evaluated(self.kernel, self.centres, self.centres)
+        return float(torch.linalg.eigvalsh(among)[-1])
+
+    def __repr__(self) -> str:
+        return (
+            f"SineWorld(kernel={describe_kernel(self.kernel)}, centres={len(self.centres)}, "
+            f"scale={self.scale}, frequency={self.frequency}, noise={self.noise})"
+        )
+
+
+def _numbers(centres: Tensor) -> Tensor:
+    return torch.arange(1, len(centres) + 1, dtype=centres.dtype, device=centres.device)
+
+
+def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
+    with torch.no_grad():
+        # A copy, because moving a module to a device moves the module itself.
+        matrix: Tensor = copy.deepcopy(kernel).to(first)(first, second).to_dense()
+    return matrix
+
+
+def _points(centres: int | Tensor, domain: Grid) -> Tensor:
+    if isinstance(centres, Tensor):
+        if centres.dim() != 2 or centres.shape[0] < 1 or centres.shape[1] != domain.dim:
+            raise InputDataError(
+                f"SineWorld: centres has shape {tuple(centres.shape)}, but it must be n x "
+                f"{domain.dim} with n >= 1, like the arms."
+            )
+        if not bool(centres.isfinite().all()):
+            raise InputDataError("SineWorld: centres has entries that are NaN or infinite.")
+        return centres.detach().cpu().double().clone()
+    require_integer("SineWorld: centres", centres, 1, "the paper uses 20.")
+    require(
+        domain.dim == 1,
+        f"SineWorld: centres is {centres}, but a domain of {domain.dim} dimensions has no evenly "
+        "spaced order; give the points themselves, n x d.",
+    )
+    ends = domain.X.double()
+    return torch.linspace(
+        float(ends.min()), float(ends.max()), int(centres), dtype=torch.float64
+    ).unsqueeze(-1)

@@ -1,0 +1,76 @@
+"""Every script runs at a small size and writes what it promises."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from benchmarks.speed import figure4, limits, rates, scaling
+from benchmarks.statistics import float32
+
+STRATEGY = ["TV-GP-UCB"]
+
+
+@pytest.fixture
+def short(monkeypatch):
+    monkeypatch.setattr(rates, "SHORTEST", 1e-4)
+    monkeypatch.setattr(rates, "BEYOND_CACHE", {"cpu": 8000})
+    monkeypatch.setattr(limits, "LARGE", 16)
+    monkeypatch.setattr(figure4, "LARGE", 16)
+    monkeypatch.setattr(figure4, "FIGURE_4", replace(figure4.FIGURE_4, horizon=4))
+    monkeypatch.setattr(float32, "POINTS", 5)
+
+
+def test_limits(short, tmp_path):
+    path = tmp_path / "limits.json"
+    sizes = ["--trials", "2", "--horizon", "3", "--points", "5", "--repeats", "1"]
+    late = ["--rounds", "2", "4", "--late-trials", "2", "--window", "1", "--largest", "8000"]
+    chosen = ["--strategies", *STRATEGY, "--devices", "cpu", "--threads", "1", "--out", str(path)]
+    limits.main([*sizes, *late, *chosen])
+    record = json.loads(path.read_text())
+    found = record["devices"]["cpu"]
+    one = found["strategies"]["TV-GP-UCB"]
+    assert one["live"] == 1  # 0, 1 and 2
+    assert one["engine_bytes"] > one["count_bytes"] > 6 * 25 * 8
+    assert 0 < one["share_of_limit"] < 1
+    assert [entry["round"] for entry in found["late"]["TV-GP-UCB"]] == [2, 4]
+    assert path.with_suffix(".png").stat().st_size > 1000
+
+
+def test_figure_4(short, tmp_path):
+    path = tmp_path / "figure4.json"
+    figure4.main(["--trials", "2", "--device", "cpu", "--threads", "1", "--out", str(path)])
+    cases = json.loads(path.read_text())["cases"]
+    assert len(cases) == 2
+    assert all(0 < one["least_seconds"] < one["seconds"] for one in cases.values())
+
+
+def test_float32(short, tmp_path):
+    path = tmp_path / "float32.json"
+    float32.main(["--trials", "2", "--horizon", "3", "--threads", "1", "--out", str(path)])
+    record = json.loads(path.read_text())
+    assert set(record["strategies"]) == set(float32.LABELS)
+    with pytest.raises(SystemExit):
+        float32.main(["--trials", "1"])
+
+
+def test_precisions_are_compared_trial_by_trial(short):
+    options = float32.parse(["--trials", "3", "--horizon", "2"])
+    double = float32.study(torch.float64, options)
+    same = float32.compare(double, double, "GP-UCB")
+    assert (same["difference"], same["within"], same["trials_that_part"]) == (0, True, 0)
+    worse = type(double)(double.data.assign(regret=double.data["regret"] + 0.5))
+    other = float32.compare(worse, double, "GP-UCB")
+    assert other["difference"] == pytest.approx(1)
+    assert not other["within"]
+
+
+def test_scaling(tmp_path):
+    arguments = ["--trials", "2", "--points", "5", "--rounds", "2", "4", "--window", "1"]
+    record = scaling.main(
+        [*arguments, "--strategies", *STRATEGY, "--out", str(tmp_path / "s.json")]
+    )
+    first, last = record["strategies"]["TV-GP-UCB"]["at"]
+    assert last["state_bytes"] >= first["state_bytes"] > 0
+    assert last["log_bytes"] == 2 * first["log_bytes"]

@@ -1,0 +1,128 @@
+"""Law 4 through studies: the chunk changes no choice; a resumed study is bit-identical."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from conformance.presets import BY_NAME, DRAWING, PRESETS, Preset
+from conformance.rounds import Setting
+from torch import Tensor
+
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation.streams import Stream
+
+SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=18, lengthscale=0.3)
+TRIALS = 5
+each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+
+
+class Fused(MarkovWorld):
+    """A world that blows up after some chunks, unless the fuse is taken out."""
+
+    fuse: ClassVar[int | None] = None
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        for t, values in enumerate(super().rounds(stream)):
+            if t == 7 and Fused.fuse is not None:
+                Fused.fuse -= 1
+                if Fused.fuse < 0:
+                    raise KeyboardInterrupt
+            yield values
+
+
+def study(
+    *presets: Preset, chunk: int | None, save_to: Path | None = None, trials: int = TRIALS
+) -> xr.Dataset:
+    world = Fused(SETTING.domain, kernel=SETTING.module(), epsilon=0.05, noise=0.05)
+    strategies = {
+        preset.name: preset.strategy(SETTING.module(), SETTING.noise) for preset in presets
+    }
+    result = run_study(
+        world,
+        strategies,
+        trials=trials,
+        horizon=SETTING.rounds,
+        seed=4,
+        chunk=chunk,
+        workers=1,
+        save_to=save_to,
+        progress=False,
+    )
+    return result.data
+
+
+def assert_bits(actual: xr.Dataset, expected: xr.Dataset) -> None:
+    assert set(actual.data_vars) == set(expected.data_vars)
+    for name in expected.data_vars:
+        assert actual[name].dtype == expected[name].dtype
+        np.testing.assert_array_equal(actual[name].values, expected[name].values, str(name))
+
+
+@each_preset
+def test_chunk_changes_no_choice(preset: Preset) -> None:
+    whole = study(preset, chunk=TRIALS)
+    for chunk in (1, 3):
+        split = study(preset, chunk=chunk)
+        np.testing.assert_array_equal(split["index"].values, whole["index"].values)
+        np.testing.assert_array_equal(split["resets"].values, whole["resets"].values)
+        np.testing.assert_allclose(split["regret"].values, whole["regret"].values, atol=1e-10)
+    assert len(np.unique(whole["index"].values[0], axis=0)) > 1  # the trials really differ
+
+
+@each_preset
+def test_resumed_study_is_bit_identical(
+    preset: Preset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken off in the second of three chunks; and extended by trials."""
+    whole = study(preset, chunk=2, save_to=tmp_path / "whole")
+    assert_bits(study(preset, chunk=2), whole)
+    monkeypatch.setattr(Fused, "fuse", 1)
+    with pytest.raises(KeyboardInterrupt):
+        study(preset, chunk=2, save_to=tmp_path / "broken")
+    monkeypatch.setattr(Fused, "fuse", 2)  # enough for what is missing, not for what was kept
+    assert_bits(study(preset, chunk=2, save_to=tmp_path / "broken"), whole)
+    monkeypatch.setattr(Fused, "fuse", None)
+    study(preset, chunk=2, save_to=tmp_path / "short", trials=2)
+    assert_bits(study(preset, chunk=2, save_to=tmp_path / "short"), whole)
+
+
+def test_draws_belong_to_the_label() -> None:
+    """A strategy does not notice who else plays, and two labels draw differently."""
+    others = [one for one in DRAWING if one.maximize]
+    together = study(*others, BY_NAME["GP-UCB"], chunk=TRIALS)
+    for preset in others:
+        alone = study(preset, chunk=TRIALS)
+        np.testing.assert_array_equal(
+            together["index"].sel(strategy=preset.name).values, alone["index"].values[0]
+        )
+    chance = BY_NAME["random"]
+    twins = [chance, chance._replace(name="other")]
+    played = study(*twins, chunk=TRIALS)["index"].values
+    assert not np.array_equal(played[0], played[1])
+
+
+def test_strategies_that_minimise_are_judged_from_below() -> None:
+    """On the mirror image of a world they play as the others do on the world itself."""
+    names = ("GP-UCB downwards", "TV-GP-UCB downwards", "ET-GP-UCB downwards")
+    downwards = study(*[BY_NAME[name] for name in names], chunk=TRIALS)
+    assert (downwards["regret"].values >= 0).all()
+    assert (downwards["regret"].values.min(-1) < 0.05).all()
+    with pytest.raises(ValueError):
+        study(BY_NAME["GP-UCB"], BY_NAME["GP-UCB downwards"], chunk=TRIALS)
+
+
+def test_trials_of_one_study_are_the_first_of_a_larger_one() -> None:
+    small = study(BY_NAME["GP-TS"], chunk=2, trials=3)
+    large = study(BY_NAME["GP-TS"], chunk=4, trials=70)  # more than a block of streams
+    np.testing.assert_array_equal(small["index"].values, large["index"].values[:, :3])
+
+
+def test_torch_is_left_alone() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    study(BY_NAME["random"], BY_NAME["GP-TS"], chunk=TRIALS)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,223 @@
+"""Measurements that fail, and measurements with a variance of their own, in every preset."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conformance.presets import ENGINES, NARROW, PRESETS, Preset
+from conformance.rounds import Setting, assert_close, make_world
+from oracles.dense import DenseBandit
+
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.strategies import Strategy, gp_ucb, sw_gp_ucb
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=30)
+TRIALS = 3
+TOLERANCE = 1e-8
+X = SETTING.domain.X
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+
+
+def schedule() -> tuple[np.ndarray, np.ndarray]:
+    """Whether each measurement succeeds and how noisy it is: `rounds x trials` each.
+
+    Trial 0 fails at first and then now and then, trial 1 never, trial 2 for longer than any window
+    or period lasts.
+    """
+    random = np.random.default_rng(5)
+    ok = np.ones((SETTING.rounds, TRIALS), dtype=bool)
+    ok[:, 0] = random.random(SETTING.rounds) < 0.7
+    ok[:2, 0] = False
+    ok[3:19, 2] = False
+    noise = np.exp(random.uniform(np.log(0.01), np.log(1.0), ok.shape))
+    return ok, noise
+
+
+@pytest.mark.parametrize("kind", ["ok", "noise", "both"])
+@each_preset
+def test_equals_the_textbook(preset: Preset, kind: str) -> None:
+    """Every third round brings no variance, and has the strategy's; all engines play beside it."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    ok, noise = schedule()
+    strategies = {
+        engine: replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+        for engine in ENGINES
+    }
+    states = {
+        engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+        for engine, strategy in strategies.items()
+    }
+    book = preset.book(SETTING.noise)
+    bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
+    for t in range(SETTING.rounds):
+        succeeds = ok[t] if kind != "noise" else np.ones(TRIALS, dtype=bool)
+        own = noise[t] if kind != "ok" and t % 3 else None
+        if preset.draws:
+            arms = [(7 * t + 3 * trial) % len(X) for trial in range(TRIALS)]
+            choices = [bandit.consider(arm) for bandit, arm in zip(bandits, arms)]
+        else:
+            choices = [bandit.choose() for bandit in bandits]
+        index = torch.tensor([choice.index for choice in choices])
+        y = world.observe(t, index)
+        y[torch.as_tensor(~succeeds)] = math.nan
+        fired = [
+            bandit.tell(
+                choice,
+                float(y[trial]),
+                ok=bool(succeeds[trial]),
+                noise=None if own is None else float(own[trial]),
+            )
+            for trial, (bandit, choice) in enumerate(zip(bandits, choices))
+        ]
+        for engine, strategy in strategies.items():
+            where = f"{engine}, round {t + 1}"
+            state = states[engine]
+            suggestion = (
+                strategy.suggestion_at(state, X[index]) if preset.draws else strategy.ask(state)
+            )
+            assert suggestion.index.tolist() == index.tolist(), where
+            for name in preset.compared:
+                expected = [getattr(choice, name) for choice in choices]
+                assert_close(getattr(suggestion, name), expected, TOLERANCE, f"{name}, {where}")
+            states[engine], info = strategy.tell(
+                state,
+                suggestion,
+                y,
+                ok=None if kind == "noise" else torch.as_tensor(succeeds),
+                noise=None if own is None else torch.as_tensor(own),
+            )
+            if preset.triggers:
+                assert info.reset.tolist() == fired, where
+            gain = [
+                0.5 * math.log1p(choice.sd**2 / bandit.rows[-1].noise)
+                for choice, bandit in zip(choices, bandits)
+            ]
+            assert_close(info.information_gain, gain, TOLERANCE, f"gain, {where}")
+        if t % 4 == 3:
+            ahead = 7.375 if t % 8 == 3 else None
+            now = None if ahead is None else bandits[0].rows[-1].time + ahead
+            dense = [bandit.predict(now) for bandit in bandits]
+            for engine, strategy in strategies.items():
+                what = f"{engine}, round {t + 1}, now {now}"
+                posterior = strategy.posterior(states[engine], X, now=now)
+                joint = posterior.distribution.covariance_matrix
+                assert_close(posterior.mean[..., 0], [one.mean for one in dense], TOLERANCE, what)
+                assert_close(joint, [one.covariance for one in dense], TOLERANCE, what)
+
+
+@each_engine
+@each_preset
+def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engine: str) -> None:
+    """NaN, infinities and plausible numbers are all the same, to the bit."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    ok, _ = schedule()
+    runs = []
+    for nothing in (math.nan, math.inf, 1e6, 0.25):
+        state, record = strategy.init(SETTING.domain, batch_shape=(TRIALS,)), []
+        for t in range(20):
+            generator = torch.Generator().manual_seed(t)
+            suggestion = strategy.ask(state, generator=generator)
+            y, heard = world.observe(t, suggestion.index), torch.as_tensor(ok[t])
+            y = torch.where(heard, y, torch.full_like(y, nothing))
+            state, info = strategy.tell(state, suggestion, y, ok=heard)
+            record.append((suggestion.index, suggestion.mean, suggestion.sd, info.reset))
+        runs.append(record)
+    for other in runs[1:]:
+        for one, another in zip(runs[0], other):
+            for left, right in zip(one, another):
+                assert torch.equal(left, right)
+
+
+@each_engine
+@each_preset
+def test_saying_what_is_the_default_changes_nothing(preset: Preset, engine: str) -> None:
+    """ok all true and the strategy's own noise are the same as neither."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    states = [strategy.init(SETTING.domain, batch_shape=(TRIALS,)) for _ in range(4)]
+    said: list[dict] = [
+        {},
+        {"ok": torch.ones(TRIALS, dtype=torch.bool)},
+        {"noise": SETTING.noise},
+        {"noise": torch.full((TRIALS,), SETTING.noise, dtype=torch.float64)},
+    ]
+    for t in range(16):
+        generators = [torch.Generator().manual_seed(t) for _ in said]
+        suggestions = [
+            strategy.ask(state, generator=generator) for state, generator in zip(states, generators)
+        ]
+        for other in suggestions[1:]:
+            assert torch.equal(other.index, suggestions[0].index)
+            assert_close(other.mean, suggestions[0].mean, 1e-10, f"mean, round {t + 1}")
+            assert_close(other.sd, suggestions[0].sd, 1e-10, f"sd, round {t + 1}")
+        states = [
+            strategy.tell(state, suggestion, world.observe(t, suggestion.index), **arguments)[0]
+            for state, suggestion, arguments in zip(states, suggestions, said)
+        ]
+
+
+@each_engine
+def test_round_that_fails_counts_by_hand(engine: str) -> None:
+    """Told 1.02 at arm 12, then nothing: the clock and the window go on, the belief stays."""
+    k = SETTING.matrix()[12]
+    one = torch.tensor(1.02, dtype=torch.float64)
+    failed = {"ok": torch.tensor(False)}
+
+    def twice(strategy: Strategy) -> tuple:
+        state = strategy.init(SETTING.domain)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X[12]), one)
+        return strategy.tell(state, strategy.suggestion_at(state, X[3]), one * math.nan, **failed)
+
+    common = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
+    state, info = twice(common)
+    assert float(info.information_gain) == 0.0
+    assert float(strategy_time(common, state)) == 3.0
+    assert_close(common.posterior(state, X).mean[:, 0], k, 1e-12, "mean")
+    # A window of one holds the failed round alone.
+    window = sw_gp_ucb(kernel=SETTING.module(), noise=0.02, window=1, width=NARROW)
+    window = replace(window, inference=engine)
+    state, _ = twice(window)
+    assert_close(window.posterior(state, X).mean[:, 0], 0.0, 1e-12, "mean")
+    assert_close(window.posterior(state, X).variance[:, 0], 1.0, 1e-12, "variance")
+    # The trigger's clock t' goes on: round 3 is judged with t' = 3.
+    trigger = replace(common, retention=EventTrigger(0.1))
+    L = math.log(2.0 * (math.pi**2 * 9 / 6.0) / 0.1)
+    sd = math.sqrt(1.0 - 1.0 / 1.02)
+    limit = math.sqrt(2.0 * L) * sd + math.sqrt(2.0 * 0.02 * L)
+    for beyond, fires in ((-1e-6, False), (1e-6, True)):
+        state, _ = twice(trigger)
+        y = torch.tensor(1.0 + limit + beyond, dtype=torch.float64)
+        _, info = trigger.tell(state, trigger.suggestion_at(state, X[12]), y)
+        assert bool(info.reset) == fires
+
+
+def strategy_time(strategy: Strategy, state: object) -> torch.Tensor:
+    return strategy.suggestion_at(state, X[0]).time
+
+
+@each_engine
+def test_variance_of_its_own_by_hand(engine: str) -> None:
+    """One look with variance 0.5: mean k y / 1.5, and a trigger's band of that variance."""
+    k = SETTING.matrix()[12]
+    strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, width=NARROW, inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(2,))
+    at = strategy.suggestion_at(state, X[[12, 12]])
+    y = torch.tensor([1.5, 1.5], dtype=torch.float64)
+    variances = torch.tensor([0.5, 0.02], dtype=torch.float64)
+    state, info = strategy.tell(state, at, y, noise=variances)
+    posterior = strategy.posterior(state, X)
+    assert_close(posterior.mean[0, :, 0], k, 1e-12, "mean")
+    assert_close(posterior.variance[0, :, 0], 1.0 - k**2 / 1.5, 1e-12, "variance")
+    assert_close(posterior.mean[1, :, 0], k * 1.5 / 1.02, 1e-12, "mean of the other trial")
+    assert_close(info.information_gain[0], 0.5 * math.log(3.0), 1e-12, "gain")
+    trigger = replace(strategy, retention=EventTrigger(0.1))
+    L = math.log(2.0 * (math.pi**2 / 6.0) / 0.1)
+    limit = math.sqrt(2.0 * L) + math.sqrt(2.0 * 0.5 * L)
+    state = trigger.init(SETTING.domain, batch_shape=(2,))
+    y = torch.tensor([limit - 1e-6, limit + 1e-6], dtype=torch.float64)
+    _, info = trigger.tell(state, trigger.suggestion_at(state, X[[12, 12]]), y, noise=0.5)
+    assert info.reset.tolist() == [False, True]

@@ -1,0 +1,184 @@
+"""What randomised strategies draw: the arm is as likely as under the textbook's posterior.
+
+The sample is seen through the arm that wins it. Engines may take different roots of the same
+covariance, so their draws differ while their distribution does not.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conformance.presets import DRAWING, ENGINES, Preset
+from conformance.rounds import Setting, assert_close, make_world
+from oracles.dense import DenseBandit, probability_best
+from scipy.stats import chi2
+
+from botorch_tv.acquisition.exploration import Thompson
+from botorch_tv.acquisition.widths import Constant
+from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import Grid, Strategy, random_search
+
+SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=20, lengthscale=0.4)
+DRAWS = 3000
+LEVEL = 1e-5  # of each test below; there are about a hundred, and their seeds are fixed
+X = SETTING.domain.X
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+def misfit(index: torch.Tensor, often: np.ndarray) -> float:
+    """p-value of Pearson's test; arms expected fewer than 8 times are counted together."""
+    expected, seen = often * len(index), np.bincount(index.numpy(), minlength=len(often))
+    rare = expected < 8
+    expected = np.append(expected[~rare], expected[rare].sum())
+    seen = np.append(seen[~rare], seen[rare].sum())
+    if expected[-1] < 1e-9:
+        expected, seen = expected[:-1], seen[:-1]
+    return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), len(expected) - 1))
+
+
+def same_history(strategy: Strategy, rounds: int) -> tuple:
+    """Many trials that saw the same; the textbook's one trial that saw it too."""
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, 1)
+    state = strategy.init(SETTING.domain, batch_shape=(DRAWS,))
+    log = []
+    for t in range(rounds):
+        arm = (5 * t + t // 3) % len(X)
+        y = world.observe(t, torch.tensor([arm]))
+        at = strategy.suggestion_at(state, X[arm].expand(DRAWS, 2))
+        state, _ = strategy.tell(state, at, y.expand(DRAWS))
+        log.append((arm, float(y)))
+    return state, log
+
+
+@each_engine
+@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, engine: str) -> None:
+    """3000 draws before the first round and after fourteen, by Pearson's test."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    book = preset.book(SETTING.noise)
+    for rounds in (0, 14):
+        state, log = same_history(strategy, rounds)
+        bandit = DenseBandit(SETTING.matrix(), SETTING.noise, **book)
+        for arm, y in log:
+            bandit.tell(bandit.consider(arm), y)
+        choice = bandit.consider(0)
+        believed = choice.prediction
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(rounds))
+        index = suggestion.index
+        assert_close(suggestion.mean, believed.mean[index], 1e-8, "mean")
+        assert_close(suggestion.sd, believed.sd[index], 1e-8, "sd")
+        if book["exploration"] == "uniform":
+            often = np.full(len(X), 1.0 / len(X))
+        else:
+            assert_close(suggestion.multiplier, choice.multiplier, 1e-8, "multiplier")
+            sign = 1.0 if preset.maximize else -1.0
+            covariance = choice.multiplier**2 * believed.covariance
+            often = probability_best(sign * believed.mean, covariance, 400_000, seed=1)
+        assert misfit(index, often) > LEVEL, f"after {rounds} rounds"
+        wrong = probability_best(believed.mean, np.diag(believed.variance), 400_000, seed=1)
+        if rounds and book["exploration"] == "thompson":  # the test tells joint from independent samples, and one arm from another
+            assert misfit(index, wrong) < LEVEL
+            assert misfit(index, np.roll(often, 1)) < LEVEL
+
+
+@each_engine
+@pytest.mark.parametrize("v", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("relation", [0.0, 0.9, -0.8])
+def test_two_arms_by_the_normal_distribution(v: float, relation: float, engine: str) -> None:
+    """P(0 wins) = Phi((m_0 - m_1) / (v sqrt(c_00 + c_11 - 2 c_01)))."""
+    K = np.array([[1.0, 2.0 * relation], [2.0 * relation, 4.0]])
+    strategy = Strategy(
+        kernel=torch.as_tensor(K),
+        noise=0.5,
+        width=Constant(v**2),
+        exploration=Thompson(),
+        inference=engine,
+    )
+    domain = Grid(torch.tensor([[0.0], [1.0]], dtype=torch.float64))
+    bandit = DenseBandit(K, 0.5, gains=False)
+    state = strategy.init(domain, batch_shape=(DRAWS,))
+    for arm, y in ((0, 0.4), (1, 0.9), (0, 0.2)):
+        bandit.tell(bandit.consider(arm), y)
+        at = strategy.suggestion_at(state, domain.X[arm].expand(DRAWS, 1))
+        state, _ = strategy.tell(state, at, torch.full((DRAWS,), y, dtype=torch.float64))
+    mean, c = bandit.predict().mean, bandit.predict().covariance
+    spread = v * math.sqrt(c[0, 0] + c[1, 1] - 2.0 * c[0, 1])
+    expected = 0.5 * math.erfc(-(mean[0] - mean[1]) / spread / math.sqrt(2.0))
+    index = strategy.ask(state, generator=torch.Generator().manual_seed(2)).index
+    seen = float((index == 0).double().mean())
+    assert seen == pytest.approx(expected, abs=4.5 * math.sqrt(expected * (1 - expected) / DRAWS))
+    assert 1e-4 < expected < 1 - 1e-4
+
+
+@each_engine
+@pytest.mark.parametrize(
+    "parts",
+    [{}, {"decay": Markov(0.1)}, {"retention": SlidingWindow(5)}, {"retention": EventTrigger(0.1)}],
+    ids=["static", "Markov", "window", "trigger"],
+)
+def test_without_spread_the_best_mean_is_played(parts: dict, engine: str) -> None:
+    strategy = Strategy(
+        kernel=SETTING.module(),
+        noise=0.1,
+        width=Constant(0.0),
+        exploration=Thompson(),
+        inference=engine,
+        **parts,
+    )
+    state, _ = same_history(strategy, 9)
+    suggestion = strategy.ask(state)
+    assert torch.equal(suggestion.X, strategy.recommend(state))
+
+
+@each_engine
+def test_arms_that_are_the_same_have_the_same_sample(engine: str) -> None:
+    """Every arm twice, a rank-deficient covariance: the lower number of two always wins."""
+    domain = Grid(SETTING.domain.X.repeat_interleave(2, 0))
+    strategy = Strategy(
+        kernel=SETTING.module(), noise=0.1, exploration=Thompson(), inference=engine
+    )
+    state = strategy.init(domain, batch_shape=(500,))
+    for t in range(4):
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
+        assert (suggestion.index % 2 == 0).all()
+        y = torch.linspace(-1.0, 1.0, 500, dtype=torch.float64)
+        state, _ = strategy.tell(state, suggestion, y)
+
+
+@each_engine
+@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+def test_streams_of_a_study_may_draw(preset: Preset, engine: str) -> None:
+    """A trial's draw depends on the trial, not on the batch it is played in."""
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+
+    def first_rounds(first: int, trials: int) -> torch.Tensor:
+        stream = Stream(
+            3, "strategy", first, trials, dtype=torch.float64, device=torch.device("cpu")
+        )
+        state, played = strategy.init(SETTING.domain, batch_shape=(trials,)), []
+        for _ in range(4):
+            suggestion = strategy.ask(state, generator=stream)
+            y = suggestion.X.sum(-1)
+            state, _ = strategy.tell(state, suggestion, y)
+            played.append(suggestion.index)
+        return torch.stack(played)
+
+    whole = first_rounds(60, 9)  # across the border of two blocks
+    assert torch.equal(torch.cat([first_rounds(60, 2), first_rounds(62, 7)], -1), whole)
+    assert len(whole.unique()) > 3
+
+
+@each_engine
+def test_default_generator_is_pytorchs(engine: str) -> None:
+    strategy = replace(random_search(kernel=SETTING.module(), noise=0.1), inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(50,))
+    seeds = [0, 0, 1]
+    drawn = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        drawn.append(strategy.ask(state).index)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])

@@ -1,0 +1,160 @@
+"""A small study that children of the tests run, and how they die."""
+
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock
+from torch import Tensor
+
+from botorch_tv.simulation import MarkovWorld, StudyResult, chunk_files, run_study
+from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, tv_gp_ucb
+
+CHUNK, TRIALS, HORIZON = 8, 44, 10
+CHUNKS = -(-TRIALS // CHUNK)
+PRELOAD = ["botorch_tv.simulation.folder", "botorch_tv.simulation.study", "pytest"]
+KERNEL = unit_kernel("se", 0.25)
+
+
+class StumblingWorld(MarkovWorld):
+    """Fails as one chunk begins; which one is no part of what the world is."""
+
+    def __init__(self, stumble_at: int, error: type[BaseException]) -> None:
+        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+        self._left, self._error = stumble_at, error
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        if self._left == 0:
+            raise self._error("stumbled")
+        self._left -= 1
+        return super().rounds(stream)
+
+
+def players() -> dict[str, Strategy]:
+    return {
+        "ET": et_gp_ucb(kernel=KERNEL, noise=0.02),
+        "TS": gp_ts(kernel=KERNEL, noise=0.02),
+        "TV": tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.05),
+    }
+
+
+def study(save_to: Path | None = None, **changes: Any) -> StudyResult:
+    settings: dict[str, Any] = {
+        "world": MarkovWorld(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02),
+        "strategies": players(),
+        "trials": TRIALS,
+        "horizon": HORIZON,
+        "chunk": CHUNK,
+        "workers": 1,
+        "progress": False,
+        "save_to": save_to,
+    }
+    return run_study(**{**settings, **changes})
+
+
+def same(first: StudyResult, second: StudyResult) -> bool:
+    """Whether two results agree in every bit of every variable."""
+    return first.data.drop_attrs().identical(second.data.drop_attrs())
+
+
+def files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """When each finished chunk was written, and its bytes."""
+    found = sorted(folder.glob("chunk-*.npz"))
+    return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in found}
+
+
+# ------------------------------------------------------------------ what children do
+
+
+def run_through(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
+    """Run the study; tell the result, and how many chunks were played."""
+    torch.set_num_threads(1)
+    played = 0
+    play = Game.play
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal played
+        played += 1
+        return play(*arguments)
+
+    Game.play = counted  # type: ignore[method-assign]
+    pipe.send("started")
+    try:
+        pipe.send((study(folder, **settings), played))
+    except (OSError, ValueError) as error:
+        pipe.send(error)
+
+
+def run_into_full_disk(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+    run_through(pipe, folder, settings)
+
+
+def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
+    """Die with two chunks kept, at one step of writing another."""
+    step = settings.pop("step")
+    where, name = {
+        "write": (os, "fsync"),
+        "rename": (os, "replace"),
+        "synchronise": (chunk_files, "_sync_folder"),
+    }[step]
+    honest = getattr(where, name)
+
+    def deadly(*arguments: Any) -> Any:
+        writing = step == "synchronise" or bool(list(folder.glob(".chunk-*.part")))
+        if writing and len(files(folder)) >= 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return honest(*arguments)
+
+    setattr(where, name, deadly)
+    run_through(pipe, folder, settings)
+
+
+def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
+    """Hold the lock of one chunk until killed."""
+    with FileLock(folder / "locks" / f"chunk-{settings['number']:05}.lock"):
+        pipe.send("started")
+        signal.pause()
+
+
+# ------------------------------------------------------------------ starting them
+
+Work = Callable[[Connection, Path, dict[str, Any]], None]
+
+
+class Child:
+    """A process at work on a folder."""
+
+    def __init__(self, work: Work, folder: Path, **settings: Any) -> None:
+        context = get_context("forkserver")
+        # Imported once by the server, so that a child starts in milliseconds.
+        context.set_forkserver_preload(PRELOAD)
+        self.pipe, other = context.Pipe()
+        self.process: BaseProcess = context.Process(
+            target=work, args=(other, folder, settings), daemon=True
+        )
+        self.process.start()
+        other.close()
+
+    def told(self, seconds: float = 60) -> Any:
+        """The next thing that the child says."""
+        assert self.pipe.poll(seconds), "the child is silent"
+        return self.pipe.recv()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(60)
+
+    def end(self) -> None:
+        self.process.join(60)
+        assert self.process.exitcode == 0

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
+
+WIDTHS = {"GP-UCB": 3.0, "TV-GP-UCB": 1.0, "ET-GP-UCB": 2.0}
+
+
+@pytest.fixture
+def result():
+    return drawn_diagnosis(WIDTHS, trials=8, rounds=60, trigger_of="ET-GP-UCB")
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def line_named(axes, label):
+    (line,) = [line for line in axes.lines if line.get_label() == label]
+    return line
+
+
+def test_trigger_picture_marks_every_alarm(result, tmp_path):
+    trial = result.triggers()["trial"].mode()[0]  # the one with most alarms
+    figure = result.plot_triggers("ET-GP-UCB", trial, tmp_path / "new" / "triggers.png")
+    assert (tmp_path / "new" / "triggers.png").stat().st_size > 10_000
+    above, below = figure.axes
+    alarms = result.triggers().query("trial == @trial")
+    marked = line_named(above, "alarm")
+    np.testing.assert_array_equal(marked.get_xdata(), alarms["round"])
+    np.testing.assert_array_equal(marked.get_ydata(), alarms["observation"])
+    assert texts(below) == [
+        str(when) for up in (True, False) for when in alarms["round"][_upwards(alarms) == up]
+    ]
+    model, noise = (
+        next(one for one in below.collections if one.get_label() == label).get_segments()
+        for label in ("error of the model", "noise")
+    )
+    for row, of_model, of_noise in zip(alarms.itertuples(), model, noise):
+        assert of_model[0] == pytest.approx((row.round, 0))
+        assert of_model[1, 1] == pytest.approx((row.objective - row.mean) / row.band)
+        assert of_noise[0] == pytest.approx(of_model[1])
+        assert of_noise[1, 1] == pytest.approx((row.observation - row.mean) / row.band)
+        assert abs(of_noise[1, 1]) > 1
+    assert f"trial {trial}: {len(alarms)} alarms" in figure.get_suptitle()
+
+
+def _upwards(alarms):
+    return (alarms["observation"] > alarms["mean"]).to_numpy()
+
+
+def test_headline_names_the_causes():
+    values = {  # the band 3 grants sd = 1 two thirds and σ = 0.5 one third
+        "observation": [[3.5, 3.25, 4.0, 3.5]],
+        "objective": [[2.5, 1.75, 2.5, 2.5]],
+        "band": np.full((1, 4), 3.0),
+    }
+    figure = make_diagnosed({"ET": values}, {"ET": np.ones((1, 4), dtype=bool)}).plot_triggers()
+    assert figure.get_suptitle() == (
+        "ET, trial 0: 4 alarms; 2 as the objective had left its band, 1 by noise alone, 1 by both"
+    )
+    once = make_diagnosed({"ET": values}, {"ET": np.array([[False, True, False, False]])})
+    assert once.plot_triggers().get_suptitle() == "ET, trial 0: 1 alarm, by noise alone"
+
+
+def test_trigger_picture_chooses_a_typical_trial(result):
+    counts = result.resets.sel(strategy="ET-GP-UCB").sum("round").values
+    headline = result.plot_triggers().get_suptitle()
+    shown = int(headline.split("trial ")[1].split(":")[0])
+    assert headline.startswith("ET-GP-UCB, trial ")
+    assert abs(counts[shown] - np.median(counts)) == abs(counts - np.median(counts)).min()
+
+
+def test_trial_without_alarm(result):
+    quiet = make_diagnosed({"ET": {"band": np.full((1, 5), 2.0)}})
+    figure = quiet.plot_triggers()
+    assert figure.get_suptitle() == "ET, trial 0: no alarm"
+    assert figure.get_supxlabel() == ""
+
+
+def test_trigger_picture_refuses(result):
+    with pytest.raises(ValueError, match="no strategy 'SW'; it has GP-UCB"):
+        result.plot_triggers("SW")
+    with pytest.raises(ValueError, match=r"GP-UCB does not reset by a trigger.*from ET-GP-UCB"):
+        result.plot_triggers("GP-UCB")
+    with pytest.raises(ValueError, match="no trial 8; its trials are 0 to 7"):
+        result.plot_triggers(trial=8)
+    with pytest.raises(ValueError, match="No strategy of this study resets by a trigger"):
+        drawn_diagnosis({"A": 1.0}, 2, 5).plot_triggers()
+
+
+@pytest.mark.parametrize("name", ["plot_triggers", "plot_calibration", "plot_simple_regret"])
+def test_study_that_was_not_diagnosed(name):
+    with pytest.raises(ValueError, match=r"run_study\(\.\.\., diagnose=True\)"):
+        getattr(make_result({"A": [[1.0]]}), name)()
+
+
+def test_calibration_picture_draws_the_shares(result, tmp_path):
+    figure = result.plot_calibration(tmp_path / "calibration.png")
+    assert (tmp_path / "calibration.png").stat().st_size > 10_000
+    left, middle, right = figure.axes
+    shares = result.calibration()
+    for axes, name in ((left, "objective"), (middle, "observation")):
+        assert set(texts(axes)) == set(WIDTHS)
+        curves = [line for line in axes.lines if len(line.get_xdata()) == len(shares["level"])]
+        for line, label in zip(curves, WIDTHS, strict=True):
+            np.testing.assert_allclose(line.get_ydata(), shares[name].sel(strategy=label))
+    dots = [line for line in left.lines if line.get_marker() == "o"]
+    assert [line.get_ydata()[0] for line in dots] == list(shares["played"].values)
+    assert [line.get_xdata()[0] for line in dots] == list(shares["played_level"].values)
+    by_round = result.calibration_by_round(0.9, block=2)
+    np.testing.assert_allclose(
+        right.lines[1].get_ydata(), by_round["objective"].sel(strategy="TV-GP-UCB")
+    )
+    assert "8 trials" in figure.get_supxlabel()
+    assert "2 rounds counted together" in figure.get_supxlabel()
+
+
+def test_strategy_that_predicts_nothing_is_left_out():
+    nothing = np.full((3, 4), np.nan)
+    result = make_diagnosed(
+        {"A": {"mean": np.zeros((3, 4))}, "Random": {"mean": nothing, "sd": nothing}}
+    )
+    for axes in result.plot_calibration().axes:
+        assert texts(axes) == ["A"]
+
+
+def test_simple_regret_picture(result, tmp_path):
+    figure = result.plot_simple_regret(tmp_path / "simple.png")
+    assert (tmp_path / "simple.png").stat().st_size > 10_000
+    left, right = figure.axes
+    for line, label in zip(left.lines, WIDTHS, strict=True):
+        expected = result.simple_regret.sel(strategy=label).mean("trial")
+        np.testing.assert_allclose(line.get_ydata(), expected)
+    assert set(texts(left)) == set(WIDTHS)
+    assert {tick.get_text() for tick in right.get_yticklabels()} == set(WIDTHS)
+
+
+@pytest.mark.parametrize(("trials", "rounds"), [(1, 1), (1, 5), (3, 1)])
+@pytest.mark.filterwarnings("error")
+def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
+    result = drawn_diagnosis({"A": 1.0, "ET": 5.0}, trials, rounds, trigger_of="ET")
+    result.plot_triggers(path=tmp_path / "triggers.png")
+    result.plot_calibration(tmp_path / "calibration.png")
+    result.plot_simple_regret(tmp_path / "simple.png")
+
+
+@pytest.mark.filterwarnings("error")
+def test_gaps_can_be_drawn(tmp_path):
+    values = {"observation": [[np.nan, 5.0, np.nan]], "band": [[1.0, 1.0, 1.0]]}
+    make_diagnosed({"ET": values}, {"ET": [[False, True, False]]}).plot_triggers(
+        path=tmp_path / "gaps.png"
+    )

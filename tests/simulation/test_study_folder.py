@@ -1,0 +1,443 @@
+"""Studies that last: whatever ends a study, the same call goes on from its finished chunks."""
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lasting import (
+    CHUNK,
+    CHUNKS,
+    HORIZON,
+    KERNEL,
+    TRIALS,
+    Child,
+    StumblingWorld,
+    die_while_writing,
+    files,
+    hold_lock,
+    players,
+    run_into_full_disk,
+    run_through,
+    same,
+    study,
+)
+
+from botorch_tv.simulation import MarkovWorld, StudyResult
+from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged
+from botorch_tv.simulation.folder import discard
+from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
+
+
+@pytest.fixture(scope="module")
+def whole() -> StudyResult:
+    """The study, uninterrupted and nowhere kept."""
+    return study()
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    study(tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+# ------------------------------------------------------------------ going on
+
+
+def test_a_kept_study_is_the_same_and_is_not_computed_again(whole, tmp_path) -> None:
+    first = study(tmp_path)
+    before = files(tmp_path)
+    again = study(tmp_path)
+    assert same(first, whole)
+    assert same(again, whole)
+    assert files(tmp_path) == before
+    assert len(before) == CHUNKS
+    assert first.data.attrs["trials_found"] == 0
+    assert again.data.attrs["trials_found"] == TRIALS
+
+
+def test_diagnosis_is_kept(tmp_path) -> None:
+    first = study(tmp_path, diagnose=True, trials=10)
+    assert "band" in first.data
+    assert same(study(tmp_path, diagnose=True, trials=10), first)
+
+
+def test_workers_may_change(whole, tmp_path) -> None:
+    study(tmp_path, trials=CHUNK, workers=1)
+    assert same(study(tmp_path, workers=2), whole)
+
+
+def test_the_folder_remembers_the_chunk(tmp_path) -> None:
+    study(tmp_path, chunk=5, trials=10)
+    assert study(tmp_path, chunk=None, trials=20).data.sizes["trial"] == 20
+    shapes = {np.load(file)["regret"].shape[1] for file in tmp_path.glob("*.npz")}
+    assert shapes == {5}
+
+
+def test_threads_are_those_of_the_first_call(tmp_path) -> None:
+    study(tmp_path, trials=10)
+    file = tmp_path / "study.json"
+    kept = json.loads(file.read_text())
+    assert kept["cut"] == {"chunk": CHUNK, "threads": torch.get_num_threads()}
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        study(tmp_path, trials=20)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+    assert json.loads(file.read_text()) == kept
+
+
+def test_more_trials_extend_and_fewer_are_the_first(whole, tmp_path) -> None:
+    study(tmp_path, trials=2 * CHUNK + 3)
+    before = files(tmp_path)
+    assert same(study(tmp_path), whole)
+    after = files(tmp_path)
+    full = ["chunk-00000.npz", "chunk-00001.npz"]
+    assert [after[name] for name in full] == [before[name] for name in full]
+    assert after["chunk-00002.npz"] != before["chunk-00002.npz"]
+    fewer = study(tmp_path, trials=2 * CHUNK + 5)
+    assert fewer.data.drop_attrs().identical(
+        whole.data.isel(trial=slice(2 * CHUNK + 5)).drop_attrs()
+    )
+    assert files(tmp_path) == after
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_finished_chunks_survive_an_error(whole, tmp_path, error, workers) -> None:
+    with pytest.raises(error, match="stumbled"):
+        study(tmp_path, world=StumblingWorld(3, error), workers=workers)
+    before = files(tmp_path)
+    assert 1 <= len(before) <= 3
+    if workers == 1:
+        assert len(before) == 3
+    assert not list(tmp_path.glob("*.part"))
+    result = study(tmp_path, world=StumblingWorld(99, error))
+    assert same(result, whole)
+    assert result.data.attrs["trials_found"] == CHUNK * len(before)
+    assert before.items() <= files(tmp_path).items()
+
+
+def test_the_bar_starts_at_the_trials_found(tmp_path, capsys) -> None:
+    study(tmp_path, trials=2 * CHUNK)
+    study(tmp_path, trials=3 * CHUNK, progress=True)
+    drawn = [line for line in capsys.readouterr().err.split("\r") if line]
+    assert f" {2 * CHUNK}/{3 * CHUNK} " in drawn[0]
+    assert f" {3 * CHUNK}/{3 * CHUNK} " in drawn[-1]
+
+
+# ------------------------------------------------------------------ kills
+
+
+def test_twenty_kills_at_random_moments(whole, tmp_path) -> None:
+    """Nothing is lost but the chunk under way, and the result never differs in a bit."""
+    child = Child(run_through, tmp_path / "timed")
+    assert child.told() == "started"
+    began = time.perf_counter()
+    assert same(child.told()[0], whole)
+    duration = time.perf_counter() - began
+    moments = random.Random(0)
+    left = []
+    for kill in range(20):
+        folder = tmp_path / str(kill)
+        child = Child(run_through, folder)
+        assert child.told() == "started"
+        time.sleep(moments.uniform(0, 1) * duration)
+        child.kill()
+        assert child.process.exitcode in (-signal.SIGKILL, 0)
+        before = files(folder)
+        result = study(folder)
+        assert same(result, whole)
+        assert before.items() <= files(folder).items()
+        assert result.data.attrs["trials_found"] == min(CHUNK * len(before), TRIALS)
+        left.append(len(before))
+    assert len(set(left)) > 2, "the kills all hit the same chunk"
+
+
+@pytest.mark.parametrize("step", ["write", "rename", "synchronise"])
+def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
+    child = Child(die_while_writing, tmp_path, step=step)
+    assert child.told() == "started"
+    child.process.join(60)
+    assert child.process.exitcode == -signal.SIGKILL
+    before = files(tmp_path)
+    assert len(before) == 2
+    assert same(study(tmp_path), whole)
+    assert before.items() <= files(tmp_path).items()
+    assert not list(tmp_path.glob(".*.part"))
+
+
+# ------------------------------------------------------------------ several processes
+
+
+def test_processes_share_the_work(whole, tmp_path) -> None:
+    children = [Child(run_through, tmp_path) for _ in range(3)]
+    assert [child.told() for child in children] == ["started"] * 3
+    results, played = zip(*(child.told() for child in children))
+    for child in children:
+        child.end()
+    assert all(same(result, whole) for result in results)
+    assert sum(played) == CHUNKS
+    assert sum(count > 0 for count in played) > 1, "one process did everything"
+
+
+def test_the_chunk_of_a_process_that_dies_is_computed_by_another(whole, tmp_path) -> None:
+    study(tmp_path, trials=CHUNK)
+    holder = Child(hold_lock, tmp_path, number=3)
+    assert holder.told() == "started"
+    worker = Child(run_through, tmp_path)
+    assert worker.told() == "started"
+    deadline = time.perf_counter() + 60
+    while len(files(tmp_path)) < CHUNKS - 1 and time.perf_counter() < deadline:
+        time.sleep(0.02)
+    assert not worker.pipe.poll(0.5), "it did not wait for the chunk that another process holds"
+    assert "chunk-00003.npz" not in files(tmp_path)
+    holder.kill()
+    result, _ = worker.told()
+    assert same(result, whole)
+
+
+# ------------------------------------------------------------------ damage
+
+
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "empty"])
+def test_a_damaged_chunk_is_named_and_computed_again(whole, finished, damage) -> None:
+    file = finished / "chunk-00002.npz"
+    content = bytearray(file.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 1
+    file.write_bytes(content[: {"flipped": None, "truncated": 3000, "empty": 0}[damage]])
+    before = files(finished)
+    with pytest.warns(UserWarning, match=r"chunk-00002\.npz is damaged .* computed again") as told:
+        again = study(finished)
+    assert len(told) == 1
+    assert same(again, whole)
+    assert again.data.attrs["trials_found"] == TRIALS - CHUNK
+    changed = {name for name, one in files(finished).items() if before[name] != one}
+    assert changed == {"chunk-00002.npz"}
+    assert study(finished).data.attrs["trials_found"] == TRIALS
+
+
+def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
+    """A chunk with any byte changed is refused, or reads as it was written."""
+    layout = ChunkFormat("study", 1, 4, "float64", diagnose=False)
+    numbers = np.random.default_rng(0)
+    arrays = {
+        "regret": numbers.random((1, 3, 4)),
+        "resets": numbers.random((1, 3, 4)) > 0.5,
+        "side_queries": np.zeros((1, 3, 4), dtype=np.int32),
+        "index": numbers.integers(0, 9, (1, 3, 4)).astype(np.int32),
+    }
+    file = tmp_path / "chunk.npz"
+    layout.write(file, 8, arrays)
+    content = file.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 3):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 0x11]) + content[place + 1 :])
+        try:
+            found = layout.read(file, 8)
+        except Damaged:
+            refused += 1
+            continue
+        assert found is not None
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name], array)
+    assert refused > len(content) / 6
+
+
+def test_a_chunk_under_the_name_of_another_is_damaged(whole, finished) -> None:
+    (finished / "chunk-00001.npz").write_bytes((finished / "chunk-00002.npz").read_bytes())
+    with pytest.warns(UserWarning, match="trials from 16 on instead of 8"):
+        assert same(study(finished), whole)
+
+
+def test_a_chunk_of_another_study_is_not_overwritten(finished, tmp_path) -> None:
+    study(tmp_path / "other", seed=1)
+    os.replace(tmp_path / "other" / "chunk-00001.npz", finished / "chunk-00001.npz")
+    before = files(finished)
+    with pytest.raises(ValueError, match=r"chunk-00001\.npz belongs to another study"):
+        study(finished)
+    assert files(finished) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 1, "study": {}}'])
+def test_a_damaged_description(finished, content) -> None:
+    file = finished / "study.json"
+    kept = file.read_text()
+    before = files(finished)
+    file.write_text(content)
+    with pytest.raises(ValueError, match=r"study\.json is damaged .*Restore it from a copy"):
+        study(finished)
+    assert files(finished) == before
+    file.write_text(kept)
+    assert study(finished).data.attrs["trials_found"] == TRIALS
+
+
+def test_a_missing_description(finished) -> None:
+    (finished / "study.json").unlink()
+    with pytest.raises(ValueError, match=r"holds chunks of a study, but not its study\.json"):
+        study(finished)
+    assert len(files(finished)) == CHUNKS
+
+
+def test_a_folder_of_another_version(finished) -> None:
+    file = finished / "study.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
+    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 1"):
+        study(finished)
+
+
+# ------------------------------------------------------------------ another study
+
+OTHER_WORLD = MarkovWorld(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.06, noise=0.02)
+FINER_WORLD = MarkovWorld(Grid.regular(7, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"seed": 1}, ["seed is 0 there and 1 here"]),
+        ({"horizon": 11, "seed": 2}, ["horizon is 10 there and 11 here", "seed is 0 there and 2"]),
+        ({"dtype": torch.float32}, ["dtype is 'float64' there and 'float32' here"]),
+        ({"diagnose": True}, ["diagnose is False there and True here"]),
+        ({"chunk": 9}, ["chunk is 8 there and 9 here"]),
+        ({"world": OTHER_WORLD}, ["world.epsilon is 0.05 there and 0.06 here"]),
+        (
+            {"world": FINER_WORLD},
+            ["world.domain.X is 'float64 25 x 2, sha256", "world.domain.shape"],
+        ),
+        (
+            {"strategies": players() | {"TV": tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.03)}},
+            ["strategies.TV.decay.epsilon is 0.05 there and 0.03 here"],
+        ),
+        (
+            {"strategies": players() | {"TV": sw_gp_ucb(kernel=KERNEL, noise=0.02, window=9)}},
+            [
+                "strategies.TV.decay is Markov there and Static here",
+                "strategies.TV.retention is KeepAll there and SlidingWindow here",
+            ],
+        ),
+        (
+            {
+                "strategies": players()
+                | {"TV": tv_gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.02, epsilon=0.05)}
+            },
+            ["strategies.TV.kernel.kernel is 'RBFKernel(lengthscale=0.25)' there and 'RBFK"],
+        ),
+        (
+            {"strategies": players() | {"GP": gp_ucb(kernel=KERNEL, noise=0.02)}},
+            ["strategies.GP is absent there and Strategy here"],
+        ),
+        (
+            {"strategies": dict(reversed(players().items()))},
+            ["labels is ['ET', 'TS', 'TV'] there and ['TV', 'TS', 'ET'] here"],
+        ),
+    ],
+)
+def test_another_study_is_refused_and_every_difference_named(tmp_path, changes, told) -> None:
+    study(tmp_path, trials=3)
+    before = files(tmp_path)
+    with pytest.raises(ValueError, match="holds another study") as refused:
+        study(tmp_path, trials=3, **changes)
+    for phrase in told:
+        assert phrase in str(refused.value)
+    assert str(tmp_path) in str(refused.value)
+    assert files(tmp_path) == before
+
+
+def test_matrices_that_other_threads_computed(tmp_path) -> None:
+    def told(share: float) -> dict[str, Strategy]:
+        return {"GP": gp_ucb(kernel=torch.eye(25).double() * share, noise=0.02)}
+
+    study(tmp_path, trials=1, strategies=told(1.0))
+    with torch_threads(torch.get_num_threads() + 1):
+        with pytest.raises(ValueError, match=r"last bits of a matrix: it was \d+ there and is \d+"):
+            study(tmp_path, trials=1, strategies=told(1 + 1e-15))
+        assert study(tmp_path, trials=1, strategies=told(1.0)).data.attrs["trials_found"] == 1
+    with pytest.raises(ValueError, match=r"settings found there\.$"):
+        study(tmp_path, trials=1, strategies=told(1 + 1e-15))
+
+
+# ------------------------------------------------------------------ no room, no right
+
+
+def test_a_full_disk(whole, tmp_path) -> None:
+    study(tmp_path, trials=2 * CHUNK)
+    before = files(tmp_path)
+    child = Child(run_into_full_disk, tmp_path)
+    assert child.told() == "started"
+    error = child.told()
+    child.end()
+    assert isinstance(error, OSError)
+    assert "chunk-00002.npz could not be written (File too large)" in str(error)
+    assert "The chunks finished before are intact" in str(error)
+    assert files(tmp_path) == before
+    assert not list(tmp_path.glob(".*.part"))
+    assert same(study(tmp_path), whole)
+
+
+def test_a_file_in_the_way(tmp_path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    for path in (tmp_path / "taken", tmp_path / "taken" / "below"):
+        with pytest.raises(OSError, match=r"cannot be used as the folder of a study"):
+            study(path)
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_read_only(tmp_path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(OSError, match="Permission denied"):
+        study(tmp_path / "kept")
+    with pytest.raises(OSError, match="Permission denied"):
+        study(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_folder_that_cannot_be_made() -> None:
+    with pytest.raises(
+        OSError, match=r"save_to=/proc/self/kept cannot be used .* made and written"
+    ):
+        study(Path("/proc/self/kept"))
+
+
+def test_a_finished_study_is_read_where_nothing_can_be_written(finished, monkeypatch) -> None:
+    def refused(*_, **__):
+        raise PermissionError("read-only")
+
+    for name in ("replace", "fsync"):
+        monkeypatch.setattr(os, name, refused)
+    monkeypatch.setattr("botorch_tv.simulation.folder.FileLock", refused)
+    assert study(finished).data.attrs["trials_found"] == TRIALS
+    with pytest.raises(OSError, match=r"save_to=.* cannot be used .*read-only"):
+        study(finished, trials=TRIALS + CHUNK)
+
+
+# ------------------------------------------------------------------ putting away
+
+
+def test_discard_removes_what_studies_wrote_and_nothing_else(finished) -> None:
+    (finished / ".chunk-00001.npz.part").touch()
+    (finished / "notes.txt").write_text("mine")
+    discard(finished, TRIALS - CHUNK)
+    assert len(files(finished)) == CHUNKS, "trials nobody has asked for may still be wanted"
+    discard(finished, TRIALS)
+    assert [path.name for path in finished.iterdir()] == ["notes.txt"]
+    (finished / "notes.txt").unlink()
+    discard(finished, TRIALS)
+    assert not finished.exists()
+    discard(finished, TRIALS)
+
+
+def test_sizes() -> None:
+    assert TRIALS % CHUNK, "the last chunk is to be a short one"
+    assert HORIZON > 1

@@ -1,0 +1,102 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import ScaleKernel
+from recorded_stream import RecordedStream, rounds
+
+from botorch_tv.simulation import SineWorld
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid
+
+ARMS = Grid.regular(41, 1, bounds=[(-50.0, 50.0)])
+
+
+def kernel() -> ScaleKernel:
+    scaled = ScaleKernel(unit_kernel("se", 3.0)).double()
+    scaled.outputscale = torch.tensor(0.5, dtype=torch.float64)
+    return scaled
+
+
+def k(x: float, y: float) -> float:
+    return 0.5 * math.exp(-((x - y) ** 2) / 18)
+
+
+def test_every_number_by_a_direct_loop() -> None:
+    """[M] §4.1, with 20 centres evenly spaced from -50 to 50."""
+    centres = [-50 + 100 * i / 19 for i in range(20)]
+    among = np.array([[k(c, d) for d in centres] for c in centres])
+    largest = np.linalg.eigvalsh(among)[-1]
+    f = rounds(SineWorld(ARMS, kernel=kernel(), noise=0.01), RecordedStream(3), 30)
+    highest = 0.0
+    for t in range(1, 31):
+        u = [math.sin(0.3 * t + i) for i in range(1, 21)]
+        length = math.sqrt(sum(v * v for v in u))
+        a = [5 / largest * v / length for v in u]
+        for m, x in enumerate(ARMS.X[:, 0].tolist()):
+            expected = sum(a[i] * k(x, centres[i]) for i in range(20))
+            assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
+        highest = max(highest, math.sqrt(np.array(a) @ among @ np.array(a)))
+    assert SineWorld(ARMS, kernel=kernel(), noise=0.01).norm(30) == pytest.approx(highest)
+
+
+def test_parameters_and_own_centres() -> None:
+    centres = torch.tensor([[-3.0], [10.0]], dtype=torch.float64)
+    world = SineWorld(ARMS, kernel=kernel(), centres=centres, scale=2.0, frequency=0.1, noise=0.01)
+    f = rounds(world, RecordedStream(1), 4)
+    u = np.sin([0.1 * 4 + 1, 0.1 * 4 + 2])
+    largest = 0.5 + k(-3, 10)  # of a symmetric 2 x 2 matrix
+    a = 2.0 / largest * u / np.linalg.norm(u)
+    expected = [a[0] * k(x, -3) + a[1] * k(x, 10) for x in ARMS.X[:, 0].tolist()]
+    assert f[3, 0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_paper_s_bound_on_the_norm_is_not_kept() -> None:
+    """What [M] says is at most 5 is above it, because λ_max < 1; scale / √λ_max bounds it."""
+    world = SineWorld(ARMS, kernel=kernel(), noise=0.01)
+    largest = np.linalg.eigvalsh(
+        [[k(c, d) for d in np.linspace(-50, 50, 20)] for c in np.linspace(-50, 50, 20)]
+    )[-1]
+    assert 5 < world.norm(500) <= 5 / math.sqrt(largest)
+
+
+def test_float32_is_float64_rounded() -> None:
+    world = SineWorld(ARMS, kernel=kernel(), noise=0.01)
+    single = rounds(world, RecordedStream(2, dtype=torch.float32), 3)
+    assert single.dtype == np.float32
+    assert np.array_equal(single, rounds(world, RecordedStream(2), 3).astype(np.float32))
+
+
+def test_representation() -> None:
+    told = "ScaleKernel(outputscale=0.5, base_kernel=RBFKernel(lengthscale=3))"
+    assert repr(SineWorld(ARMS, kernel=kernel(), noise=0.01)) == (
+        f"SineWorld(kernel={told}, centres=20, scale=5.0, frequency=0.3, noise=0.01)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"noise": -0.1}, "noise is -0.1"),
+        ({"scale": -1.0}, "scale is -1.0"),
+        ({"scale": math.inf}, "scale is inf"),
+        ({"frequency": math.nan}, "frequency is nan"),
+        ({"centres": 0}, "centres is 0"),
+    ],
+)
+def test_parameters_out_of_range(parameters, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        SineWorld(ARMS, **{"kernel": kernel(), "noise": 0.01, **parameters})
+
+
+def test_what_does_not_fit_the_domain() -> None:
+    with pytest.raises(ValueError, match="domain of 2 dimensions"):
+        SineWorld(Grid.regular(3, 2), kernel=kernel(), noise=0.01)
+    with pytest.raises(InputDataError, match=r"centres has shape \(4,\)"):
+        SineWorld(ARMS, kernel=kernel(), centres=torch.zeros(4), noise=0.01)
+    with pytest.raises(InputDataError, match="NaN"):
+        SineWorld(ARMS, kernel=kernel(), centres=torch.full((2, 1), math.nan), noise=0.01)
+    with pytest.raises(InputDataError, match="kernel is a Tensor"):
+        SineWorld(ARMS, kernel=torch.eye(41), noise=0.01)
