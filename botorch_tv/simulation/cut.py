@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.memory import BUSY_NUMBERS, chunk_size
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.records import variable_names
 from botorch_tv.simulation.settings import StudySettings
@@ -65,5 +65,7 @@ def choose_cut(
             recorded=len(variable_names(settings.diagnose)),
             workers=workers,
         )
+    if chunk * len(settings.world.domain) < BUSY_NUMBERS:
+        return Cut(chunk, threads=1)  # more would wait for each other at every operation
     abreast = workers if lasting else min(workers, -(-trials // chunk))
     return Cut(chunk, max(1, threads // abreast))

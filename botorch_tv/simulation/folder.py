@@ -136,10 +136,8 @@ class StudyFolder:
         """
         with _told(self.path):
             lock = _lock(self.path, self._name(chunk))
-            try:
+            with suppress(Timeout):
                 lock.acquire(blocking=False)
-            except Timeout:
-                pass
         try:
             yield lock.is_locked
         finally:

@@ -16,6 +16,10 @@ MEMORY_SHARE = 0.5
 CACHED_TRIALS = 256
 """Most trials together on a CPU: with more, the vectors over the arms leave the cache."""
 
+BUSY_NUMBERS = 2**15
+"""Fewest numbers, trials x arms, that keep a core of its own busy: with fewer, operations take
+longer to start than to do, and Python starts those of all chunks one after the other."""
+
 
 def chunk_size(
     strategies: Iterable[tuple[Strategy, State]],
@@ -36,7 +40,7 @@ def chunk_size(
 
     Returns:
         A multiple of the random-number block where memory and trials allow one; fewer where that
-        would leave a worker idle.
+        would leave a worker idle that has enough to do.
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
@@ -48,7 +52,8 @@ def chunk_size(
         fits = min(fits, CACHED_TRIALS)
     if fits >= BLOCK:
         fits -= fits % BLOCK
-    return max(1, min(fits, -(-trials // workers)))
+    share = max(-(-trials // workers), -(-BUSY_NUMBERS // len(variance)))
+    return max(1, min(fits, share, trials))
 
 
 def free_bytes(device: torch.device) -> int:

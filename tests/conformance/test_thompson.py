@@ -79,7 +79,9 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, engine: str) 
             often = probability_best(sign * believed.mean, covariance, 400_000, seed=1)
         assert misfit(index, often) > LEVEL, f"after {rounds} rounds"
         wrong = probability_best(believed.mean, np.diag(believed.variance), 400_000, seed=1)
-        if rounds and book["exploration"] == "thompson":  # the test tells joint from independent samples, and one arm from another
+        if (
+            rounds and book["exploration"] == "thompson"
+        ):  # the test tells joint from independent samples, and one arm from another
             assert misfit(index, wrong) < LEVEL
             assert misfit(index, np.roll(often, 1)) < LEVEL
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from botorch_tv.inference.factor import RANK_TOLERANCE, checked
+from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.validation import require
 
 Center = Literal["all", "arm"]
@@ -62,9 +63,8 @@ class Spectrum(NamedTuple):
     vectors: np.ndarray
 
     def matrix(self) -> np.ndarray:
-        """The covariance, `arms x arms`, exactly symmetric."""
-        features = self.vectors * np.sqrt(self.eigenvalues)
-        return np.asarray(features @ features.T)
+        """The covariance, `arms x arms`."""
+        return _gram((self.vectors * np.sqrt(self.eigenvalues)).T)
 
 
 def sample_covariance(values: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
     """
     if np.isnan(values).any():
         return sample_spectrum(values).matrix()
-    return np.asarray(values.T @ values / len(values))
+    return _gram(values) / len(values)
 
 
 def sample_spectrum(values: np.ndarray) -> Spectrum:
@@ -97,7 +97,7 @@ def sample_spectrum(values: np.ndarray) -> Spectrum:
         _, singular, transposed = np.linalg.svd(values, full_matrices=False)
         return _positive(singular**2 / len(values), transposed.T)
     known, counted = np.where(read, values, 0.0), read.astype(np.float64)
-    return _positive(*np.linalg.eigh(known.T @ known / np.maximum(counted.T @ counted, 1.0)))
+    return _positive(*_eigen(_gram(known) / np.maximum(_gram(counted), 1.0)))
 
 
 def spectrum(covariance: np.ndarray) -> Spectrum:
@@ -109,7 +109,24 @@ def spectrum(covariance: np.ndarray) -> Spectrum:
     Raises:
         InputDataError: If it is no covariance; eigenvalues down to -1e-8 of the largest pass.
     """
-    return _positive(*np.linalg.eigh(checked(torch.as_tensor(covariance).double()).numpy()))
+    return _positive(*_eigen(checked(torch.as_tensor(covariance).double()).numpy()))
+
+
+def _gram(rows: np.ndarray) -> np.ndarray:
+    """The products of all pairs of columns.
+
+    One thread, here and below: with more, the last bits depend on how many there are, and a study
+    that is resumed would not know its own world again.
+    """
+    with torch_threads(1):
+        tensor = torch.from_numpy(np.ascontiguousarray(rows))
+        return (tensor.T @ tensor).numpy()
+
+
+def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    with torch_threads(1):
+        eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(covariance))
+    return eigenvalues.numpy(), vectors.numpy()
 
 
 def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:

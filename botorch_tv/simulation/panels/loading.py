@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -50,13 +51,15 @@ def load_panel(path: str | os.PathLike[str], key: str | None = None) -> Panel:
 
 
 def _read_arrays(path: Path, key: str | None) -> Panel:
+    # Anything but an archive would be taken for a pickle, and refused in words about pickles.
+    require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     try:
         with np.load(path, allow_pickle=False) as archive:
             shapes = _numeric_shapes(archive)
             name = _chosen(path.name, list(archive.files), shapes, key)
             values = np.asarray(archive[name], dtype=np.float64)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ValueError(f"{path.name} is damaged or no .npz file: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
     names = [",".join(map(str, place)) for place in np.ndindex(values.shape[1:])]
     return Panel(values.reshape(len(values), -1), tuple(names))
 

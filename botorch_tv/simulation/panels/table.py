@@ -132,28 +132,33 @@ def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndar
     """A column as times, or None where it holds readings; its first cell decides."""
     if name.lower() in _TIME_NAMES and _are_numbers(cells):
         return np.array([_value(cell) for cell in cells])
-    if not _is_date(cells[0]):
+    if not _is_date(str(cells[0])):
         return None
-    times = _as_times(list(cells))
+    times = _as_times(cells.tolist())
     if times is None:
-        wrong = next(number for number, cell in enumerate(cells) if not _is_date(cell))
+        wrong = next((number for number, cell in enumerate(cells) if not _is_date(str(cell))), None)
         raise ValueError(
-            f"{file} line {rows[wrong].line}: {cells[wrong]!r} is no date, but the column starts "
-            f"with {cells[0]!r}."
+            f"{file}: its dates are not all written like {str(cells[0])!r}; write them alike."
+            if wrong is None
+            else f"{file} line {rows[wrong].line}: {str(cells[wrong])!r} is no date, but the "
+            f"column starts with {str(cells[0])!r}."
         )
     return times
 
 
 def _as_times(cells: list[str]) -> np.ndarray | None:
+    """Dates in ISO form, else as pandas guesses them, else with the day before the month."""
     import pandas as pd
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it guesses the format aloud
-            times = pd.to_datetime(cells, utc=True)
-    except (ValueError, OverflowError):
-        return None
-    return np.asarray(times.tz_convert(None).to_numpy())
+    for options in ({"format": "ISO8601"}, {}, {"dayfirst": True}):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # it guesses the format aloud
+                times = pd.to_datetime(cells, utc=True, **options)
+        except (ValueError, OverflowError):
+            continue
+        return np.asarray(times.tz_convert(None).to_numpy())
+    return None
 
 
 def _numbers(file: str, rows: list[_Row], place: int, label: str, cells: np.ndarray) -> np.ndarray:

@@ -48,8 +48,9 @@ def fit_epsilon(
 
     The whole range is scanned first, ε = 0 included, so a local maximum does not capture the
     search; then the best interval is narrowed to a relative width of 1e-5. Single missing readings
-    are replaced by their mean given the other arms of the row; rows without any are left out
-    exactly.
+    are replaced by their mean given the other arms of the row, which looks like a faster world
+    where arms are little related (with a tenth missing of 20 arms 0.3 lengthscales apart, 0.0126
+    instead of 0.01); rows without any reading are left out exactly.
 
     Args:
         values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where there is none.

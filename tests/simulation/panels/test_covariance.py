@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from botorch_tv.simulation.panels.covariance import (
+    sample_covariance,
+    sample_spectrum,
+    scaling,
+    spectrum,
+)
+
+
+def gapped(rounds: int, arms: int, share: float, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    values = random.standard_normal((rounds, arms)) + random.standard_normal((rounds, 1))
+    values[random.random((rounds, arms)) < share] = np.nan
+    return values
+
+
+def test_scaling_of_all_readings_together():
+    readings = 280 + 5 * gapped(50, 4, 0.2)
+    scaled = scaling(readings, "all", True)
+    values = scaled.apply(readings)
+    known = values[~np.isnan(values)]
+    assert known.mean() == pytest.approx(0, abs=1e-12)
+    assert (known**2).mean() == pytest.approx(1)
+
+
+def test_scaling_of_each_arm_and_without_a_unit():
+    readings = np.array([[1.0, 10.0], [3.0, 30.0], [np.nan, 20.0]])
+    arm = scaling(readings, "arm", True)
+    np.testing.assert_allclose(arm.mean, [2, 20])
+    assert arm.scale == pytest.approx(np.sqrt((1 + 1 + 100 + 100 + 0) / 5))
+    kept = scaling(readings, "all", False)
+    assert (float(kept.mean), kept.scale) == (pytest.approx(12.8), 1.0)
+
+
+def test_constant_readings_are_refused():
+    with pytest.raises(ValueError, match="never differ"):
+        scaling(np.full((4, 3), 7.0), "all", True)
+
+
+def test_covariance_of_whole_rows():
+    values = gapped(30, 5, 0.0)
+    expected = sum(np.outer(row, row) for row in values) / 30
+    np.testing.assert_allclose(sample_covariance(values), expected, atol=1e-12)
+    np.testing.assert_allclose(sample_spectrum(values).matrix(), expected, atol=1e-12)
+
+
+def test_covariance_from_the_rows_a_pair_shares():
+    values = gapped(400, 5, 0.3)
+    expected = np.empty((5, 5))
+    for i in range(5):
+        for j in range(5):
+            both = ~np.isnan(values[:, i]) & ~np.isnan(values[:, j])
+            expected[i, j] = (values[both, i] * values[both, j]).mean()
+    np.testing.assert_allclose(sample_covariance(values), expected, atol=1e-12)
+
+
+def test_negative_eigenvalues_are_clipped():
+    values = gapped(12, 8, 0.5, seed=4)
+    known, read = np.nan_to_num(values), ~np.isnan(values)
+    raw = known.T @ known / np.maximum(read.T.astype(float) @ read, 1)
+    eigenvalues, vectors = np.linalg.eigh(raw)
+    assert eigenvalues[0] < -0.1
+    nearest = vectors @ np.diag(eigenvalues.clip(0)) @ vectors.T
+    np.testing.assert_allclose(sample_covariance(values), nearest, atol=1e-12)
+
+
+def test_arms_never_read_together_are_unrelated():
+    values = np.array([[1.0, np.nan], [2.0, np.nan], [np.nan, 3.0], [np.nan, -1.0]])
+    np.testing.assert_allclose(sample_covariance(values), [[2.5, 0], [0, 5]])
+
+
+def test_fewer_rows_than_arms():
+    values = gapped(6, 20, 0.0)
+    found = sample_spectrum(values)
+    assert found.eigenvalues.shape == (6,)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(spectrum(sample_covariance(values)).matrix(), found.matrix())

@@ -1,0 +1,147 @@
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from botorch_tv.simulation.panels import load_panel, make_panel
+
+GAP = np.nan
+
+
+def written(folder, text: str, name: str = "panel.csv"):
+    path = folder / name
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_largest_array_with_its_trailing_axes_flattened(tmp_path):
+    field = np.arange(24, dtype=np.int16).reshape(4, 3, 2)
+    np.savez(
+        tmp_path / "a.npz",
+        small=np.eye(2),
+        long=np.arange(99),
+        field=field,
+        names=np.full((50, 50), "text"),
+    )
+    panel = load_panel(tmp_path / "a.npz")
+    np.testing.assert_array_equal(panel.values, field.reshape(4, 6))
+    assert panel.values.dtype == np.float64
+    assert panel.arms == ("0,0", "0,1", "1,0", "1,1", "2,0", "2,1")
+    assert panel.times is None
+    assert load_panel(tmp_path / "a.npz", key="small").arms == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("missing", "no key 'missing'; it holds field, names, long, things"),
+        ("names", "'names' of a.npz is no numeric array"),
+        ("long", "choose one of field"),
+        ("things", "'things' of a.npz is no numeric array"),
+    ],
+)
+def test_bad_keys(tmp_path, key, message):
+    things = np.array([[1, None]], dtype=object)
+    np.savez(
+        tmp_path / "a.npz",
+        field=np.eye(3),
+        names=np.full((2, 2), "x"),
+        long=np.arange(9),
+        things=things,
+    )
+    with pytest.raises(ValueError, match=message):
+        load_panel(tmp_path / "a.npz", key=key)
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        load_panel(tmp_path / "absent.npz")
+    with pytest.raises(ValueError, match=r"panel.xlsx.*must end in .npz, .csv, .csv.gz"):
+        load_panel(written(tmp_path, "", "panel.xlsx"))
+    with pytest.raises(ValueError, match="damaged"):
+        load_panel(written(tmp_path, "not an archive", "a.npz"))
+    np.savez(tmp_path / "line.npz", a=np.arange(5))
+    with pytest.raises(ValueError, match=r"no numeric array of two or more dimensions.*holds a"):
+        load_panel(tmp_path / "line.npz")
+    with pytest.raises(ValueError, match="key is 'a', but panel"):
+        load_panel(written(tmp_path, "a,b\n1,2\n"), key="a")
+    broken = {"b.csv.gz": gzip.compress(b"1,2\n" * 1000)[:-9], "c.csv": b"\xff\xfe\x00"}
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name} cannot be read as a table"):
+            load_panel(tmp_path / name)
+
+
+def test_damaged_archive(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.arange(40.0).reshape(10, 4))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[200] ^= 255
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_panel(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("name", ["panel.csv", "panel.csv.gz", "PANEL.CSV"])
+def test_table_with_dates_and_gaps(tmp_path, name):
+    text = "a,Date,b\n1.5,2019-03-01,\n-2e3,2019-03-02,7\nNaN,2019-03-05,NA\n"
+    panel = load_panel(written(tmp_path, text, name))
+    np.testing.assert_array_equal(panel.values, [[1.5, GAP], [-2000, 7], [GAP, GAP]])
+    assert panel.arms == ("a", "b")
+    np.testing.assert_array_equal(
+        panel.times, np.array(["2019-03-01", "2019-03-02", "2019-03-05"], "datetime64[D]")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "arms"),
+    [
+        ("1,2\n3,4\n", [[1, 2], [3, 4]], ("0", "1")),
+        ("2020-01-01,1\n2020-01-02,2\n", [[1], [2]], ("0",)),
+        ("\ufeffx,y\r\n1,2\r\n\r\n3,4\r\n", [[1, 2], [3, 4]], ("x", "y")),
+        ("time,a\n0.5,1\n2,3\n", [[1], [3]], ("a",)),
+        (",a\n0,1\n1,3\n", [[1], [3]], ("a",)),
+        ("773869,767541\n64.4,67.6\n62,66.5\n", [[64.4, 67.6], [62, 66.5]], ("773869", "767541")),
+        ("64,65\n62,66\n", [[64, 65], [62, 66]], ("0", "1")),
+        ("day,a\n12/2/2020,1\n13/2/2020,3\n", [[1], [3]], ("a",)),
+        ("when,a\nMar 1 2019,1\nMar 2 2019,3\n", [[1], [3]], ("a",)),
+    ],
+)
+def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
+    panel = load_panel(written(tmp_path, text))
+    np.testing.assert_array_equal(panel.values, values)
+    assert panel.arms == arms
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "no readings below"),
+        ("a,b\n1,2\n3\n", "ragged: line 3 has 1 cells, line 1 has 2"),
+        ("a,b\n1,2,3\n", "ragged: line 2 has 3 cells"),
+        ("a,b\n1,2\n3,cold\n", "line 3, column 'b': 'cold' is no number; leave the cell empty"),
+        ("a,b\n1,inf\n", "line 2, column 'b': 'inf' is infinite"),
+        ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is no date"),
+        ("d,b\n2020-01-01,1\n1/2/2020,2\n", "not all written like '2020-01-01'"),
+        ("d,b\n2020-01-02,1\n2020-01-01,2\n", "not after"),
+        ("d,e,b\n2020-01-01,2020-01-01,1\n", "two columns of dates"),
+        ("d\n2020-01-01\n", "no column of readings"),
+    ],
+)
+def test_bad_tables(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_panel(written(tmp_path, text))
+
+
+def test_what_a_data_frame_writes_comes_back(tmp_path):
+    made = make_panel(40, 5, gaps=0.2)
+    frame = pd.DataFrame(made.values, index=made.times, columns=made.arms)
+    frame.to_csv(tmp_path / "frame.csv.gz")
+    panel = load_panel(tmp_path / "frame.csv.gz")
+    np.testing.assert_array_equal(panel.values, made.values)
+    np.testing.assert_array_equal(panel.times, made.times)
+    assert panel.arms == made.arms

@@ -1,0 +1,208 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_tv.simulation import PanelWorld, run_study
+from botorch_tv.simulation.identity import describe
+from botorch_tv.simulation.panels import fit_epsilon, make_panel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import et_gp_ucb, gp_ucb, random_search
+
+CPU = {"dtype": torch.float64, "device": torch.device("cpu")}
+GAP = np.nan
+
+
+def replayed(world: PanelWorld, trials: int) -> np.ndarray:
+    stream = Stream(0, "world", 0, trials, **CPU)
+    return np.stack([row.clone().numpy() for row in world.rounds(stream)], axis=1)
+
+
+def test_model_and_objective_of_a_whole_record():
+    values = 10 + 3 * make_panel(60, 8, gaps=0.0).values
+    world = PanelWorld(values, 40)
+    mean, scale = values[:40].mean(), values[:40].std()
+    z = (values - mean) / scale
+    assert float(world.mean) == pytest.approx(mean)
+    assert world.scale == pytest.approx(scale)
+    np.testing.assert_allclose(world.kernel, z[:40].T @ z[:40] / 40, atol=1e-12)
+    assert world.model_noise == pytest.approx(0.05)
+    assert (world.noise, world.horizon) == (0.0, 20)
+    np.testing.assert_array_equal(world.domain.X.squeeze(-1), np.arange(8))
+    for trial in replayed(world, 3):
+        np.testing.assert_allclose(trial, z[40:], atol=1e-12)
+    assert world.available(0, torch.tensor([1, 2])) is None
+
+
+def test_every_arm_less_its_own_mean():
+    values = make_panel(60, 8, gaps=0.0).values + np.arange(8)
+    world = PanelWorld(values, 40, center="arm", noise_share=0.2)
+    centred = values - values[:40].mean(0)
+    scale = np.sqrt((centred[:40] ** 2).mean())
+    np.testing.assert_allclose(world.kernel, np.cov(values[:40].T, bias=True) / scale**2)
+    np.testing.assert_allclose(replayed(world, 1)[0], centred[40:] / scale)
+    assert world.model_noise == pytest.approx(0.2)
+
+
+def test_units_kept():
+    values = 280 + 5 * make_panel(60, 8, gaps=0.0).values
+    unit, kept = PanelWorld(values, 40), PanelWorld(values, 40, standardise=False)
+    assert kept.scale == 1.0
+    np.testing.assert_allclose(kept.kernel, unit.kernel * unit.scale**2)
+    np.testing.assert_allclose(kept.objective, unit.objective * unit.scale, atol=1e-12)
+    assert kept.model_noise == pytest.approx(0.05 * unit.scale**2)
+    assert kept.epsilon == pytest.approx(unit.epsilon, rel=1e-3)
+
+
+def test_epsilon_is_that_of_the_training_rows():
+    panel = make_panel(120, 10, gaps=0.05)
+    world = PanelWorld(panel.values, 80, groups=20)
+    z = (panel.values[:80] - float(world.mean)) / world.scale
+    fit = fit_epsilon(z, world.kernel.numpy(), world.model_noise, groups=20)
+    assert world.epsilon == pytest.approx(fit.epsilon, rel=1e-4)
+    assert world.epsilon != pytest.approx(PanelWorld(panel.values, 80).epsilon, rel=1e-3)
+
+
+def test_a_world_fitted_from_itself_is_biased_upwards():
+    """The covariance holds the noise as well, and comes from the same rows; ten panels."""
+    found = []
+    for seed in range(10):
+        panel = make_panel(301, 20, epsilon=0.1, cycle=0.0, gaps=0.0, seed=seed)
+        found.append(PanelWorld(panel.values, 300).epsilon)
+    assert 0.05 < np.mean(found) < 0.2
+
+
+def test_gaps_keep_the_last_reading_and_teach_nothing():
+    values = np.array([[1.0, 5.0], [2.0, 6.0], [GAP, 7.0], [GAP, GAP], [3.0, 4.0], [9.0, GAP]])
+    world = PanelWorld(values, 3, standardise=False)
+    mean = np.nanmean(values[:3])
+    expected = np.array([[2.0, 7.0], [3.0, 4.0], [9.0, 4.0]]) - mean
+    np.testing.assert_allclose(world.objective, expected)
+    seen = [world.available(step, torch.tensor([0, 1])).tolist() for step in range(3)]
+    assert seen == [[False, False], [True, True], [True, False]]
+
+
+def test_first_arms():
+    values = make_panel(30, 7, gaps=0.0).values
+
+    def drawn(seed: int, first: int, trials: int, **options: object) -> torch.Tensor | None:
+        world = PanelWorld(values, 20, **options)
+        return world.first_arm(Stream(seed, "first arm", first, trials, **CPU))
+
+    arms = drawn(0, 0, 7000)
+    counts = arms.bincount(minlength=7).double()
+    assert arms.dtype == torch.int64
+    assert float(((counts - 1000) ** 2 / 1000).sum()) < 22.5  # chi-squared, 6 degrees, 0.1 %
+    assert torch.equal(arms[100:110], drawn(0, 100, 10))
+    assert not torch.equal(arms[:50], drawn(1, 0, 50))
+    assert drawn(0, 0, 3, first_arm=4).tolist() == [4, 4, 4]
+    assert drawn(0, 0, 3, first_arm=None) is None
+
+
+def test_a_study_pairs_strategies_over_first_arms():
+    panel = make_panel(60, 9, gaps=0.2, seed=5)
+    world = PanelWorld(panel.values, 40, coordinates=panel.coordinates)
+    model = {"kernel": world.kernel, "noise": world.model_noise}
+    players = {"GP": gp_ucb(**model), "ET": et_gp_ucb(**model), "any": random_search(**model)}
+    result = run_study(world, players, trials=12, horizon=20, progress=False)
+    index, regret = result.data["index"].values, result.regret.values
+    assert (index[:, :, 0] == index[0, :, 0]).all()
+    assert len(set(index[0, :, 0])) > 3
+    f = world.objective.numpy()
+    played = f[np.arange(20), index]
+    np.testing.assert_allclose(regret, f.max(1) - played, atol=1e-12)
+    with pytest.raises(ValueError, match=r"horizon is 21, but .* has 20 rounds"):
+        run_study(world, players, horizon=21, progress=False)
+
+
+def test_a_silent_arm_is_no_evidence():
+    """Half of the arms fall silent: what stands in for their readings decides no choice."""
+    values = make_panel(60, 6, gaps=0.0, seed=2).values
+    values[45:, 3:] = GAP
+    louder = values.copy()
+    louder[44, 3:] += 5.0  # what the silent arms are remembered by, read by nobody below
+    choices = []
+    for record in (values, louder):
+        world = PanelWorld(record, 44, first_arm=0)
+        assert world.objective[1:, 3:].eq(world.objective[0, 3:]).all()
+        player = {"GP": gp_ucb(kernel=world.kernel, noise=world.model_noise)}
+        study = run_study(world, player, trials=1, horizon=16, progress=False)
+        choices.append(study.data["index"].values)
+    np.testing.assert_array_equal(*choices)
+    assert (choices[0] >= 3).any()  # a silent arm was tried
+
+
+def test_noise_may_be_added():
+    values = make_panel(50, 5, gaps=0.0).values
+    world = PanelWorld(values, 40, observation_noise=0.3)
+    assert (world.noise, world.model_noise) == (0.3, pytest.approx(0.05))
+
+
+def test_tensors_and_single_precision():
+    values = make_panel(50, 5).values
+    double = PanelWorld(values, 40)
+    world = PanelWorld(torch.from_numpy(values), 40)
+    assert torch.equal(world.objective, double.objective)
+    stream = Stream(0, "world", 0, 2, dtype=torch.float32, device=torch.device("cpu"))
+    row = next(iter(world.rounds(stream)))
+    assert (row.dtype, row.shape) == (torch.float32, (2, 5))
+
+
+def test_what_identifies_the_world():
+    """A fitted ε is no part of it, every reading that is played is."""
+    values = make_panel(50, 5, gaps=0.1).values
+    world, changed = PanelWorld(values, 40), values.copy()
+    before = describe(world, "world")
+    assert 0 < world.epsilon < 1
+    assert describe(world, "world") == before
+    changed[45, 2] = 0.5
+    assert describe(PanelWorld(changed, 40), "world") != before
+    assert "5 arms" in repr(world)
+    assert repr(world) == repr(PanelWorld(values, 40))
+
+
+def test_many_arms_need_no_matrix_of_all_readings():
+    """That matrix would take 8 GiB."""
+    assert 0 <= PanelWorld(make_panel(90, 400, gaps=0.01).values, 80).epsilon <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train": 1}, "train is 1"),
+        ({"train": 2.5}, "train is 2.5"),
+        ({"train": 10}, "train is 10, but there are 10 rows .* at most 9"),
+        ({"center": "none"}, "center is 'none'"),
+        ({"noise_share": 0.0}, "noise_share is 0.0"),
+        ({"noise_share": 1.5}, "noise_share is 1.5"),
+        ({"observation_noise": -1.0}, "noise is -1.0"),
+        ({"groups": 1}, "groups is 1"),
+        ({"groups": [1, 2]}, "5 training rows"),
+        ({"first_arm": 3}, "first_arm is 3, but arms are numbered 0 to 2"),
+        ({"first_arm": -1}, "first_arm is -1"),
+        ({"coordinates": np.zeros((2, 2))}, r"coordinates have shape \(2, 2\).*3 arms"),
+        ({"coordinates": np.zeros((3, 2))}, "the same coordinates"),
+        ({"values": np.zeros((10, 3))}, "never differ"),
+        ({"values": np.zeros((10, 3, 2))}, r"shape \(10, 3, 2\).*reshape"),
+        ({"values": np.full((10, 3), np.inf)}, "infinite"),
+        ({"values": np.full((10, 3), GAP)}, "0 of the 5 training rows"),
+    ],
+)
+def test_bad_input(options, message):
+    given = {"values": np.random.default_rng(0).random((10, 3)), "train": 5, **options}
+    with pytest.raises(ValueError, match=message):
+        PanelWorld(**given)
+
+
+def test_arms_without_a_reading_are_named():
+    values = np.random.default_rng(0).random((10, 4))
+    values[:5, [1, 3]] = GAP
+    with pytest.raises(ValueError, match=r"arm 1 \(and 1 others\) has no reading in the 5"):
+        PanelWorld(values, 5)
+
+
+def test_rounds_end_with_the_record():
+    world = PanelWorld(make_panel(30, 3, gaps=0.0).values, 20)
+    stream = Stream(0, "world", 0, 2, **CPU)
+    assert len(list(itertools.islice(world.rounds(stream), 50))) == 10
