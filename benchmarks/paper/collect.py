@@ -4,7 +4,8 @@
     python -m benchmarks.paper.collect RUNS
 
 copies every picture and table in ``RUNS`` to ``benchmarks/results`` and writes ``studies.json``
-there: worlds, strategies, sizes, seed, seconds, versions and machine of every study.
+there: worlds, strategies, sizes, seed, seconds, versions, machine and commit of every study. Collect
+on the machine and at the commit that ran them.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
         shutil.copy(path, results / path.name)
     told = results / "studies.json"
     studies = json.loads(told.read_text())["studies"] if told.exists() else {}
+    here = environment(seed=0)
+    made = {"commit": here["commit"], "machine": here["device"]}
     for path in sorted(runs.glob("*.nc")):
         attributes = StudyResult.load(path).data.attrs
-        studies[path.stem] = {
+        studies[path.stem] = made | {
             name: value.item() if hasattr(value, "item") else value
             for name, value in attributes.items()
         }
-    write({**environment(seed=0), "studies": studies}, told)
+    write({**here, "studies": studies}, told)
 
 
 if __name__ == "__main__":
