@@ -4,8 +4,8 @@
     python -m benchmarks.paper.collect RUNS
 
 copies every picture and table in ``RUNS`` to ``benchmarks/results`` and writes ``studies.json``
-there: worlds, strategies, sizes, seed, seconds, versions, machine and commit of every study. Collect
-on the machine and at the commit that ran them.
+there: worlds, strategies, sizes, seed, seconds, versions, machine and commit of every study. So
+collect on the machine, and at the commit, that ran them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,10 @@ def name(request) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("identity", ["b16-fig2a", "et-fig2", "et-table2"])
+@pytest.mark.parametrize(
+    "identity",
+    ["b16-fig2a", "et-fig2", "et-table2", "w22-abrupt", "w22-slow", "m-synthetic", "c17"],
+)
 def test_claims_of_the_papers_hold(identity, tmp_path):
     outcome = EXPERIMENTS[identity].run(tmp_path)
     assert outcome.holds, outcome.verdict
@@ -54,7 +57,7 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     for case in small.cases:
         result = StudyResult.load(tmp_path / f"{name}-{case}.nc")
         assert result.data.sizes["trial"] == 2
-        assert result.data.attrs["noise"] == small.noise
+        assert result.data.attrs["noise"] == small.noise_of(case)
 
 
 def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
@@ -98,13 +101,21 @@ def test_noise_reaches_world_and_strategies(name):
 
 
 def test_sizes_of_the_papers():
-    sizes = {one.id: (one.horizon, one.trials, one.noise) for one in EXPERIMENTS.values()}
-    assert sizes == {
-        "b16-fig2a": (200, 200, 0.01),
-        "et-fig2": (400, 200, 0.02),
-        "et-table2": (400, 300, 0.02),
-        "et-fig4": (200, 30_000, 0.02),
+    sizes = {
+        one.id: (one.horizon, one.trials, [one.noise_of(case) for case in one.cases])
+        for one in EXPERIMENTS.values()
+        if one.id != "c17"  # whose noise depends on its functions
     }
+    assert sizes == {
+        "b16-fig2a": (200, 200, [0.01] * 3),
+        "et-fig2": (400, 200, [0.02] * 4),
+        "et-table2": (400, 300, [0.02] * 3),
+        "et-fig4": (200, 30_000, [0.02] * 2),
+        "w22-abrupt": (500, 200, [0.1, 1.0]),
+        "w22-slow": (500, 200, [0.1, 1.0]),
+        "m-synthetic": (500, 30, [0.01] * 2),
+    }
+    assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
     figure = EXPERIMENTS["et-fig2"].cases
     periods = {n: c.strategies(0.02)["R-GP-UCB"].retention.period for n, c in figure.items()}
     assert list(periods.values()) == [38, 29, 26, 68]
@@ -131,6 +142,20 @@ def test_order_by_hand():
     assert "1 of 2 orders do not hold: B < A at case by -5.2" in reversed_.verdict
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
     assert order.judge([Claim("case", "A", "B")], same).holds is False
+    assert order.judge([Claim("case", "A", "B", -2.0)], same).holds is True
+
+
+@pytest.mark.parametrize(("required", "holds"), [(-5.0, False), (-5.3, True)])
+def test_no_worse_by_hand(required, holds):
+    # B − A = −3, −2, −4: 5.2 standard errors below zero.
+    results = {"case": make_result({"A": [[5], [6], [10]], "B": [[2], [4], [6]]})}
+    assert order.judge([Claim("case", "A", "B", required)], results).holds is holds
+
+
+def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
+    with pytest.raises(ValueError, match=r"w22-slow: noise is 0.5, .* 0.1 at noise-0.1"):
+        EXPERIMENTS["w22-slow"].run(tmp_path, noise=0.5, progress=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_tolerance_by_hand():
