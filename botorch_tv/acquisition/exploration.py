@@ -165,7 +165,7 @@ def log_expected_excess(u: Tensor) -> Tensor:
 def _optimistic(outlook: Outlook, spread: Tensor) -> Tensor:
     """±mean + √beta spread, in reused memory."""
     multiplier, mean = outlook.multiplier(), outlook.mean
-    score = outlook.scratch.take("score", spread.shape, spread)
+    score = outlook.scratch.take("arms", spread.shape, spread)
     if isinstance(multiplier, Tensor):
         factor = (outlook.sign * multiplier).to(spread).unsqueeze(-1)
         torch.addcmul(mean, spread, factor, out=score)

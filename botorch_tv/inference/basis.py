@@ -224,6 +224,7 @@ class ProductBasis(FeatureBasis):
         lengths = [len(factor) for factor in factors]
         places = torch.cartesian_prod(*(torch.arange(n, device=kept.device) for n in lengths))
         self._places = [column.contiguous() for column in places.view(-1, len(factors)).T]
+        self._arm_factors = [one[place] for one, place in zip(self.factors, self._places)]
         self._kernel_rows = [one[place] for one, place in zip(self._kernels, self._places)]
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
@@ -245,12 +246,26 @@ class ProductBasis(FeatureBasis):
 
     def mixture(self, arms: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
         shape = weights.shape[:-1]
+        if len(self.factors) == 2:
+            return self._along(self._core(arms, weights), self.factors, shape, out)
         sparse = self.scratch.take("sparse", (*shape, self.arms), weights).zero_()
         sparse.scatter_add_(-1, arms, weights)
         # K_d = Φ_d Φ_dᵀ, and what is short in between is cheap to multiply by the other kernels.
         last = self.factors[-1]
         narrow = (sparse.view(-1, len(last)) @ last).view(shape.numel(), -1)
         return self._along(narrow, [*self._kernels[:-1], last], shape, out)
+
+    def _core(self, arms: Tensor, weights: Tensor) -> Tensor:
+        """Σ_a w_a φ₁(a) φ₂(a)ᵀ of two dimensions, `batch_shape x n -> N x r_1 r_2`."""
+        trials, count = weights.shape[:-1].numel(), weights.shape[-1]
+        rows = []
+        for dim, table in enumerate(self._arm_factors):
+            shape = (trials * count, table.shape[-1])
+            row = self.scratch.take(f"row {dim}", shape, weights)
+            rows.append(torch.index_select(table, 0, arms.reshape(-1), out=row))
+        first, second = (row.view(trials, count, -1) for row in rows)
+        first.mul_(weights.reshape(trials, count, 1))
+        return (first.mT @ second).view(trials, -1)
 
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ (Φ₁ Hᵢ Φ₂ᵀ)² for two dimensions, Hᵢ the coordinates of row i as an r_1 x r_2 matrix.

@@ -174,7 +174,7 @@ def observe_(
     variance, take = belief.loss.meet(basis, index, prior_factor)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
     root = (variance + signed).abs().rsqrt()
-    out = basis.scratch.take("step", belief.mean.shape, belief.mean)
+    out = basis.scratch.take("arms", belief.mean.shape, belief.mean)
     step, loss = take(root, sign, out)
     error = y - at_index(belief.mean, index)
     belief.mean.addcmul_(step, (sign * error * root).unsqueeze(-1))

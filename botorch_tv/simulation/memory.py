@@ -1,4 +1,4 @@
-"""How many trials run together: as many as memory holds and no more than a cache likes."""
+"""How many trials run together: as many as memory holds and no more than pay."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from botorch_tv.strategies.state import State
 
 MEMORY_SHARE = 0.5
 """Share of free memory that a study fills; the rest is for results and temporaries."""
-CACHED_TRIALS = 256
-"""Most trials together on a CPU: with more, the vectors over the arms leave the cache."""
+MOST_TRIALS = 512
+"""Most trials together on a CPU: with more, a round gains nothing and its vectors take more memory."""
 
 BUSY_NUMBERS = 2**15
 """Fewest numbers, trials x arms, that keep a core of its own busy: with fewer, operations take
@@ -49,7 +49,7 @@ def chunk_size(
     room = MEMORY_SHARE * free_bytes(variance.device) / workers
     fits = int(room / (numbers * variance.element_size()))
     if variance.device.type == "cpu":
-        fits = min(fits, CACHED_TRIALS)
+        fits = min(fits, MOST_TRIALS)
     if fits >= BLOCK:
         fits -= fits % BLOCK
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // len(variance)))
