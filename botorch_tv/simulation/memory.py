@@ -14,7 +14,7 @@ from botorch_tv.strategies.state import State
 MEMORY_SHARE = 0.5
 """Share of free memory that a study fills; the rest is for results and temporaries."""
 MOST_TRIALS = 512
-"""Most trials together on a CPU: with more, a round gains nothing and its vectors take more memory."""
+"""Most trials together on a CPU: with more, rounds get no faster but take more memory."""
 
 BUSY_NUMBERS = 2**15
 """Fewest numbers, trials x arms, that keep a core of its own busy: with fewer, operations take
