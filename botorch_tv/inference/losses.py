@@ -343,7 +343,8 @@ class RootLoss(Loss):
     ) -> tuple[Tensor, RootLoss]:
         scaled = direction * root.unsqueeze(-1)
         coordinates = (self.root @ scaled.unsqueeze(-1)).squeeze(-1)
-        share = 1 - sign * scaled.square().sum(-1, keepdim=True)
-        shortened = scaled / (1 + share.clamp_min(0).sqrt())
+        # Noise as a share of variance and noise; more than 1 where an observation is left out.
+        share = torch.rsub(scaled.square().sum(-1, keepdim=True), 1, alpha=sign)
+        shortened = scaled / share.sqrt_().add_(1)
         self.root.addcmul_(coordinates.unsqueeze(-1), shortened.unsqueeze(-2), value=-sign)
         return basis.expand(coordinates, out=out), self

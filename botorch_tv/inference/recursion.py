@@ -150,6 +150,7 @@ def observe_(
     noise: Tensor,
     prior_factor: Tensor | None,
     *,
+    ok: Tensor | None = None,
     leave_out: bool = False,
 ) -> Belief:
     """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
@@ -164,29 +165,32 @@ def observe_(
         y: Observation, `batch_shape`.
         noise: Noise variance, positive, `batch_shape`.
         prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+        ok: Where the noise is finite, bool, `batch_shape`; None for everywhere.
         leave_out: Whether the observation is taken back.
 
     Returns:
         The belief after it, in the memory of ``belief``.
     """
     sign = -1 if leave_out else 1
-    signed = sign * noise
+    signed = -noise if leave_out else noise
     variance, take = belief.loss.meet(basis, index, prior_factor)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
-    root = (variance + signed).abs().rsqrt()
+    total = variance + signed
+    root = (total.abs_() if leave_out else total).rsqrt()
     out = basis.scratch.take("arms", belief.mean.shape, belief.mean)
     step, loss = take(root, sign, out)
-    error = y - at_index(belief.mean, index)
-    belief.mean.addcmul_(step, (sign * error * root).unsqueeze(-1))
+    surprise = (y - at_index(belief.mean, index)).mul_(root)
+    belief.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
     belief.variance.addcmul_(step, step, value=-sign)
-    learned = noise.isfinite().long()
+    more = sign if ok is None else sign * ok
     if belief.visits is not None:
-        belief.visits.scatter_add_(-1, index.unsqueeze(-1), (sign * learned).int().unsqueeze(-1))
+        counted = torch.full_like(index, sign) if ok is None else sign * ok
+        belief.visits.scatter_add_(-1, index.unsqueeze(-1), counted.int().unsqueeze(-1))
     return belief._replace(
         loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
-        number=belief.number + sign * learned,
-        trend=_trend_observed(belief.trend, step, index, error * root, root, sign),
+        number=belief.number + more,
+        trend=_trend_observed(belief.trend, step, index, surprise, root, sign),
     )
 
 

@@ -3,9 +3,9 @@
 [W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1 with
 ET-GP-UCB besides and less noise. Both variances of the noise are run: 0.1 of [ET]'s rerun and 1 of
 [W22]'s code. Functions are drawn anew for every trial; the papers' numbers depend on the functions
-they drew, so that only orders can be compared. One of them is not found again: that WGP-UCB beats
-IGP-UCB, which [W22] sees in its appendix. With functions drawn anew IGP-UCB is the better of the
-two on the slow drift, and with noise 1 also on abrupt changes.
+they drew, so that only orders can be compared. One of them is not found again: [W22] sees
+WGP-UCB beat IGP-UCB in its appendix, but with functions drawn anew and these widths IGP-UCB is the
+better of the two in all four studies.
 
 Settings that theory derives from the functions hold for the study as a whole: B is the largest norm
 of any of its functions, and B_T the mean over trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed

@@ -50,7 +50,7 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
     table = pd.DataFrame(rows)
     failed = [row for row in rows if not row["holds"]]
     if not failed:
-        closest = min(rows, key=lambda row: row["t_ratio"] / row["required"])
+        closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
         return Outcome(
             table, f"All {len(rows)} orders hold; the closest is {_told(closest)}.", True
         )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
@@ -100,7 +101,9 @@ class _Table:
             step: The round, counted from 0.
             values: The objective of every trial, `trials x M`.
         """
-        records, world = self.records, self.settings.world
+        world = self.settings.world
+        # Written once a round for all strategies: small writes would take longer than the bandits.
+        seen: dict[str, list[Tensor]] = {name: [] for name in self.records}
         best = self._best(values)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
@@ -116,7 +119,7 @@ class _Table:
                 told = observation if ok is None else observation.masked_fill(~ok, math.nan)
                 noted = self._diagnosed(number, suggestion, values) | {"observation": told}
                 for name, value in noted.items():
-                    records[name][step, number] = value
+                    seen[name].append(value)
             self.states[number], info = player.tell(
                 state,
                 suggestion,
@@ -125,14 +128,14 @@ class _Table:
                 check=False,
                 consume=True,
             )
-            records["regret"][step, number] = self._regret(best, truth)
-            records["resets"][step, number] = info.reset
-            records["side_queries"][step, number] = info.side_queries
-            records["index"][step, number] = suggestion.index
+            seen["regret"].append(self._regret(best, truth))
+            seen["resets"].append(info.reset)
+            seen["side_queries"].append(info.side_queries)
+            seen["index"].append(suggestion.index)
+        for name, row in seen.items():
+            self.records[name][step] = torch.stack(row)
 
-    def _diagnosed(
-        self, number: int, suggestion: Suggestion, values: Tensor
-    ) -> dict[str, Tensor | float]:
+    def _diagnosed(self, number: int, suggestion: Suggestion, values: Tensor) -> dict[str, Tensor]:
         """What a strategy knows before its observation, and how good its advice would be."""
         player, state = self.players[number], self.states[number]
         named = at_index(values, player.recommended_arm(state))
@@ -145,7 +148,7 @@ class _Table:
             "mean": suggestion.mean,
             "sd": suggestion.sd,
             "multiplier": suggestion.multiplier,
-            "band": math.nan if band is None else band,
+            "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
             "simple_regret": self._regret(self._best(values), named),
         }
 

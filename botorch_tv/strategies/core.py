@@ -236,8 +236,9 @@ class Strategy:
         multiplier = self._multiplier(state, prediction.information_gain, present, reference)
         view = View(self, state, prediction, multiplier, present, reference, draws)
         index = self.exploration.choose(view)
-        mean = at_index(prediction.mean, index) + prediction.offset
-        sd = at_index(prediction.sd, index)
+        mean, sd = at_index(prediction.mean, index), at_index(prediction.sd, index)
+        if isinstance(prediction.offset, Tensor) or prediction.offset != 0:
+            mean = mean + prediction.offset
         return self._suggestion(state, index, mean, sd, multiplier, present)
 
     @torch.no_grad()
@@ -340,7 +341,7 @@ class Strategy:
             origin=origin,
             history=history,
         )
-        advanced = self.engine.advance(state, advanced, fired, consume=consume)
+        advanced = self.engine.advance(state, advanced, fired, ok, consume=consume)
         info = Info(
             reset=self._has_reset(state, advanced, fired),
             side_queries=torch.zeros_like(since),

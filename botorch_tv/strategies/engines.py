@@ -13,7 +13,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
-from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss, most_rows
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.regression import (
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 REFRESH_ROUNDS = 32
 """A window is computed anew this often: leaving an observation out amplifies rounding by up to
 (k / noise)², which must not pile up."""
+
+
+SMALL_RANK = 64
+"""Up to this many features a step on all of them is cheaper than one on the arms played."""
 
 
 class Prediction(NamedTuple):
@@ -91,7 +95,15 @@ class Engine(ABC):
         """What a state holds besides its log before any observation."""
 
     @abstractmethod
-    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
+    def advance(
+        self,
+        before: State,
+        after: State,
+        fired: Tensor | None,
+        ok: Tensor | None,
+        *,
+        consume: bool,
+    ) -> State:
         """The state after a round, whose log is complete, with its belief brought up to date.
 
         Args:
@@ -99,6 +111,7 @@ class Engine(ABC):
             after: The state of the next round, its belief still that of ``before``.
             fired: Which trials forgot all but the newest observation, `batch_shape`; None if the
                 retention never looks at data.
+            ok: Whether the newest observation is good, `batch_shape`; None where all are.
             consume: Whether the memory of ``before`` may be reused.
         """
 
@@ -140,7 +153,15 @@ class FromLog(Engine):
     def prior(self, basis: Basis, batch_shape: Size) -> None:
         return None
 
-    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
+    def advance(
+        self,
+        before: State,
+        after: State,
+        fired: Tensor | None,
+        ok: Tensor | None,
+        *,
+        consume: bool,
+    ) -> State:
         return after
 
     def predict(
@@ -223,13 +244,21 @@ class Recursion(Engine):
         return recursion.prior_belief(
             basis,
             batch_shape,
-            form=self._form(),
+            form=self._form(basis),
             visits=self.strategy.exploration.uses_incumbent,
             trend=self.known_mean is None,
         )
 
-    def advance(self, before: State, after: State, fired: Tensor | None, *, consume: bool) -> State:
-        return after._replace(belief=self._advanced(before, after, fired, consume))
+    def advance(
+        self,
+        before: State,
+        after: State,
+        fired: Tensor | None,
+        ok: Tensor | None,
+        *,
+        consume: bool,
+    ) -> State:
+        return after._replace(belief=self._advanced(before, after, fired, ok, consume))
 
     def predict(
         self, state: State, now: Tensor, reference: Tensor, normal: Tensor | None = None
@@ -289,19 +318,27 @@ class Recursion(Engine):
 
     def numbers_per_trial(self, basis: Basis, horizon: int) -> int:
         size, rows = basis.size, min(horizon, most_rows(basis))
-        if self._form() is RootLoss:
+        if self._form(basis) is RootLoss:
             return size**2 + 5 * horizon
         absorbed = 3 * size**2 if horizon > rows else 0
         return 2 * rows * size + absorbed + 5 * horizon
 
-    def _form(self) -> type[ArmLoss | RowLoss | RootLoss]:
+    def _form(self, basis: Basis) -> type[ArmLoss | RowLoss | RootLoss]:
         """How the covariance lost is held; the same in all trials, whatever they play."""
         parts = self.strategy
         if parts.decay.moves or parts.retention.slides:
             return RowLoss
-        return RootLoss if parts.exploration.samples else ArmLoss
+        small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
+        return RootLoss if small or parts.exploration.samples else ArmLoss
 
-    def _advanced(self, before: State, after: State, fired: Tensor | None, consume: bool) -> Belief:
+    def _advanced(
+        self,
+        before: State,
+        after: State,
+        fired: Tensor | None,
+        ok: Tensor | None,
+        consume: bool,
+    ) -> Belief:
         parts, basis, told = self.strategy, after.basis, after.told
         if parts.retention.resets(told):
             return self.prior(basis, after.time.shape)
@@ -321,9 +358,10 @@ class Recursion(Engine):
             belief = recursion.moved_(belief, basis, attenuation, earlier, prior)
         if fired is not None:
             belief = recursion.cleared_(belief, basis, fired)
-        belief = self._observed(belief, after, told - 1, prior)
+        belief = self._observed(belief, after, told - 1, prior, ok)
         for number in range(before.dropped, after.dropped):
-            belief = self._observed(belief, after, number, prior, leave_out=True)
+            noise = after.history.noise.row(number)
+            belief = self._observed(belief, after, number, prior, noise.isfinite(), leave_out=True)
         return belief
 
     def _refreshes(self, state: State) -> bool:
@@ -338,6 +376,7 @@ class Recursion(Engine):
         state: State,
         number: int,
         prior: Tensor | None,
+        ok: Tensor | None,
         leave_out: bool = False,
     ) -> Belief:
         history, mean = state.history, self.known_mean
@@ -349,6 +388,7 @@ class Recursion(Engine):
             y - mean if mean else y,
             history.noise.row(number),
             prior,
+            ok=ok,
             leave_out=leave_out,
         )
 

@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from oracles import exact
 from oracles.dense import (
     DenseBandit,
     Row,
@@ -418,3 +419,29 @@ def test_drawn_exploration_is_not_chosen_by_the_book() -> None:
     bandit = told(exploration="thompson")
     with pytest.raises(ValueError, match="thompson"):
         bandit.choose()
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.7, "estimated"])
+@pytest.mark.parametrize(
+    "inflation", [("constant",), ("exponential", 0.9), ("injection", 0.5, 2.0)]
+)
+@pytest.mark.parametrize("decay", [("static",), ("markov", 0.1), ("wiener", 0.1)])
+def test_fifty_digits_agree_with_sixteen(decay: tuple, inflation: tuple, mean: object) -> None:
+    noise = np.full(10, NOISE)
+    noise[3] = math.inf
+    data = {
+        "noise": noise,
+        "decay": decay,
+        "inflation": inflation,
+        "reference": TIMES[9],
+        "origin": TIMES[0],
+        "mean": mean,
+    }
+    given = (K, INDEX[:10], TIMES[:10], Y[:10], TIMES[9] + 1.5)
+    one, another = joint_regression(*given, **data), exact.joint_regression(*given, **data)
+    np.testing.assert_allclose(one[0], another[0], atol=1e-12)
+    np.testing.assert_allclose(one[1], another[1], atol=1e-12)
+    nothing = exact.joint_regression(K, [], [], [], 2.0, **data | {"noise": [], "origin": 1.0})
+    expected = joint_regression(K, [], [], [], 2.0, **data | {"noise": [], "origin": 1.0})
+    np.testing.assert_allclose(nothing[1], expected[1])
+    np.testing.assert_allclose(nothing[0], expected[0])
