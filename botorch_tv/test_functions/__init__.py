@@ -1,0 +1,35 @@
+"""Objectives on boxes that change with time, as BoTorch test functions.
+
+Time is the last column of X, as the models of this library and BoTorch's own augmented functions
+have it, so a problem, its training inputs and its model speak of the same `n x (d + 1)` tensor.
+``problem.at(t)`` is the ordinary BoTorch test function of that moment.
+"""
+
+from botorch_tv.test_functions.base import Snapshot, TimeVaryingTestFunction
+from botorch_tv.test_functions.cart_pole import CartPole
+from botorch_tv.test_functions.cart_pole_system import CartPoleSystem
+from botorch_tv.test_functions.drifting import (
+    DriftingAckley,
+    DriftingBranin,
+    DriftingFunction,
+    DriftingHartmann,
+    DriftingRosenbrock,
+)
+from botorch_tv.test_functions.markov import MarkovFunction
+from botorch_tv.test_functions.motion import Jumps, Motion, Orbit
+
+__all__ = [
+    "CartPole",
+    "CartPoleSystem",
+    "DriftingAckley",
+    "DriftingBranin",
+    "DriftingFunction",
+    "DriftingHartmann",
+    "DriftingRosenbrock",
+    "Jumps",
+    "MarkovFunction",
+    "Motion",
+    "Orbit",
+    "Snapshot",
+    "TimeVaryingTestFunction",
+]

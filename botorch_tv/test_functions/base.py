@@ -1,0 +1,187 @@
+"""What a test function that changes with time offers beyond BoTorch's."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from botorch.test_functions.synthetic import SyntheticTestFunction
+from torch import Tensor
+
+from botorch_tv.validation import require
+
+
+class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
+    """A test function of d coordinates and, in the last column of X, time.
+
+    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is
+    `batch_shape x n x (d + 1)`, so the tensor that trains a model with a time column is the one
+    that is evaluated, and points of different times may be mixed. ``bounds`` therefore has d + 1
+    columns; a domain to search is ``spatial_bounds``. As in BoTorch a cost is minimised unless
+    ``negate=True``, see ``is_minimization_problem``.
+
+    Args:
+        spatial_bounds: Lower and upper bound of each coordinate.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around.
+
+    Attributes:
+        batch_shape: Of the functions drawn together; empty where there is one.
+        horizon: The latest time.
+        spatial_dim: The number d of coordinates.
+
+    Raises:
+        ValueError: If ``horizon`` is not positive and finite.
+    """
+
+    batch_shape: torch.Size = torch.Size()
+    bounds: Tensor
+
+    def __init__(
+        self,
+        spatial_bounds: Sequence[tuple[float, float]],
+        *,
+        horizon: float,
+        noise_std: float | None,
+        negate: bool,
+    ) -> None:
+        name = type(self).__name__
+        require(
+            0 < horizon < math.inf,
+            f"{name}: horizon is {horizon}, but time runs from 0 to a positive finite number.",
+        )
+        for lower, upper in spatial_bounds:
+            require(
+                -math.inf < lower < upper < math.inf,
+                f"{name}: bounds has ({lower}, {upper}), but a lower bound is finite and below "
+                "its upper one.",
+            )
+        require(
+            noise_std is None or 0 <= noise_std < math.inf,
+            f"{name}: noise_std is {noise_std}, but a standard deviation is finite and at least 0.",
+        )
+        self.spatial_dim = len(spatial_bounds)
+        self.dim = self.spatial_dim + 1
+        self.horizon = horizon
+        if not self.discrete_inds:
+            self.continuous_inds = list(range(self.dim))
+        self._bounds = [*spatial_bounds, (0.0, float(horizon))]
+        super().__init__(noise_std=noise_std, negate=negate)
+
+    @property
+    def spatial_bounds(self) -> Tensor:
+        """Bounds of the coordinates without time, `2 x d`."""
+        return self.bounds[:, :-1]
+
+    def optimal_value_at(self, t: float | Tensor) -> Tensor:
+        """The best noiseless value over the box at time ``t``, with ``negate`` applied.
+
+        Args:
+            t: A time, or times shaped like ``X[..., -1]``.
+
+        Returns:
+            `batch_shape` for a number, else the shape of ``t``.
+
+        Raises:
+            ValueError: If a time lies outside [0, horizon].
+        """
+        value = self._best_at(self._times(t))
+        return -value if self.negate else value
+
+    @abstractmethod
+    def optimizers_at(self, t: float) -> Tensor:
+        """The points where that value is attained, `batch_shape x k x d`."""
+
+    def regret(self, X: Tensor) -> Tensor:
+        """How much worse than the best value of its time each point is, `batch_shape x n`.
+
+        Without noise, and at least 0 up to the tolerance of :meth:`optimal_value_at`.
+
+        Args:
+            X: Points and their times, `batch_shape x n x (d + 1)`.
+        """
+        value: Tensor = self.evaluate_true(X)
+        excess = value - self._best_at(X[..., -1])
+        return excess if self._is_minimization_by_default else -excess
+
+    def at(self, t: float) -> Snapshot:
+        """The function of the d coordinates that holds at time ``t``.
+
+        Raises:
+            ValueError: If ``t`` lies outside [0, horizon], or several functions were drawn.
+        """
+        return Snapshot(self, t)
+
+    @property
+    def optimal_value(self) -> float:
+        """Not defined: the optimum belongs to a time."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no single optimal value, because it changes with time; "
+            "use optimal_value_at(t), or at(t).optimal_value."
+        )
+
+    @property
+    def optimizers(self) -> Tensor:
+        """Not defined: the optimum belongs to a time."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no lasting optimizers, because they move; "
+            "use optimizers_at(t), or at(t).optimizers."
+        )
+
+    @abstractmethod
+    def _best_at(self, t: Tensor) -> Tensor:
+        """:meth:`optimal_value_at` before the sign, for checked times."""
+
+    def _times(self, t: float | Tensor) -> Tensor:
+        times = torch.as_tensor(t, dtype=self.bounds.dtype, device=self.bounds.device)
+        inside = (times >= 0) & (times <= self.horizon)
+        if not bool(inside.all()):
+            raise ValueError(
+                f"{type(self).__name__}: time is {times[~inside].flatten()[0].item()}, but it must "
+                f"lie in [0, {self.horizon}]; give a larger horizon."
+            )
+        return times
+
+
+class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
+    """A time-varying test function held at one time: BoTorch's kind, with its optimum.
+
+    Args:
+        problem: The function; the snapshot shares its tensors but not its later moves between
+            devices and dtypes.
+        t: The time.
+    """
+
+    def __init__(self, problem: TimeVaryingTestFunction, t: float) -> None:
+        name = type(problem).__name__
+        require(
+            problem.batch_shape == torch.Size(),
+            f"{name}: batch_shape is {tuple(problem.batch_shape)}, but a snapshot is one function; "
+            "draw one with batch_shape=().",
+        )
+        best = problem.optimal_value_at(t).item()
+        places = problem.optimizers_at(t)
+        lower, upper = problem.spatial_bounds
+        self.dim = problem.spatial_dim
+        self.continuous_inds = list(range(self.dim))
+        self._bounds = problem._bounds[:-1]
+        self._optimal_value = -best if problem.negate else best
+        self._optimizers = [tuple(place) for place in places.tolist()]
+        self._is_minimization_by_default = problem._is_minimization_by_default
+        # On a face of the box the best point need not have a vanishing gradient.
+        inside = bool(((places > lower) & (places < upper)).all())
+        self._check_grad_at_opt = problem._check_grad_at_opt and inside
+        super().__init__(noise_std=problem.noise_std, negate=problem.negate)
+        self.time = t
+        # Copied but for the tensors, so that moving the snapshot leaves the problem in place.
+        self._problem = copy.deepcopy(problem, {id(kept): kept for kept in problem.buffers()})
+        self.to(problem.bounds)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        times = X.new_full((*X.shape[:-1], 1), self.time)
+        value: Tensor = self._problem._evaluate_true(torch.cat([X, times], dim=-1))
+        return value

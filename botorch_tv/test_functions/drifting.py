@@ -1,0 +1,245 @@
+"""Classical test functions whose optimum moves."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+from botorch.test_functions.synthetic import (
+    Ackley,
+    Branin,
+    Hartmann,
+    Rosenbrock,
+    SyntheticTestFunction,
+)
+from torch import Tensor
+
+from botorch_tv.test_functions.ascent import climb, derivatives_of
+from botorch_tv.test_functions.base import TimeVaryingTestFunction
+from botorch_tv.test_functions.motion import Motion, Orbit
+from botorch_tv.validation import require
+
+Bounds = list[tuple[float, float]]
+
+
+class DriftingFunction(TimeVaryingTestFunction):
+    """f_t(x) = g(x − p(t) + p*): a static function g carried along so that p* goes to p(t).
+
+    The box stays and the function moves under it, so the best value is always g(p*), exactly,
+    provided that no point of the whole space is better than p*, inside the box of g or outside.
+    That holds for the four functions below; their notes say why.
+
+    Args:
+        function: The static function g; its own noise and sign are not used.
+        optimizer: The best point p* of g, `d`; the first that BoTorch lists unless given.
+        motion: The path p of the optimum; an :class:`Orbit` unless given.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around.
+
+    Raises:
+        ValueError: If a parameter is out of range, or ``optimizer`` is not a point of the box.
+    """
+
+    _optimizer: Tensor
+
+    def __init__(
+        self,
+        function: SyntheticTestFunction,
+        *,
+        optimizer: Tensor | None = None,
+        motion: Motion | None = None,
+        horizon: float = 1000.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        super().__init__(function._bounds, horizon=horizon, noise_std=noise_std, negate=negate)
+        self._is_minimization_by_default = function._is_minimization_by_default
+        self._check_grad_at_opt = function._check_grad_at_opt
+        self.motion = Orbit() if motion is None else motion
+        self._function = copy.deepcopy(function).to(self.bounds)
+        best = self._function.optimizers[0] if optimizer is None else optimizer.to(self.bounds)
+        lower, upper = self.spatial_bounds
+        require(
+            best.shape == lower.shape and bool(((best >= lower) & (best <= upper)).all()),
+            f"{type(self).__name__}: optimizer is {best.tolist()}, but it must be a point of the "
+            f"box {function._bounds}.",
+        )
+        self.register_buffer("_optimizer", best)
+        # The dtype may change later, the best value must not.
+        self._best = float(self._function._evaluate_true(best))
+
+    def path(self, t: float | Tensor) -> Tensor:
+        """Where the optimum is, `t.shape x d`."""
+        return self._path(self._times(t))
+
+    def optimizers_at(self, t: float) -> Tensor:
+        """The best points of the box at time ``t``, `k x d`; the one on the path comes first."""
+        lower, upper = self.spatial_bounds
+        path = self.path(t)
+        others = self._equals() + (path - self._optimizer)
+        others = others[((others >= lower) & (others <= upper)).all(-1)]
+        return torch.cat([path.unsqueeze(0), others])
+
+    def _equals(self) -> Tensor:
+        """Further points as good as the optimizer, anywhere in space, `k x d`."""
+        return self._optimizer.new_empty(0, self.spatial_dim)
+
+    def _path(self, t: Tensor) -> Tensor:
+        return self.motion.path(t, self._optimizer.to(t), self.spatial_bounds.to(t))
+
+    def _best_at(self, t: Tensor) -> Tensor:
+        return torch.full_like(t, self._best)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        shift = self._path(X[..., -1]) - self._optimizer
+        value: Tensor = self._function._evaluate_true(X[..., :-1] - shift)
+        return value
+
+
+class DriftingAckley(DriftingFunction):
+    """Ackley's function in ``dim`` coordinates, minimum 0; 0 is its least value in all of space.
+
+    Args:
+        dim: The number d of coordinates.
+        bounds: Of the coordinates; [-32.768, 32.768] each unless given.
+        motion: The path of the minimum; an :class:`Orbit` unless given.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around, for maximisation.
+    """
+
+    def __init__(
+        self,
+        dim: int = 2,
+        *,
+        bounds: Bounds | None = None,
+        motion: Motion | None = None,
+        horizon: float = 1000.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        super().__init__(
+            Ackley(dim=dim, bounds=bounds),
+            motion=motion,
+            horizon=horizon,
+            noise_std=noise_std,
+            negate=negate,
+        )
+
+
+class DriftingBranin(DriftingFunction):
+    """Branin's function, minimum 10 / (8π).
+
+    In all of space it is a square plus 10 − 10 (1 − 1/(8π)) for cos x_1 = −1, so every odd multiple
+    of π carries a minimum of the same value. The one at (π, 2.275) follows the path; others come
+    into the box and leave it, and ``optimizers_at`` lists those inside.
+
+    Args:
+        bounds: Of the coordinates; [-5, 10] x [0, 15] unless given.
+        motion: The path of the minimum; an :class:`Orbit` unless given.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around, for maximisation.
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: Bounds | None = None,
+        motion: Motion | None = None,
+        horizon: float = 1000.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        super().__init__(
+            Branin(bounds=bounds),
+            optimizer=torch.tensor([math.pi, 2.275], dtype=torch.float64),
+            motion=motion,
+            horizon=horizon,
+            noise_std=noise_std,
+            negate=negate,
+        )
+
+    def _equals(self) -> Tensor:
+        lower, upper = self.spatial_bounds[:, 0].tolist()
+        turns = math.ceil((upper - lower) / math.pi) + 1
+        x = math.pi * (1 + 2 * torch.arange(-turns, turns + 1, dtype=torch.float64))
+        x = x[x != math.pi]
+        y = 5.1 / (4 * math.pi**2) * x.square() - 5 / math.pi * x + 6
+        return torch.stack([x, y], dim=-1).to(self._optimizer)
+
+
+class DriftingHartmann(DriftingFunction):
+    """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
+
+    It falls with the distance to four centres in the cube, coordinate by coordinate, so moving a
+    point outside to the nearest one in the cube only lowers it: no point of space is below the
+    minimum in the cube. BoTorch's five digits of it are refined until the value is
+    exact to rounding.
+
+    Args:
+        dim: 3, 4 or 6.
+        bounds: Of the coordinates; [0, 1] each unless given.
+        motion: The path of the minimum; an :class:`Orbit` unless given.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around, for maximisation.
+    """
+
+    def __init__(
+        self,
+        dim: int = 6,
+        *,
+        bounds: Bounds | None = None,
+        motion: Motion | None = None,
+        horizon: float = 1000.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        function = Hartmann(dim=dim, bounds=bounds)
+        refined = climb(
+            derivatives_of(lambda X: -function._evaluate_true(X)),
+            torch.tensor(Hartmann(dim=dim)._optimizers, dtype=torch.float64),
+            function.bounds.double(),
+        ).X[0]
+        super().__init__(
+            function,
+            optimizer=refined,
+            motion=motion,
+            horizon=horizon,
+            noise_std=noise_std,
+            negate=negate,
+        )
+
+
+class DriftingRosenbrock(DriftingFunction):
+    """Rosenbrock's function in ``dim`` coordinates, minimum 0; a sum of squares in all of space.
+
+    Args:
+        dim: The number d of coordinates, at least 2.
+        bounds: Of the coordinates; [-5, 10] each unless given.
+        motion: The path of the minimum; an :class:`Orbit` unless given.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around, for maximisation.
+    """
+
+    def __init__(
+        self,
+        dim: int = 2,
+        *,
+        bounds: Bounds | None = None,
+        motion: Motion | None = None,
+        horizon: float = 1000.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        super().__init__(
+            Rosenbrock(dim=dim, bounds=bounds),
+            motion=motion,
+            horizon=horizon,
+            noise_std=noise_std,
+            negate=negate,
+        )

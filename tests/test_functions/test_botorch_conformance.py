@@ -1,0 +1,126 @@
+"""BoTorch's own test cases for test problems, on each of ours and on their snapshots."""
+
+import pytest
+import torch
+from botorch.utils.testing import (
+    BaseTestProblemTestCaseMixIn,
+    BotorchTestCase,
+    SyntheticTestFunctionTestCaseMixin,
+)
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+
+from botorch_tv.test_functions import (
+    CartPole,
+    DriftingAckley,
+    DriftingBranin,
+    DriftingHartmann,
+    DriftingRosenbrock,
+    Jumps,
+    MarkovFunction,
+)
+
+
+def _short(kernel):
+    kernel = kernel.double()
+    kernel.lengthscale = 0.3
+    return kernel
+
+
+def moving():
+    jumps = Jumps(times=(10.0, 20.0))
+    return [
+        DriftingAckley(),
+        DriftingAckley(dim=3, motion=jumps, negate=True),
+        DriftingBranin(noise_std=0.1),
+        DriftingBranin(motion=jumps, negate=True),
+        DriftingHartmann(),
+        DriftingHartmann(dim=3, motion=jumps, negate=True, noise_std=0.1),
+        DriftingRosenbrock(),
+        DriftingRosenbrock(dim=4, motion=jumps, negate=True),
+        MarkovFunction(_short(RBFKernel()), epsilon=0.1, dim=1, horizon=30, features=64),
+        MarkovFunction(
+            ScaleKernel(_short(MaternKernel(nu=2.5))).double(),
+            epsilon=0.1,
+            dim=2,
+            horizon=30,
+            features=64,
+            negate=True,
+            noise_std=0.1,
+        ),
+        CartPole(),
+        CartPole(change=5.0, negate=True, noise_std=0.1),
+    ]
+
+
+class TestMoving(BotorchTestCase, BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin):
+    functions = tuple(moving())
+
+
+class TestSnapshots(
+    BotorchTestCase, BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin
+):
+    functions = tuple(problem.at(t) for problem in moving() for t in (0.0, 15.0))
+
+
+class TestSnapshotsOnCuda(TestSnapshots):
+    device = torch.device("cuda")
+
+    def setUp(self, *arguments) -> None:
+        if not torch.cuda.is_available():
+            self.skipTest("no CUDA device")
+        super().setUp(*arguments)
+
+
+class TestMovingOnCuda(TestMoving):
+    device = torch.device("cuda")
+
+    def setUp(self, *arguments) -> None:
+        if not torch.cuda.is_available():
+            self.skipTest("no CUDA device")
+        super().setUp(*arguments)
+
+
+@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+def test_a_batch_of_points_is_a_loop_over_them(problem) -> None:
+    lower, upper = problem.bounds
+    X = lower + (upper - lower) * torch.rand(2, 3, problem.dim, dtype=torch.float64)
+    X[..., -1] = X[..., -1].round()
+    together = problem.evaluate_true(X)
+    singly = torch.stack([problem.evaluate_true(x) for x in X.reshape(6, -1)]).reshape(2, 3)
+    assert torch.allclose(together, singly, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+def test_a_snapshot_is_the_function_of_its_time(problem) -> None:
+    time = 12.0
+    X = torch.rand(7, problem.spatial_dim, dtype=torch.float64)
+    lower, upper = problem.spatial_bounds
+    X = lower + (upper - lower) * X
+    timed = torch.cat([X, torch.full((7, 1), time, dtype=torch.float64)], dim=-1)
+    snapshot = problem.at(time)
+    assert torch.equal(snapshot(X, noise=False), problem(timed, noise=False))
+    assert snapshot.optimal_value == problem.optimal_value_at(time).item()
+    assert snapshot.is_minimization_problem == problem.is_minimization_problem
+    shortfall = problem(timed, noise=False) - problem.optimal_value_at(timed[:, -1])
+    sign = 1 if problem.is_minimization_problem else -1
+    assert torch.allclose(problem.regret(timed), sign * shortfall)
+    assert (problem.regret(timed) >= -1e-9).all()
+
+
+def test_moving_a_snapshot_leaves_the_problem_in_place() -> None:
+    for problem in moving():
+        snapshot = problem.at(3.0).float()
+        assert snapshot.bounds.dtype == torch.float32
+        assert {kept.dtype for kept in problem.buffers()} == {torch.float64}
+
+
+@pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)
+def test_a_gradient_flows_to_the_coordinates(problem) -> None:
+    snapshot = problem.at(2.0)
+    lower, upper = snapshot.bounds
+    X = (lower + (upper - lower) * torch.tensor([0.31], dtype=torch.float64)).unsqueeze(0)
+
+    def value(x):
+        return snapshot(x, noise=False)
+
+    assert torch.autograd.gradcheck(value, (X.requires_grad_(True),), eps=1e-7, atol=1e-4)

@@ -1,0 +1,150 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.test_functions import Ackley, Branin, Hartmann, Rosenbrock
+from scipy.optimize import minimize
+
+from botorch_tv.test_functions import (
+    DriftingAckley,
+    DriftingBranin,
+    DriftingFunction,
+    DriftingHartmann,
+    DriftingRosenbrock,
+    Jumps,
+    Orbit,
+)
+
+PAIRS = [
+    (DriftingAckley(), Ackley()),
+    (DriftingBranin(), Branin()),
+    (DriftingHartmann(), Hartmann()),
+    (DriftingRosenbrock(), Rosenbrock()),
+]
+
+
+@pytest.mark.parametrize(("moving", "static"), PAIRS)
+def test_it_starts_as_botorchs_own_function(moving, static) -> None:
+    """At time 0 the optimum is where BoTorch has it, so the function is BoTorch's."""
+    lower, upper = static.bounds
+    X = lower + (upper - lower) * torch.rand(50, static.dim, dtype=torch.float64)
+    assert torch.allclose(moving.at(0.0)(X), static(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("motion", [Orbit(period=37.0), Orbit(reach=1.0), Jumps(times=(5.0, 60.0))])
+@pytest.mark.parametrize(
+    "kind", [DriftingAckley, DriftingBranin, DriftingHartmann, DriftingRosenbrock]
+)
+def test_nothing_found_by_search_beats_the_optimum(kind, motion) -> None:
+    """By 20,000 random points and a bounded descent from the ten best, at three times."""
+    problem = kind(motion=motion)
+    generator = torch.Generator().manual_seed(1)
+    for t in (0.0, 8.0, 71.0):
+        snapshot = problem.at(t)
+        lower, upper = snapshot.bounds
+        share = torch.rand(20_000, snapshot.dim, generator=generator, dtype=torch.float64)
+        X = lower + (upper - lower) * share
+        value = snapshot(X)
+        assert (value >= snapshot.optimal_value).all()
+        box = list(zip(lower.tolist(), upper.tolist()))
+        lowest = min(
+            minimize(
+                lambda x, f=snapshot: f(torch.tensor(x).clamp(*f.bounds)).item(),
+                X[i].numpy(),
+                bounds=box,
+            ).fun
+            for i in value.argsort()[:10].tolist()
+        )
+        assert lowest >= snapshot.optimal_value - 1e-12
+        # The search has to have come near for that to mean something.
+        assert lowest <= snapshot.optimal_value + 0.01 * (value.mean().item() + 4)
+
+
+def test_the_best_points_are_all_listed_and_attain_the_value() -> None:
+    """Branin has up to three in the box; which, changes with time."""
+    problem = DriftingBranin(motion=Orbit(period=40.0))
+    seen = set()
+    for t in range(80):
+        places = problem.optimizers_at(float(t))
+        seen.add(len(places))
+        value = problem.at(float(t))(places)
+        assert torch.allclose(value, torch.full_like(value, 10 / (8 * math.pi)), atol=1e-12)
+        assert torch.equal(places[0], problem.path(float(t)))
+    assert {1, 2} <= seen
+    static = DriftingBranin(motion=Jumps(times=()))
+    expected = torch.tensor(Branin._optimizers, dtype=torch.float64)
+    listed = static.optimizers_at(3.0)
+    assert len(listed) == 3
+    assert torch.cdist(expected, listed).amin(-1).max() < 1e-4
+
+
+def test_hartmanns_optimum_has_no_gradient() -> None:
+    snapshot = DriftingHartmann().at(30.0)
+    X = snapshot.optimizers.clone().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(snapshot(X).sum(), X)
+    assert gradient.abs().max() < 1e-6  # of a value with curvatures up to 100, known to 1e-15
+
+
+def test_an_orbit_stays_in_reach_and_keeps_its_speed() -> None:
+    problem = DriftingHartmann(motion=Orbit(period=50.0, reach=0.8))
+    t = torch.linspace(0, 300, 3001, dtype=torch.float64)
+    path = problem.path(t).numpy()
+    assert path.min() >= 0.1 - 1e-12
+    assert path.max() <= 0.9 + 1e-12
+    assert np.ptp(path, axis=0) == pytest.approx(0.8, abs=1e-3)
+    speed = np.abs(np.diff(path, axis=0)).max() / 0.1
+    assert speed <= 4 * math.pi * 0.4 / 50
+    assert np.allclose(path[0], path[3000])  # d periods later
+
+
+def test_jumps_hold_from_the_time_of_change_on() -> None:
+    problem = DriftingAckley(motion=Jumps(times=(10.0, 20.0), reach=0.5, seed=3))
+    path = problem.path(torch.tensor([0.0, 9.99, 10.0, 19.99, 20.0, 999.0], dtype=torch.float64))
+    assert torch.equal(path[0], torch.zeros(2, dtype=torch.float64))
+    assert torch.equal(path[0], path[1])
+    assert torch.equal(path[2], path[3])
+    assert torch.equal(path[4], path[5])
+    assert not torch.equal(path[1], path[2])
+    assert not torch.equal(path[3], path[4])
+    assert path.abs().max() <= 0.5 * 32.768
+
+
+def test_points_of_different_times_mix() -> None:
+    problem = DriftingBranin()
+    X = torch.tensor([[1.0, 2.0, 0.0], [1.0, 2.0, 30.0]], dtype=torch.float64)
+    apart = [problem.at(t)(X[:1, :2]).item() for t in (0.0, 30.0)]
+    assert problem(X).tolist() == pytest.approx(apart, rel=1e-12)
+    assert apart[0] != apart[1]
+
+
+def test_a_function_of_ones_own_can_drift() -> None:
+    problem = DriftingFunction(Hartmann(dim=3), motion=Orbit(period=20.0))
+    # BoTorch's digits of the optimizer, not refined here.
+    assert problem.optimal_value_at(7.0).item() == pytest.approx(-3.86278, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Orbit(period=0.0), "period is 0.0"),
+        (lambda: Orbit(period=math.nan), "period is nan"),
+        (lambda: Orbit(reach=1.2), "reach is 1.2"),
+        (lambda: Jumps(times=(3.0, 3.0)), "times is"),
+        (lambda: Jumps(reach=0.0), "reach is 0.0"),
+        (lambda: DriftingAckley(horizon=0.0), "horizon is 0.0"),
+        (lambda: DriftingAckley(noise_std=-1.0), "noise_std is -1.0"),
+        (lambda: DriftingAckley(bounds=[(1.0, -1.0)] * 2), "bounds|optimum"),
+        (lambda: DriftingBranin(bounds=[(-5.0, 0.0), (0.0, 15.0)]), "optimizer is"),
+        (lambda: DriftingHartmann(dim=5), "dim 5"),
+        (lambda: DriftingAckley().at(1000.5), r"time is 1000.5.*\[0, 1000.0\]"),
+        (lambda: DriftingAckley().optimal_value_at(-1.0), "time is -1.0"),
+        (lambda: DriftingAckley().optimizers_at(math.nan), "time is nan"),
+        (lambda: DriftingAckley()(torch.zeros(3, 2)), "shape"),
+        (lambda: DriftingAckley()(torch.full((3, 3), math.nan)), "within the bounds"),
+        (lambda: DriftingAckley()(torch.tensor([[0.0, 0.0, 2000.0]])), "within the bounds"),
+    ],
+)
+def test_bad_input(build, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        build()
