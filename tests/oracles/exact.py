@@ -11,7 +11,7 @@ from oracles.dense import Array, Mean, Part
 
 DIGITS = 50
 SILENT = 1e40
-"""An observation whose noise is this many times the largest prior variance says nothing."""
+"""An observation whose noise is this many times all other variances says nothing."""
 
 
 def decay_between(decay: Part, first: float, second: float, origin: float) -> mpmath.mpf:
@@ -61,7 +61,7 @@ def joint_regression(
             mpmath.mpf(noise[s]) * noise_factor(inflation, reference - times[s])
             for s in range(len(index))
         ]
-        silent = SILENT * float(K.diagonal().max() or 1.0)
+        silent = SILENT * max(float(K.diagonal().max() or 1.0), min(variance, default=0.0))
         heard = [s for s in range(len(index)) if variance[s] < silent]
         k = mpmath.matrix(K.tolist())
         at = decay_between(decay, now, now, origin)

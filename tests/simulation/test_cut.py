@@ -1,0 +1,33 @@
+import pytest
+import torch
+
+from botorch_tv.simulation import MarkovWorld
+from botorch_tv.simulation.cut import Cut, choose_cut
+from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.strategies import Grid, gp_ucb
+
+
+@pytest.mark.parametrize(
+    ("points", "trials", "cut"),
+    [
+        (5, 25, Cut(chunk=25, threads=1)),  # 25 arms: not enough to share between two
+        (40, 25, Cut(chunk=21, threads=1)),  # 1,600 arms: 21 trials keep a core busy
+        (40, 200, Cut(chunk=100, threads=1)),
+        (40, 1, Cut(chunk=1, threads=1)),
+    ],
+)
+def test_small_studies_are_not_shared_between_threads(points: int, trials: int, cut: Cut) -> None:
+    kernel = unit_kernel("se", 0.3)
+    settings = StudySettings(
+        world=MarkovWorld(Grid.regular(points, 2), kernel=kernel, epsilon=0.1, noise=0.1),
+        strategies={"GP": gp_ucb(kernel=kernel, noise=0.1)},
+        horizon=10,
+        seed=0,
+        dtype=torch.float64,
+        device=torch.device("cpu"),
+        diagnose=False,
+    )
+    with torch_threads(2):
+        assert choose_cut(settings, trials=trials, chunk=None, workers=2, lasting=False) == cut
