@@ -1,0 +1,75 @@
+"""Random features of the fused kernel, for BoTorch's pathwise sampling.
+
+Importing this registers them with ``gen_kernel_features``, which knows no product of kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.sampling.pathwise.features.generators import GenKernelFeatures, gen_kernel_features
+from botorch.sampling.pathwise.features.maps import KernelFeatureMap
+from torch import Tensor, nn
+
+from botorch_tv.kernels.spatio_temporal import SpatioTemporalKernel
+from botorch_tv.kernels.temporal import MarkovKernel
+
+
+class _ArmsAndTime(nn.Module):
+    """Transforms the columns of the arms as the spatial features want them; time comes last."""
+
+    def __init__(
+        self, kernel: SpatioTemporalKernel, transform: Callable[[Tensor], Tensor] | None
+    ) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.transform = transform
+
+    def forward(self, values: Tensor) -> Tensor:
+        if self.kernel.active_dims is not None:
+            values = values.index_select(-1, self.kernel.active_dims)
+        arms, times = self.kernel.split(values)
+        if self.transform is not None:
+            arms = self.transform(arms)
+        return torch.cat([arms, times.expand(*arms.shape[:-1], 1)], -1)
+
+
+@GenKernelFeatures.register(SpatioTemporalKernel)  # type: ignore[untyped-decorator]
+def _gen_kernel_features_spatio_temporal(
+    kernel: SpatioTemporalKernel, *, num_inputs: int, num_outputs: int
+) -> KernelFeatureMap:
+    """Fourier features of the product: the frequencies of both factors side by side.
+
+    The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2, the characteristic
+    function of a Cauchy distribution of scale c: frequencies in time are drawn from that.
+    """
+    if kernel.active_dims is not None:
+        num_inputs = len(kernel.active_dims)
+    arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
+    rows = arms.weight.shape[-2]
+    if kernel.temporal is None:
+        frequency = arms.weight.new_zeros(*kernel.batch_shape, rows, 1)
+    elif isinstance(kernel.temporal, MarkovKernel):
+        scale = -0.5 * torch.log1p(-kernel.temporal.epsilon)
+        # One draw from each of as many equally likely strata, in random order.
+        draws = torch.rand(
+            2, *kernel.batch_shape, rows, 1, dtype=arms.weight.dtype, device=arms.weight.device
+        )
+        uniform = (draws[0].argsort(-2) + draws[1]) / rows
+        frequency = scale * torch.tan(math.pi * (uniform - 0.5))
+    else:
+        raise UnsupportedError(
+            f"No random features are known for {type(kernel.temporal).__name__}; draw exact "
+            "samples from the posterior on a grid instead."
+        )
+    space = arms.weight.expand(*kernel.batch_shape, *arms.weight.shape[-2:])
+    return KernelFeatureMap(
+        kernel=kernel,
+        weight=torch.cat([space, frequency], -1),
+        bias=arms.bias,
+        input_transform=_ArmsAndTime(kernel, arms.input_transform),
+        output_transform=arms.output_transform,
+    )

@@ -1,0 +1,209 @@
+"""Inflations of noise whose parameters are learned: γ, α and κ as GPyTorch parameters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch import Module
+from gpytorch.constraints import GreaterThan, Interval
+from gpytorch.priors import HalfNormalPrior, Prior
+from torch import Tensor
+
+from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.kernels.batching import like
+from botorch_tv.validation import require
+
+SMALLEST_GAMMA = 1e-6
+
+
+class Aging(Module):  # type: ignore[misc]
+    """How the noise of an observation grows with its lag, with parameters to learn."""
+
+    @abstractmethod
+    def log_factor(self, lag: Tensor) -> Tensor:
+        """Logarithm of the factor on the noise variance; 0 at lag 0.
+
+        Args:
+            lag: Lags, `... x n`, at least 0; the leading dimensions broadcast with the batch.
+        """
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Set the parameters to where they started, in the dtype they have now.
+
+        A module built in float32 and moved to float64 keeps the rounding of float32; this
+        undoes it.
+        """
+
+
+class FixedAging(Aging):
+    """Any inflation as it is, with nothing to learn.
+
+    Args:
+        inflation: How noise grows with the lag.
+    """
+
+    def __init__(self, inflation: Inflation) -> None:
+        super().__init__()
+        self.inflation = inflation
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        return self.inflation.log_factor(lag)
+
+    def restart(self) -> None:
+        """Nothing to set."""
+
+
+class ExponentialAging(Aging):
+    """Noise λ γ^(-lag) with γ to learn, [W22] eq. (2)-(3).
+
+    γ is its own raw parameter in [1e-6, 1], so that γ = 1, which forgets nothing, is exact and has
+    a finite gradient.
+
+    Args:
+        gamma: Discount γ per unit of time to start from.
+        batch_shape: Batch shape of the parameter.
+        discount_prior: Prior of 1 - γ, None for none; half-normal with scale 0.1 by default.
+
+    Raises:
+        ValueError: If ``gamma`` lies outside [1e-6, 1].
+    """
+
+    def __init__(
+        self,
+        gamma: float,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008 (immutable)
+        discount_prior: Prior | _DefaultType | None = DEFAULT,
+    ) -> None:
+        super().__init__()
+        require(
+            SMALLEST_GAMMA <= gamma <= 1,
+            f"ExponentialAging: gamma is {gamma}, but a discount that can be learned lies in "
+            f"[{SMALLEST_GAMMA:g}, 1]; 1 forgets nothing.",
+        )
+        self.start = gamma
+        self.register_parameter("raw_gamma", torch.nn.Parameter(torch.ones(*batch_shape, 1)))
+        self.register_constraint("raw_gamma", Interval(SMALLEST_GAMMA, 1.0, transform=None))
+        if discount_prior == DEFAULT:
+            discount_prior = HalfNormalPrior(0.1)
+        if discount_prior is not None:
+            self.register_prior(
+                "discount_prior", discount_prior, type(self)._get_discount, type(self)._set_discount
+            )
+        self.restart()
+
+    @property
+    def gamma(self) -> Tensor:
+        """Discount γ per unit of time, `batch_shape x 1`."""
+        return self.raw_gamma_constraint.transform(self.raw_gamma)  # type: ignore[no-any-return]
+
+    @gamma.setter
+    def gamma(self, value: Tensor | float) -> None:
+        value = like(value, self.raw_gamma)
+        self.initialize(raw_gamma=self.raw_gamma_constraint.inverse_transform(value))
+
+    def _get_discount(self) -> Tensor:
+        return 1.0 - self.gamma
+
+    def _set_discount(self, value: Tensor | float) -> None:
+        self.gamma = 1.0 - like(value, self.raw_gamma)
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        return -torch.log(self.gamma) * lag
+
+    def restart(self) -> None:
+        self.gamma = self.start
+
+
+class InjectionAging(Aging):
+    """Noise σ² (1 + κ lag^α), 0^0 := 0, with α and κ to learn, [M] eq. (8)-(10).
+
+    Args:
+        alpha: Exponent α to start from, at least 0.
+        kappa: Rate κ to start from, in time^(-α), at least 0.
+        batch_shape: Batch shape of the parameters.
+        alpha_prior: Prior of α, None for none; half-normal with scale 2 by default.
+        kappa_prior: Prior of κ, None for none; half-normal with scale 2 by default.
+    """
+
+    def __init__(
+        self,
+        alpha: float,
+        kappa: float = 1.0,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008 (immutable)
+        alpha_prior: Prior | _DefaultType | None = DEFAULT,
+        kappa_prior: Prior | _DefaultType | None = DEFAULT,
+    ) -> None:
+        super().__init__()
+        self.start = UncertaintyInjection(alpha, kappa)
+        for name in ("raw_alpha", "raw_kappa"):
+            self.register_parameter(name, torch.nn.Parameter(torch.zeros(*batch_shape, 1)))
+            self.register_constraint(name, GreaterThan(0.0, transform=None))
+        own = type(self)
+        for name, prior, get, put in (
+            ("alpha_prior", alpha_prior, own._get_alpha, own._set_alpha),
+            ("kappa_prior", kappa_prior, own._get_kappa, own._set_kappa),
+        ):
+            if prior is not None:
+                self.register_prior(
+                    name, HalfNormalPrior(2.0) if prior == DEFAULT else prior, get, put
+                )
+        self.restart()
+
+    @property
+    def alpha(self) -> Tensor:
+        """Exponent α of the growth, `batch_shape x 1`."""
+        return self.raw_alpha_constraint.transform(self.raw_alpha)  # type: ignore[no-any-return]
+
+    @alpha.setter
+    def alpha(self, value: Tensor | float) -> None:
+        self._set_alpha(value)
+
+    @property
+    def kappa(self) -> Tensor:
+        """Rate κ of the growth, `batch_shape x 1`."""
+        return self.raw_kappa_constraint.transform(self.raw_kappa)  # type: ignore[no-any-return]
+
+    @kappa.setter
+    def kappa(self, value: Tensor | float) -> None:
+        self._set_kappa(value)
+
+    def _get_alpha(self) -> Tensor:
+        return self.alpha
+
+    def _get_kappa(self) -> Tensor:
+        return self.kappa
+
+    def _set_alpha(self, value: Tensor | float) -> None:
+        value = like(value, self.raw_alpha)
+        self.initialize(raw_alpha=self.raw_alpha_constraint.inverse_transform(value))
+
+    def _set_kappa(self, value: Tensor | float) -> None:
+        value = like(value, self.raw_kappa)
+        self.initialize(raw_kappa=self.raw_kappa_constraint.inverse_transform(value))
+
+    def log_factor(self, lag: Tensor) -> Tensor:
+        aged = lag > 0
+        # The power is taken of lags above 0 alone: its gradient at 0 is infinite for alpha < 1.
+        power = torch.where(aged, lag, 1.0) ** self.alpha
+        return torch.where(aged, torch.log1p(self.kappa * power), 0.0)
+
+    def restart(self) -> None:
+        self.alpha, self.kappa = self.start.alpha, self.start.kappa
+
+
+def learnable(inflation: Inflation, batch_shape: torch.Size) -> Aging:
+    """The inflation with its parameters to learn, default priors included.
+
+    Args:
+        inflation: Where the parameters start. An inflation this package does not know is used as
+            it is.
+        batch_shape: Batch shape of the parameters.
+    """
+    if isinstance(inflation, ExponentialWeights):
+        return ExponentialAging(inflation.gamma, batch_shape)
+    if isinstance(inflation, UncertaintyInjection):
+        return InjectionAging(inflation.alpha, inflation.kappa, batch_shape)
+    return FixedAging(inflation)

@@ -1,0 +1,6 @@
+"""BoTorch models of objectives that change with time."""
+
+from botorch_tv.models.growing_gp import GrowingGP
+from botorch_tv.models.time_varying_gp import TimeVaryingGP
+
+__all__ = ["GrowingGP", "TimeVaryingGP"]

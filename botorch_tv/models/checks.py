@@ -1,0 +1,173 @@
+"""What a model refuses, before anything is changed."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.transforms.input import AffineInputTransform, InputTransform
+from torch import Tensor
+
+from botorch_tv.validation import require_trials
+
+
+def check_inputs(X: Tensor, columns: int | None = None) -> None:
+    """Raise unless ``X`` is `... x n x d` with ``columns`` columns, where these are known.
+
+    Raises:
+        BotorchTensorDimensionError: If it is not.
+    """
+    if X.dim() < 2 or (columns is not None and X.shape[-1] != columns):
+        wanted = "d" if columns is None else str(columns)
+        raise BotorchTensorDimensionError(
+            f"X is {tuple(X.shape)}, but inputs are batch_shape x n x {wanted}, one column of "
+            "which is time."
+        )
+
+
+def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
+    """Raise if ``Y`` or ``Yvar`` belong to other rows or another batch than ``X``.
+
+    Raises:
+        BotorchTensorDimensionError: If so.
+    """
+    for name, value in (("Y", Y), ("Yvar", Yvar)):
+        if value is not None and value.dim() == X.dim() and value.shape[:-1] != X.shape[:-1]:
+            raise BotorchTensorDimensionError(
+                f"train_{name} is {tuple(value.shape)} and train_X {tuple(X.shape)}, but both need "
+                "the same batch shape and number of rows."
+            )
+
+
+def check_times(times: Tensor) -> None:
+    """Raise unless times are finite and told apart by their dtype.
+
+    Args:
+        times: `... x n`.
+
+    Raises:
+        InputDataError: If a time is infinite or NaN, or in float32 beyond 2^24, where whole
+            numbers run together.
+    """
+    if not bool(times.isfinite().all()):
+        raise InputDataError(
+            f"A time is {times[~times.isfinite()][0].item()}, but times are finite numbers."
+        )
+    if times.dtype == torch.float32 and times.numel() and float(times.abs().max()) > 2**24:
+        raise InputDataError(
+            f"A time is {float(times.abs().max()):.0f} in float32, which cannot tell it from the "
+            "next second; count time from an origin of your own, or use float64."
+        )
+
+
+def check_now(now: Tensor, newest: Tensor) -> None:
+    """Raise unless ``now`` is finite and no observation lies after it.
+
+    Args:
+        now: `batch_shape`.
+        newest: Newest time told, `batch_shape`; minus infinity without data.
+
+    Raises:
+        InputDataError: If not.
+    """
+    now, newest = torch.broadcast_tensors(now, newest)  # type: ignore[no-untyped-call]
+    require_trials(now.isfinite(), now, "is no time for now", "it must be finite.")
+    require_trials(
+        now >= newest,
+        now,
+        "is now, but an observation was made later, at time",
+        "call set_now with a time no earlier than the data, or leave now=None to follow it.",
+        limit=newest,
+    )
+
+
+def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
+    """Raise if an input transform changes time, or mixes it into other columns.
+
+    A copy is fitted to the data and tried on it as it is and one unit of time later.
+
+    Args:
+        transform: The transform, left as it is.
+        X: Training inputs, `... x n x d`, n > 0.
+        time: Column of time, counted from 0.
+
+    Raises:
+        InputDataError: If so.
+    """
+    fix = (
+        "ages are read from the column of time, which no transform may touch; leave it out, as in "
+        f"Normalize(d={X.shape[-1]}, indices={[i for i in range(X.shape[-1]) if i != time]})."
+    )
+    name = type(transform).__name__
+    for part in transform.modules():
+        # Bounds learned from times in [0, 1] leave them as they are, until the next data.
+        if isinstance(part, AffineInputTransform):
+            indices = getattr(part, "indices", range(X.shape[-1]))
+            if time in [int(index) % X.shape[-1] for index in indices]:
+                raise InputDataError(
+                    f"{type(part).__name__} transforms column {time}, which is time; {fix}"
+                )
+    with torch.no_grad():
+        tried = deepcopy(transform).to(X)
+        tried(X)  # in training mode, as construction will: bounds are learned here
+        tried.eval()
+        later = X.clone()
+        later[..., time] += 1.0
+        now_seen, later_seen = tried(X), tried(later)
+    if now_seen.shape != X.shape:
+        raise InputDataError(
+            f"{name} makes {tuple(now_seen.shape)} of {tuple(X.shape)}, but rows and columns must "
+            "stay as they are for time to be found; do it before the model."
+        )
+    touched = not torch.equal(now_seen[..., time], X[..., time])
+    touched |= not torch.equal(later_seen[..., time], later[..., time])
+    now_seen[..., time] = later_seen[..., time] = 0.0
+    if touched or not torch.equal(now_seen, later_seen):
+        raise InputDataError(f"{name} changes time or depends on it; {fix}")
+
+
+def check_new_outputs(
+    model: GPyTorchModel, X: Tensor, Y: Tensor, noise: Tensor | None, strict: bool
+) -> None:
+    """Raise if new observations do not fit each other or the model.
+
+    Args:
+        model: The model they are for.
+        X: Inputs, `... x q x d`.
+        Y: Observations, `... x q x m`.
+        noise: Their variances, where given.
+        strict: Whether batch shapes are checked; fantasies have more of them than the model.
+
+    Raises:
+        BotorchTensorDimensionError: If shapes do not fit.
+        InputDataError: If dtypes differ, or a value is NaN.
+    """
+    check_inputs(X, model.train_inputs[0].shape[-1])
+    rows = X.shape[-2]
+    if Y.dim() < 2 or Y.shape[-2:] != (rows, model.num_outputs):
+        raise BotorchTensorDimensionError(
+            f"Y is {tuple(Y.shape)}, but {rows} inputs and {model.num_outputs} outputs make it "
+            f"batch_shape x {rows} x {model.num_outputs}."
+        )
+    if noise is not None and noise.shape[-2:] != Y.shape[-2:]:
+        raise BotorchTensorDimensionError(
+            f"noise is {tuple(noise.shape)}, but the observations are {tuple(Y.shape)}."
+        )
+    if Y.dtype != X.dtype or X.dtype != model.train_targets.dtype:
+        raise InputDataError(
+            f"X is {X.dtype}, Y {Y.dtype} and the model {model.train_targets.dtype}, but all must "
+            "have the same dtype."
+        )
+    if strict:
+        try:
+            torch.broadcast_shapes(model.batch_shape, X.shape[:-2], Y.shape[:-2])  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            raise BotorchTensorDimensionError(
+                f"X is {tuple(X.shape)} and Y {tuple(Y.shape)}, whose batch shapes do not fit "
+                f"that of the model, {tuple(model.batch_shape)}."
+            ) from None
+    for name, value in (("X", X), ("Y", Y), ("noise", noise)):
+        if value is not None and bool(value.isnan().any()):
+            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")

@@ -1,0 +1,107 @@
+"""What a model is made of, by the forgetting asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.utils.types import DEFAULT
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
+from botorch_tv.kernels import MarkovKernel, WienerKernel
+from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
+
+Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
+
+
+def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
+    """The decay of covariance and the inflation of noise among the parts of a forgetting.
+
+    Raises:
+        ValueError: If there are two of a kind, or a part is neither.
+    """
+    parts = () if forgetting is None else forgetting
+    parts = parts if isinstance(parts, Sequence) else (parts,)
+    decays, inflations = [], []
+    for part in parts:
+        if isinstance(part, Static):
+            continue
+        if isinstance(part, Decay):
+            decays.append(part)
+        elif isinstance(part, Inflation):
+            inflations.append(part)
+        else:
+            raise ValueError(
+                f"forgetting holds {part!r}, but its parts are decays (Markov, Wiener) and "
+                "inflations (ExponentialWeights, UncertaintyInjection) of botorch_tv.forgetting."
+            )
+    for kind, found in (("decay", decays), ("inflation", inflations)):
+        if len(found) > 1:
+            raise ValueError(
+                f"forgetting holds {len(found)} parts of one kind, {found!r}, but takes one {kind} "
+                "at most; leave one out."
+            )
+    return (decays[0] if decays else None), (inflations[0] if inflations else None)
+
+
+def temporal_kernel(
+    decay: Decay | None, times: Tensor, batch_shape: torch.Size, learn: bool
+) -> Kernel | None:
+    """The temporal factor of a decay, its parameter to learn, in the dtype of the data.
+
+    Args:
+        decay: The decay; None for an objective that stands still.
+        times: Times of the training data, `... x n`; those of the Wiener model count from the
+            first.
+        batch_shape: Batch shape of the parameter.
+        learn: Whether the parameter is learned, under its default prior.
+
+    Raises:
+        ValueError: If no kernel belongs to the decay.
+    """
+    if decay is None:
+        return None
+    prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
+    kernel: Kernel
+    if isinstance(decay, Markov):
+        kernel = MarkovKernel(decay.epsilon, batch_shape, epsilon_prior=prior).to(times)
+        value = {"epsilon": decay.epsilon}
+    elif isinstance(decay, Wiener):
+        origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
+        kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior).to(times)
+        value = {"sigma_w2": decay.sigma_w2}
+    else:
+        raise ValueError(
+            f"forgetting is {decay!r}, for which there is no kernel; pass a SpatioTemporalKernel "
+            "of your own as covar_module."
+        )
+    # Once more after the module has the data's dtype: 0.03 in float32 is another number.
+    kernel.initialize(**value)
+    kernel.requires_grad_(learn)
+    return kernel
+
+
+def age_noise(
+    inflation: Inflation,
+    time_dim: int,
+    noise: Tensor | None,
+    batch_shape: torch.Size,
+    learn: bool,
+) -> AgeNoiseLikelihood:
+    """The likelihood of an inflation.
+
+    Args:
+        inflation: The inflation.
+        time_dim: Column of time.
+        noise: Known variances at lag 0, `batch_shape x n`; None to learn one.
+        batch_shape: Batch shape of the parameters.
+        learn: Whether those of the inflation are learned, under their default priors.
+    """
+    return AgeNoiseLikelihood(
+        inflation if learn else FixedAging(inflation),
+        time_dim,
+        noise=noise,
+        batch_shape=batch_shape,
+    )

@@ -1,0 +1,234 @@
+"""A ``SingleTaskGP`` that takes new observations at the cost of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+import torch
+from botorch import settings as botorch_settings
+from botorch.models import SingleTaskGP
+from botorch.models.utils.assorted import fantasize as fantasizing
+from gpytorch import settings
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from linear_operator import to_dense, to_linear_operator
+from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
+from torch import Tensor
+
+from botorch_tv.likelihoods.rows import stacked
+from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.models.regression import Regression
+
+
+class GrowingGP(SingleTaskGP):  # type: ignore[misc]
+    """Exact regression by one Cholesky factor that grows with the data.
+
+    GPyTorch's own fantasies solve anew for their mean after every update, and chains of them grow
+    without end. Here an update costs O(n²), a prediction is what it would be after a refit, and
+    nothing is kept but the data and its factor.
+    """
+
+    prediction_strategy: Regression | None
+    _row_noise: Tensor | None = None
+    """Variances given with single observations to a likelihood that learns one for all, NaN for
+    the others; `... x n`."""
+
+    def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
+        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
+        no_data = self.train_inputs is None or self.train_targets is None
+        if self.training or no_data or settings.prior_mode.on():
+            return super().__call__(*args, **kwargs)
+        (X,) = args
+        return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
+
+    def _posterior_at(self, X: Tensor) -> MultivariateNormal:
+        """Posterior of f at transformed inputs `... x q x d`."""
+        regression = self._regression()
+        explained = self._explained(regression, X)  # ... x n x q
+        shift = explained.mT @ regression.whitened.unsqueeze(-1)
+        mean: Tensor = self.mean_module(X) + shift.squeeze(-1)
+        if settings.skip_posterior_variances.on():
+            return MultivariateNormal(mean, ZeroLinearOperator(*mean.shape, mean.shape[-1]))
+        covariance = self._less(X, explained)
+        batch = torch.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])  # type: ignore[no-untyped-call]
+        return MultivariateNormal(
+            mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
+        )
+
+    def _explained(self, regression: Regression, X: Tensor) -> Tensor:
+        inputs = regression.inputs
+        if inputs.dim() > 2 or X.dim() == 2 or len(self.covar_module.batch_shape):
+            return regression.explained(self._covariance(inputs, X))
+        # One set of observations for all test points: a single solve with all their columns.
+        flat = regression.explained(self._covariance(inputs, X.reshape(-1, X.shape[-1])))
+        return flat.reshape(-1, *X.shape[:-1]).movedim(0, -2)
+
+    def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
+        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
+        if X.shape[-2] == 1:
+            prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
+            return to_linear_operator(prior - explained.square().sum(-2, keepdim=True))
+        if X.shape[-2] <= settings.max_eager_kernel_size.value():
+            return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
+        # Left lazy: many test points are usually asked for their variances alone.
+        return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
+
+    def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Prior covariance between inputs, `... x n x q`."""
+        with settings.lazily_evaluate_kernels(False):
+            dense: Tensor = to_dense(self.covar_module(first, second))
+        return dense
+
+    def _regression(self) -> Regression:
+        """The regression on the training data, computed where it is not at hand."""
+        attached = settings.detach_test_caches.off()
+        cached = self.prediction_strategy
+        if cached is None or (attached and not cached.attached):
+            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+                cached = self._fit_regression(self.train_inputs[0], attached)
+            self.prediction_strategy = cached
+        return cached
+
+    def _fit_regression(self, inputs: Tensor, attached: bool) -> Regression:
+        return Regression.fit(
+            inputs,
+            self._covariance(inputs, inputs),
+            self._training_noise(inputs),
+            self.train_targets - self.mean_module(inputs),
+            attached,
+        )
+
+    def _training_noise(self, inputs: Tensor) -> Tensor:
+        """Noise variances of the training data, `... x n`."""
+        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
+            dim1=-1, dim2=-2
+        )
+        if self._row_noise is None:
+            return noise
+        return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
+        """Noise variances of new observations at ``X``, `... x q`; the caller's where given."""
+        if noise is not None:
+            return noise
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            known: Tensor = self.likelihood.noise
+            return known.mean(-1, keepdim=True).expand(*known.shape[:-1], X.shape[-2])
+        diagonal: Tensor = self.likelihood._shaped_noise_covar(X.shape[:-1], [X]).diagonal(
+            dim1=-1, dim2=-2
+        )
+        return diagonal
+
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
+    ) -> Self:
+        """The model given q more observations as well, in O(n² q).
+
+        Args:
+            X: Inputs, `batch_shape x q x d`.
+            Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``; with more batch
+                dimensions than ``X`` they are alternatives at the same inputs.
+            noise: Their variances, shape of ``Y``, in the units of the outcome transform. Without
+                them observations are as noisy as the likelihood has it; where all variances are
+                known, as noisy as these on average.
+            kwargs: Passed on; BoTorch has none.
+
+        Returns:
+            A new model; this one is as it was.
+
+        Raises:
+            BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
+            InputDataError: If dtypes differ or a value is NaN.
+        """
+        check_new_outputs(self, X, Y, noise, strict=fantasizing.off())
+        self.eval()
+        if noise is not None:
+            kwargs["noise"] = noise
+        return super().condition_on_observations(X=X, Y=Y, **kwargs)  # type: ignore[no-any-return]
+
+    def get_fantasy_model(
+        self, inputs: Tensor | Sequence[Tensor], targets: Tensor, **kwargs: Any
+    ) -> Self:
+        """As :meth:`condition_on_observations`, on transformed inputs and targets.
+
+        Args:
+            inputs: `... x q x d`.
+            targets: `... x q`.
+            kwargs: ``noise``, `... x q`, where the variances are known.
+        """
+        X = inputs if isinstance(inputs, Tensor) else inputs[0]
+        noise: Tensor | None = kwargs.pop("noise", None)
+        old = self._regression()
+        graph = old.attached or X.requires_grad or targets.requires_grad
+        graph |= botorch_settings.propagate_grads.on()
+        with torch.set_grad_enabled(graph and torch.is_grad_enabled()):
+            return self._grown(old, X, targets, noise)
+
+    def _grown(self, old: Regression, X: Tensor, targets: Tensor, noise: Tensor | None) -> Self:
+        observations = stacked(self.train_targets, targets, -1)
+        inputs = stacked(old.inputs, X, -2)
+        batch = torch.broadcast_shapes(observations.shape[:-1], inputs.shape[:-2])  # type: ignore[no-untyped-call]
+        new = self._copy_without_data()
+        new.train_inputs = (inputs.expand(*batch, *inputs.shape[-2:]),)
+        new.train_targets = observations.expand(*batch, -1)
+        variance = new._learn_rows(self, inputs, X, noise)
+        attached = torch.is_grad_enabled()
+        if variance is None:
+            new.prediction_strategy = new._fit_regression(inputs, attached)
+        else:
+            new.prediction_strategy = old.extend(
+                inputs=X,
+                across=self._covariance(old.inputs, X),
+                among=self._covariance(X, X),
+                noise=variance,
+                residual=targets - self.mean_module(X),
+                attached=attached,
+            )
+        return new
+
+    def _learn_rows(
+        self, old: Self, inputs: Tensor, X: Tensor, noise: Tensor | None
+    ) -> Tensor | None:
+        """Tell the likelihood of a model grown from ``old`` of its new rows.
+
+        Args:
+            old: The model this one is grown from.
+            inputs: All inputs, `... x n x d`, the new ones last.
+            X: The new ones, `... x q x d`.
+            noise: Their variances where given, `... x q`.
+
+        Returns:
+            The variances of the new rows, `... x q`; None if those of the old changed with them.
+        """
+        variance = old._new_noise(X, noise)
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            fixed = self.likelihood.noise_covar
+            fixed.noise = stacked(old.likelihood.noise_covar.noise, variance, -1)
+        elif noise is not None or old._row_noise is not None:
+            unknown = variance.new_full((), torch.nan)
+            before = old._row_noise
+            if before is None:
+                before = unknown.expand(inputs.shape[-2] - X.shape[-2])
+            rows = unknown.expand(X.shape[-2]) if noise is None else noise
+            self._row_noise = stacked(before, rows, -1)
+        return variance
+
+    def _copy_without_data(self) -> Self:
+        """A copy of the model whose training data is still to be set."""
+        data = (*self.train_inputs, self.train_targets, *self._data_elsewhere())
+        return deepcopy(self, {id(tensor): tensor.new_empty(0) for tensor in data})
+
+    def _data_elsewhere(self) -> list[Tensor]:
+        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
+        held = [self._row_noise]
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            held.append(self.likelihood.noise_covar.noise)
+        return [tensor for tensor in held if tensor is not None]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        self.prediction_strategy = None
+        if self._row_noise is not None:
+            self._row_noise = fn(self._row_noise)
+        return super()._apply(fn)  # type: ignore[no-any-return]

@@ -1,0 +1,266 @@
+"""The drop-in ``SingleTaskGP`` for an objective that changes with time."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.utils import validate_input_scaling
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.posteriors import Posterior
+from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
+from gpytorch.means import Mean
+from torch import Tensor
+
+from botorch_tv.forgetting import Markov
+from botorch_tv.kernels import SpatioTemporalKernel
+from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models.aging_gp import AgingGP
+from botorch_tv.models.checks import (
+    check_inputs,
+    check_now,
+    check_outputs,
+    check_times,
+    check_transform,
+)
+from botorch_tv.models.forgetting import Forgetting, age_noise, separate, temporal_kernel
+from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
+from botorch_tv.validation import require
+
+
+class TimeVaryingGP(AgingGP):
+    """A single-task GP whose observations are worth less as time goes by.
+
+    Time is a column of ``X``, in any unit, in any steps. Where the objective drifts by a decay of
+    covariance (``Markov``, ``Wiener``), time is one more input of the kernel and predictions are
+    made at whatever time ``X`` has; where observations age (``ExponentialWeights``,
+    ``UncertaintyInjection``), their noise grows with ``now - t``. Both together work too.
+
+    To optimise at the present, hold the column of time fixed, by
+    ``optimize_acqf(..., fixed_features={d - 1: now})``.
+
+    The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, by
+    ``Normalize(d, indices=[...])`` without the column of time, and standardise outcomes.
+
+    Args:
+        train_X: Inputs, `batch_shape x n x d`, one column of which is time.
+        train_Y: Observations, `batch_shape x n x m`.
+        train_Yvar: Their noise variances when they were made, `batch_shape x n x m`; one variance
+            for all is learned where None.
+        likelihood: A Gaussian likelihood of one's own. An ``AgeNoiseLikelihood`` is told the data
+            and ``now`` by the model.
+        covar_module: A kernel over all columns, time included, as in ``SingleTaskGP``; it then is
+            the decay. For a kernel over the other columns see ``spatial_module``.
+        mean_module: The prior mean; a constant to learn where None.
+        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` unless given, which changes with
+            every dataset what a variance carried over from the last one means. None by default
+            where ``learn_forgetting`` is false.
+        input_transform: A transform of the columns other than time.
+        forgetting: A decay, an inflation, or one of each in a sequence, from
+            ``botorch_tv.forgetting``; the parameters start where these have them. ``Static()`` for
+            nothing forgotten. By default ``Markov``, or what ``covar_module`` or an
+            ``AgeNoiseLikelihood`` has instead.
+        time_dim: Column of ``train_X`` that holds time.
+        now: Present time, a number or `batch_shape`, no earlier than any observation. It follows
+            the newest observation where None.
+        spatial_module: Kernel over the columns other than time; BoTorch's default where None.
+        learn_forgetting: Whether fitting changes ε, σ_w², γ, α and κ; fixed without priors else.
+
+    Raises:
+        InputDataError: If an observation is later than ``now``, a time is not finite, the input
+            transform touches time, a value is NaN or dtypes differ.
+        BotorchTensorDimensionError: If shapes do not fit.
+        ValueError: If ``forgetting`` and the other arguments contradict each other.
+
+    Example:
+        >>> model = TimeVaryingGP(train_X, train_Y, forgetting=Markov(epsilon=0.03))
+        >>> fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        >>> model = model.condition_on_observations(X, Y)
+    """
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        train_Yvar: Tensor | None = None,
+        likelihood: Likelihood | None = None,
+        covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+        outcome_transform: OutcomeTransform | _DefaultType | None = DEFAULT,
+        input_transform: InputTransform | None = None,
+        forgetting: Forgetting = None,
+        time_dim: int = -1,
+        now: float | Tensor | None = None,
+        spatial_module: Kernel | None = None,
+        learn_forgetting: bool = True,
+    ) -> None:
+        self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
+        check_inputs(train_X)
+        check_outputs(train_X, train_Y, train_Yvar)
+        d = train_X.shape[-1]
+        require(
+            -d <= time_dim < d,
+            f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
+        )
+        time = time_dim % d
+        times = train_X[..., time]
+        check_times(times)
+        if input_transform is not None and train_X.shape[-2]:
+            check_transform(input_transform, train_X, time)
+        decay, inflation = separate(forgetting)
+        aged = isinstance(likelihood, AgeNoiseLikelihood)
+        if forgetting is None and covar_module is None and not aged:
+            decay = Markov(epsilon=0.01)
+        require(
+            covar_module is None or (decay is None and spatial_module is None),
+            "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
+            "spatial_module; pass the kernel over the columns other than time as spatial_module.",
+        )
+        require(
+            likelihood is None or inflation is None,
+            "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
+        )
+        default_space = False
+        _, aug_batch_shape = self.get_batch_dimensions(train_X, train_Y)
+        if covar_module is None:
+            require(d > 1, "train_X has no column but time; there is nothing to choose.")
+            first = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
+            default_space = spatial_module is None
+            if spatial_module is None:
+                spatial_module = get_covar_module_with_dim_scaled_prior(
+                    ard_num_dims=d - 1, batch_shape=aug_batch_shape
+                )
+            covar_module = SpatioTemporalKernel(
+                spatial_module,
+                temporal_kernel(decay, first, aug_batch_shape, learn_forgetting),
+                time_dim=time,
+            )
+        if outcome_transform == DEFAULT and not learn_forgetting:
+            outcome_transform = None
+        with warnings.catch_warnings():
+            # What BoTorch says about float32 has been said above, to the caller.
+            warnings.simplefilter("ignore", InputDataWarning)
+            super().__init__(
+                train_X,
+                train_Y,
+                train_Yvar,
+                likelihood=likelihood,
+                covar_module=covar_module,
+                mean_module=mean_module,
+                outcome_transform=outcome_transform,
+                input_transform=input_transform,
+            )
+        self.time_dim = time
+        if inflation is not None:
+            known = None
+            if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+                known = self.likelihood.noise_covar.noise
+            self.likelihood = age_noise(
+                inflation, time, known, aug_batch_shape, learn_forgetting
+            ).to(train_X)
+            self.likelihood.aging.restart()
+        if default_space:
+            with torch.no_grad():
+                validate_input_scaling(
+                    self.transform_inputs(train_X),
+                    self.train_targets.unsqueeze(-1)
+                    if self.num_outputs == 1
+                    else self.train_targets.mT,
+                    ignore_X_dims=[time],
+                )
+        self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
+        if now is None and aged:
+            now = self.likelihood.now
+        self.set_now(now)
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """As ``SingleTaskGP``'s, at the times that ``X`` has.
+
+        With ``observation_noise=True`` an observation at ``now`` or later has the noise of a new
+        one, and one in the past that of its age.
+        """
+        check_inputs(X, self.train_inputs[0].shape[-1])
+        return super().posterior(X, output_indices, observation_noise, posterior_transform)
+
+    def condition_on_observations(
+        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
+    ) -> Self:
+        """The model given q more observations as well: O(n² q), and what a refit would be.
+
+        While ``now`` follows the newest observation, one later than all before makes these older.
+        Their noise then changes and the factor must be computed anew, O(n³); with ``now`` set by
+        :meth:`set_now`, or without age noise, that does not happen.
+
+        See :meth:`GrowingGP.condition_on_observations`; ``noise`` is that at lag 0.
+
+        Raises:
+            InputDataError: If an observation is later than the ``now`` that was set.
+        """
+        check_inputs(X, self.train_inputs[0].shape[-1])
+        check_times(X[..., self.time_dim])
+        if self._now is not None and X.shape[-2]:
+            check_now(self._now, X[..., self.time_dim].amax(-1))
+        return super().condition_on_observations(X, Y, noise, **kwargs)
+
+    @classmethod
+    def construct_inputs(
+        cls,
+        training_data: SupervisedDataset,
+        forgetting: Forgetting = None,
+        time_dim: int = -1,
+        now: float | Tensor | None = None,
+        spatial_module: Kernel | None = None,
+        learn_forgetting: bool = True,
+    ) -> dict[str, Any]:
+        """Arguments of the constructor from a dataset, and options as Ax passes them.
+
+        Args:
+            training_data: Inputs, observations and, where known, their variances.
+            forgetting: See the class, as for all that follow.
+            time_dim: Column of time.
+            now: Present time.
+            spatial_module: Kernel over the other columns.
+            learn_forgetting: Whether fitting changes the forgetting.
+        """
+        return {
+            **super().construct_inputs(training_data),
+            "forgetting": forgetting,
+            "time_dim": time_dim,
+            "now": now,
+            "spatial_module": spatial_module,
+            "learn_forgetting": learn_forgetting,
+        }
+
+    def subset_output(self, idcs: list[int]) -> Self:
+        """The model of some of the outputs alone.
+
+        Args:
+            idcs: Their indices.
+        """
+        subset = super().subset_output(idcs)
+        if subset.train_inputs[0].dim() != self.train_inputs[0].dim() or len(idcs) > 1:
+            subset_batch_shapes(self, subset)
+        chosen: Any = idcs if len(idcs) > 1 else idcs[0]
+        if self.num_outputs > 1 and isinstance(self.likelihood, AgeNoiseLikelihood):
+            rows = self.likelihood.noise_covar.row_noise
+            if rows is not None:
+                subset.likelihood.noise_covar.row_noise = rows[..., chosen, :]
+        if self.num_outputs > 1 and self._row_noise is not None:
+            rows = self._row_noise.expand(*self.train_targets.shape)
+            subset._row_noise = rows[..., chosen, :]
+        subset._tell_likelihood(subset.train_inputs[0])
+        return subset  # type: ignore[no-any-return]

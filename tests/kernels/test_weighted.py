@@ -1,0 +1,101 @@
+"""The kernel form of weights equals the noise form, [W22] App. C."""
+
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel
+from oracles.dense import noise_factor, regression, squared_exponential
+
+from botorch_tv.forgetting import ExponentialWeights, UncertaintyInjection
+from botorch_tv.kernels import AgeWeight, SpatioTemporalKernel, WeightedKernel
+from botorch_tv.models import TimeVaryingGP
+
+NOISE = 0.05
+
+
+def spatial_kernel():
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    return kernel
+
+
+def kernel_form(X, y, test_X, weight):
+    """The paper's weighted regression, densely: K~ = W K W, y~ = W y, at unweighted test points."""
+    weighted = WeightedKernel(SpatioTemporalKernel(spatial_kernel(), None), weight)
+    root = torch.exp(0.5 * weight(X))
+    gram = weighted(X).to_dense() + NOISE * torch.eye(len(X)).double()
+    across = weighted(X, test_X).to_dense()
+    mean = across.mT @ torch.linalg.solve(gram, root * y)
+    variance = 1.0 - (across * torch.linalg.solve(gram, across)).sum(0)
+    return mean.detach(), variance.detach()
+
+
+def model(X, y, inflation, now):
+    found = TimeVaryingGP(
+        X,
+        y.unsqueeze(-1),
+        torch.full_like(y.unsqueeze(-1), NOISE),
+        forgetting=inflation,
+        now=now,
+        spatial_module=spatial_kernel(),
+        learn_forgetting=False,
+    )
+    found.mean_module.constant = 0.0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("inflation", "part"),
+    [
+        (ExponentialWeights(0.97), ("exponential", 0.97)),
+        (ExponentialWeights(0.5), ("exponential", 0.5)),
+        (UncertaintyInjection(1.5, 0.2), ("injection", 1.5, 0.2)),
+    ],
+)
+def test_kernel_form_is_noise_form(inflation, part):
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(40, 3, dtype=torch.float64, generator=generator)
+    X[:, 2] = torch.arange(40) * 0.75
+    y = torch.sin(6 * X[:, 0]) + X[:, 1]
+    now = X[-1, 2].item() + 2.0
+    test_X = torch.rand(15, 3, dtype=torch.float64, generator=generator)
+    test_X[:, 2] = now
+    mean, variance = kernel_form(X, y, test_X, AgeWeight(inflation, now))
+    posterior = model(X, y, inflation, now).posterior(test_X)
+    assert torch.allclose(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-10)
+    assert torch.allclose(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-10)
+    K = squared_exponential(torch.cat([X, test_X])[:, :2].numpy(), 0.3)
+    dense_mean, dense_variance = regression(
+        K, range(40), X[:, 2].tolist(), y.tolist(), now, noise=NOISE, inflation=part, reference=now
+    )
+    np.testing.assert_allclose(mean.numpy(), dense_mean[40:], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(variance.numpy(), dense_variance[40:], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+def test_both_forms_are_finite_at_age_ten_thousand(dtype):
+    """γ^(-10,000) = 1e457 for γ = 0.9 is beyond float64; the old rows are as good as not there."""
+    X = torch.tensor([[0.1, 0.2, 0.0], [0.8, 0.4, 1.0], [0.5, 0.5, 10_000.0]], dtype=dtype)
+    y = torch.tensor([3.0, -2.0, 1.0], dtype=dtype)
+    test_X = torch.tensor([[0.1, 0.2, 10_000.0], [0.5, 0.6, 10_000.0]], dtype=dtype)
+    inflation = ExponentialWeights(0.9)
+    aged = model(X, y, inflation, None)
+    posterior = aged.posterior(test_X)
+    alone = model(X[2:], y[2:], inflation, None).posterior(test_X)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-6
+    assert torch.allclose(posterior.mean, alone.mean, rtol=0, atol=tolerance)
+    assert torch.allclose(posterior.variance, alone.variance, rtol=0, atol=tolerance)
+    assert posterior.rsample(torch.Size([2])).isfinite().all()
+    if dtype == torch.float64:
+        mean, variance = kernel_form(X, y, test_X, AgeWeight(inflation, 10_000.0))
+        assert torch.allclose(mean, posterior.mean.squeeze(-1), rtol=0, atol=1e-10)
+        assert torch.allclose(variance, posterior.variance.squeeze(-1), rtol=0, atol=1e-10)
+
+
+def test_weights_are_those_of_the_oracle():
+    X = torch.stack([torch.zeros(5), torch.arange(5.0)], -1).double()
+    weight = torch.exp(AgeWeight(ExponentialWeights(0.8), now=6.0)(X))
+    np.testing.assert_allclose(
+        1 / weight.numpy(), noise_factor(("exponential", 0.8), 6.0 - np.arange(5)), rtol=1e-13
+    )

@@ -1,0 +1,65 @@
+"""Data and forgettings that the tests of models share."""
+
+import torch
+
+from botorch_tv.forgetting import (
+    ExponentialWeights,
+    Markov,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.models import TimeVaryingGP
+
+FORGETTINGS = {
+    "static": Static(),
+    "markov": Markov(0.05),
+    "wiener": Wiener(0.05),
+    "weights": ExponentialWeights(0.9),
+    "injection": UncertaintyInjection(0.7, 0.5),
+    "markov and weights": (Markov(0.05), ExponentialWeights(0.9)),
+    "wiener and injection": [UncertaintyInjection(1.5, 0.1), Wiener(0.05)],
+}
+AGED = ["weights", "injection", "markov and weights", "wiener and injection"]
+
+
+def data(n=12, d=3, m=1, batch=(), seed=0, dtype=torch.float64, start=0.0):
+    """Inputs with time last in steps of 0.5 to 1.5, and standardised observations."""
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(*batch, n, d, dtype=dtype, generator=generator)
+    steps = 0.5 + torch.rand(*batch, n, dtype=dtype, generator=generator)
+    X[..., -1] = start + steps.cumsum(-1)
+    shift = torch.arange(1, m + 1, dtype=dtype)
+    Y = torch.sin(4 * X[..., :1] * shift + 0.1 * X[..., -1:]) + X[..., 1:2] ** 2
+    Y = Y + 0.05 * torch.randn(*batch, n, m, dtype=dtype, generator=generator)
+    if n > 1:
+        Y = (Y - Y.mean(-2, keepdim=True)) / Y.std(-2, keepdim=True)
+    return X, Y
+
+
+def present(model, q=5, batch=(), seed=1):
+    """Test points at the time of the newest observation and two units later."""
+    X = model.train_inputs[0]
+    generator = torch.Generator().manual_seed(seed)
+    test_X = torch.rand(*batch, q, X.shape[-1], dtype=X.dtype, generator=generator)
+    test_X[..., model.time_dim] = X[..., model.time_dim].max() + 2.0
+    return test_X
+
+
+def build(forgetting="markov", *, known=False, **options):
+    """A model without an outcome transform, unless the options say otherwise."""
+    size = {
+        key: options.pop(key) for key in ("n", "d", "m", "batch", "seed", "dtype") if key in options
+    }
+    X, Y = data(**size)
+    Yvar = (0.02 + 0.1 * Y.abs()).detach() if known else None
+    options.setdefault("outcome_transform", None)
+    return TimeVaryingGP(X, Y, Yvar, forgetting=FORGETTINGS[forgetting], **options)
+
+
+def assert_same(first, second, atol=1e-10):
+    """Equal means and covariances of two posteriors."""
+    assert first.mean.shape == second.mean.shape
+    assert torch.allclose(first.mean, second.mean, rtol=0, atol=atol)
+    ours, theirs = (p.distribution.covariance_matrix for p in (first, second))
+    assert torch.allclose(ours, theirs, rtol=0, atol=atol)

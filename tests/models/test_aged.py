@@ -1,0 +1,217 @@
+"""Age noise wherever BoTorch asks a likelihood for noise."""
+
+from functools import partial
+
+import pytest
+import torch
+from botorch.cross_validation import batch_cross_validation, efficient_loo_cv, gen_loo_cv_folds
+from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+from oracles.dense import noise_factor
+
+from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
+from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
+from botorch_tv.models import TimeVaryingGP
+
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+LAST = {
+    "weights": ("exponential", 0.9),
+    "injection": ("injection", 0.7, 0.5),
+    "markov and weights": ("exponential", 0.9),
+    "wiener and injection": ("injection", 1.5, 0.1),
+}
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("forgetting", AGED)
+def test_predicted_measurements_have_the_noise_of_their_age(forgetting, known):
+    """Now and later as new ones, in the past by their lag; the mean of known variances."""
+    model = build(forgetting, known=known, now=20.0)
+    test_X = present(model, q=4)
+    test_X[:, -1] = torch.tensor([20.0, 23.0, 18.5, 5.0], dtype=torch.float64)
+    plain = model.posterior(test_X).variance
+    added = (model.posterior(test_X, observation_noise=True).variance - plain).squeeze(-1)
+    factor = noise_factor(LAST[forgetting], [0.0, 0.0, 1.5, 15.0])
+    base = (0.02 + 0.1 * data()[1].abs()).mean() if known else model.likelihood.noise
+    expected = base.item() * torch.from_numpy(factor)
+    assert torch.allclose(added, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("forgetting", AGED)
+def test_as_many_test_points_as_observations_are_still_test_points(forgetting):
+    """Noise is not matched by shape."""
+    model = build(forgetting, known=True)
+    test_X = present(model, q=12)
+    plain = model.posterior(test_X).variance
+    added = model.posterior(test_X, observation_noise=True).variance - plain
+    assert torch.allclose(added, added[0].expand(12, 1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("forgetting", AGED)
+@pytest.mark.parametrize("known", [False, True])
+def test_leave_one_out_is_a_refit_without_the_one(forgetting, known):
+    model = build(forgetting, known=known, now=20.0)
+    X, Y = data()
+    Yvar = 0.02 + 0.1 * Y.abs() if known else None
+    model.eval()
+    fast = {noise: efficient_loo_cv(model, observation_noise=noise) for noise in (False, True)}
+    for row in range(12):
+        rest = [other for other in range(12) if other != row]
+        without = TimeVaryingGP(
+            X[rest],
+            Y[rest],
+            Yvar[rest] if known else None,
+            forgetting=FORGETTINGS[forgetting],
+            now=20.0,
+            outcome_transform=None,
+        )
+        if "wiener" in forgetting:
+            without.covar_module.temporal.origin.fill_(X[0, -1])
+        posterior = without.posterior(X[row : row + 1])
+        found = fast[False].posterior
+        assert torch.allclose(found.mean[row], posterior.mean, rtol=0, atol=1e-9)
+        assert torch.allclose(found.variance[row], posterior.variance, rtol=0, atol=1e-9)
+        if not known:
+            noisy = without.posterior(X[row : row + 1], observation_noise=True)
+            assert torch.allclose(fast[True].posterior.variance[row], noisy.variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+def test_cross_validation_in_a_batch(forgetting, known):
+    X, Y = data(n=7)
+    folds = gen_loo_cv_folds(X, Y, 0.05 + 0 * Y if known else None)
+    results = batch_cross_validation(
+        TimeVaryingGP,
+        ExactMarginalLogLikelihood,
+        folds,
+        fit_args={"optimizer_kwargs": {"options": {"maxiter": 1}}},
+        observation_noise=True,
+        model_init_kwargs={
+            "forgetting": FORGETTINGS[forgetting],
+            "now": 12.0,
+            "outcome_transform": None,
+        },
+    )
+    assert results.posterior.mean.shape == (7, 1, 1)
+    assert results.model.now.item() == 12.0
+    assert results.posterior.variance.isfinite().all()
+
+
+@pytest.mark.parametrize("forgetting", ["static", "markov", "weights", "markov and weights"])
+def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
+    """Their update asks for noise without inputs. Within 4 standard errors of 2,000 paths,
+    and the error of the features."""
+    torch.manual_seed(0)
+    model = build(forgetting, now=20.0)
+    model.eval()
+    test_X = present(model, q=6)
+    prior = partial(draw_kernel_feature_paths, num_features=2**12)
+    with torch.no_grad():
+        paths = draw_matheron_paths(model, torch.Size([2_000]), prior_sampler=prior)
+        samples, posterior = paths(test_X), model.posterior(test_X)
+    mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+    error = (variance / 2_000).sqrt()
+    assert ((samples.mean(0) - mean).abs() < 4 * error + 0.01).all()
+    assert ((samples.var(0) / variance - 1).abs() < 4 * (2 / 2_000) ** 0.5 + 0.05).all()
+
+
+def test_pathwise_samples_of_a_batch_with_two_outputs():
+    torch.manual_seed(0)
+    model = build("markov and weights", m=2, batch=(3,))
+    model.eval()
+    test_X = present(model, q=6, batch=(3, 1))
+    paths = draw_matheron_paths(model, torch.Size([2_000]))
+    with torch.no_grad():
+        samples, posterior = paths(test_X), model.posterior(test_X.squeeze(1))
+    assert samples.shape == (2_000, 3, 2, 6)
+    gap = samples.mean(0).mT - posterior.mean
+    assert (gap.abs() < 4 * (posterior.variance / 2_000).sqrt() + 0.02).all()
+
+
+@pytest.mark.parametrize(
+    "spatial",
+    [
+        RBFKernel(ard_num_dims=2),
+        ScaleKernel(MaternKernel(2.5, ard_num_dims=2)),
+        RBFKernel(active_dims=(1,)),
+    ],
+)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("columns", [None, (3, 0, 1)])
+def test_features_have_the_covariance_of_the_kernel(spatial, epsilon, columns):
+    """phi(x)' phi(x') over 16,384 random frequencies, time in the middle column."""
+    torch.manual_seed(0)
+    from botorch.sampling.pathwise.features import gen_kernel_features
+
+    kernel = SpatioTemporalKernel(spatial, MarkovKernel(epsilon), 1, active_dims=columns).double()
+    X = torch.rand(12, 3 if columns is None else 4, dtype=torch.float64)
+    X[:, 1 if columns is None else 0] *= 10
+    features = gen_kernel_features(kernel, num_inputs=X.shape[-1], num_outputs=2**15)
+    approximate = features(X) @ features(X).mT
+    error = (approximate - kernel(X).to_dense()).abs().max().item()
+    assert error < 4 / 2**7
+
+
+def test_no_features_of_a_random_walk():
+    model = build("wiener")
+    model.eval()
+    with pytest.raises(Exception, match="WienerKernel"):
+        draw_kernel_feature_paths(model, torch.Size([2]))
+    assert isinstance(model.covar_module.temporal, WienerKernel)
+
+
+def test_a_present_for_each_member_of_a_batch():
+    X, Y = data(batch=(3,))
+    now = torch.tensor([20.0, 30.0, 60.0], dtype=torch.float64)
+    model = TimeVaryingGP(
+        X, Y, forgetting=ExponentialWeights(0.95), now=now, outcome_transform=None
+    )
+    test_X = present(model, batch=(3,))
+    posterior = model.posterior(test_X)
+    for member in range(3):
+        alone = TimeVaryingGP(
+            X[member],
+            Y[member],
+            forgetting=ExponentialWeights(0.95),
+            now=now[member].item(),
+            outcome_transform=None,
+        )
+        single = alone.posterior(test_X[member])
+        assert torch.allclose(posterior.mean[member], single.mean, rtol=0, atol=1e-12)
+        assert torch.allclose(posterior.variance[member], single.variance, rtol=0, atol=1e-12)
+    fantasies = torch.randn(2, 3, 5, 1, dtype=torch.float64)
+    model.set_now(now + 5.0)
+    assert model.condition_on_observations(test_X, fantasies).batch_shape == torch.Size([2, 3])
+
+
+def test_new_training_data_is_aged_by_its_own_times():
+    X, Y = data(n=14)
+    model = TimeVaryingGP(X[:6], Y[:6], forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    model.posterior(X)
+    model.set_train_data(X, Y.squeeze(-1), strict=False)
+    full = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(0.8), outcome_transform=None)
+    assert_same(model.posterior(X + 1), full.posterior(X + 1))
+
+
+def test_limits():
+    """γ = 1, κ = 0 and ε = 0 forget nothing, to the last digit; γ → 0 leaves the newest point."""
+    X, Y = data()
+    test_X = X + 0.1
+    static = build("static").posterior(test_X)
+    for forgetting in (
+        ExponentialWeights(1.0),
+        UncertaintyInjection(1.0, 0.0),
+        Markov(0.0),
+        Wiener(0.0),
+    ):
+        model = TimeVaryingGP(X, Y, forgetting=forgetting, outcome_transform=None)
+        assert_same(model.posterior(test_X), static, atol=1e-9)
+    X = X * torch.tensor([1.0, 1.0, 10.0], dtype=torch.float64)
+    newest = TimeVaryingGP(X, Y, forgetting=ExponentialWeights(1e-6), outcome_transform=None)
+    alone = TimeVaryingGP(
+        X[-1:], Y[-1:], forgetting=ExponentialWeights(0.5), outcome_transform=None
+    )
+    assert_same(newest.posterior(test_X), alone.posterior(test_X), atol=1e-9)

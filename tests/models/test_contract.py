@@ -1,0 +1,485 @@
+"""The contract that a BoTorch user holds a single-task model to, for every forgetting."""
+
+import copy
+import itertools
+import pickle
+import warnings
+
+import pytest
+import torch
+from botorch.acquisition import (
+    qKnowledgeGradient,
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.fit import fit_gpytorch_mll
+from botorch.generation import MaxPosteriorSampling
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms.input import Warp
+from botorch.models.transforms.outcome import Log
+from botorch.optim import optimize_acqf, optimize_acqf_discrete
+from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.utils.datasets import SupervisedDataset
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.means import ConstantMean, ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
+
+from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection
+from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
+from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models import TimeVaryingGP
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning"),
+    pytest.mark.filterwarnings("ignore::botorch.exceptions.BotorchTensorDimensionWarning"),
+]
+SHAPES = list(itertools.product([(), (2,)], [1, 2]))
+every_forgetting = pytest.mark.parametrize("forgetting", FORGETTINGS)
+
+
+def fit(model, maxiter=5):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_gpytorch_mll(
+            ExactMarginalLogLikelihood(model.likelihood, model),
+            optimizer_kwargs={"options": {"maxiter": maxiter}},
+            max_attempts=1,
+        )
+    return model
+
+
+@every_forgetting
+@pytest.mark.parametrize(("batch", "m"), SHAPES)
+def test_parts_and_shapes(forgetting, batch, m):
+    model = build(forgetting, batch=batch, m=m, outcome_transform=Standardize(m, batch_shape=batch))
+    assert isinstance(model, SingleTaskGP)
+    assert model.num_outputs == m
+    assert model.batch_shape == torch.Size(batch)
+    assert isinstance(model.covar_module, SpatioTemporalKernel)
+    assert isinstance(model.mean_module, ConstantMean)
+    aged = forgetting in AGED
+    assert isinstance(model.likelihood, AgeNoiseLikelihood if aged else GaussianLikelihood)
+    for extra in ((), (4,)):
+        posterior = model.posterior(present(model, q=3, batch=(*extra, *batch)))
+        assert isinstance(posterior, GPyTorchPosterior)
+        assert posterior.mean.shape == torch.Size([*extra, *batch, 3, m])
+        assert posterior.variance.shape == posterior.mean.shape
+        assert posterior.rsample(torch.Size([2])).shape == (2, *posterior.mean.shape)
+        noisy = model.posterior(present(model, 3, (*extra, *batch)), observation_noise=True)
+        assert (noisy.variance > posterior.variance).all()
+        assert torch.equal(noisy.mean, posterior.mean)
+
+
+@every_forgetting
+@pytest.mark.parametrize("known", [False, True])
+def test_fitting_improves_the_likelihood_and_moves_what_is_learned(forgetting, known):
+    X, Y = data(n=25)
+    model = TimeVaryingGP(X, Y, 0.05 + 0 * Y if known else None, forgetting=FORGETTINGS[forgetting])
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+
+    def value():
+        model.train()
+        return mll(model(X), model.train_targets, X).item()
+
+    before, start = value(), copy.deepcopy(model.state_dict())
+    fit(model)
+    assert value() > before
+    moved = {
+        name for name, p in model.named_parameters() if not torch.equal(p.detach(), start[name])
+    }
+    learned = {name for name, _ in model.named_parameters()}
+    named = {"markov": "raw_epsilon", "wiener": "raw_sigma_w2", "weights": "raw_gamma"}
+    for key, name in named.items():
+        if forgetting == key:
+            assert any(found.endswith(name) for found in moved), moved
+    assert any(name.endswith("raw_noise") for name in learned) != known
+    assert model.posterior(present(model)).variance.isfinite().all()
+
+
+def test_five_points_do_not_run_off():
+    """Without priors raw parameters went to 1e4 and the fit raised."""
+    X, Y = data(n=5)
+    for forgetting in FORGETTINGS.values():
+        model = fit(TimeVaryingGP(X, Y, forgetting=forgetting), maxiter=200)
+        assert all(p.abs().max() < 100 for p in model.parameters())
+
+
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+def test_batches_fit_as_their_members(forgetting):
+    """One step of gradient on each: the loss of a batch is the sum of its members'."""
+    model = build(forgetting, batch=(2,))
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    X, Y = data(batch=(2,))
+    together = mll(model(X), model.train_targets, X)
+    for member in range(2):
+        single = TimeVaryingGP(
+            X[member], Y[member], forgetting=FORGETTINGS[forgetting], outcome_transform=None
+        )
+        alone = ExactMarginalLogLikelihood(single.likelihood, single)
+        value = alone(single(X[member]), single.train_targets, X[member])
+        assert together[member].item() == pytest.approx(value.item(), rel=1e-10)
+
+
+def test_learn_forgetting_false_fixes_it():
+    X, Y = data(n=15)
+    both = (Markov(0.03), UncertaintyInjection(1.0, 0.2))
+    model = TimeVaryingGP(X, Y, forgetting=both, learn_forgetting=False)
+    assert not hasattr(model, "outcome_transform")
+    fit(model)
+    assert model.covar_module.temporal.epsilon.item() == 0.03
+    names = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert not any("epsilon" in n or "alpha" in n or "kappa" in n for n in names)
+    assert not any("epsilon" in name for name, *_ in model.named_priors())
+    lag = torch.tensor([2.0], dtype=torch.float64)
+    assert model.likelihood.aging.log_factor(lag).exp().item() == pytest.approx(1.4, rel=1e-14)
+
+
+def test_parameters_start_exactly_where_they_are_told():
+    """In float64, not by way of float32."""
+    X, Y = data()
+    model = TimeVaryingGP(X, Y, forgetting=(Markov(0.03), ExponentialWeights(0.97)))
+    assert model.covar_module.temporal.epsilon.item() == 0.03
+    assert model.likelihood.aging.gamma.item() == 0.97
+    wiener = TimeVaryingGP(X, Y, forgetting=FORGETTINGS["wiener and injection"])
+    assert wiener.covar_module.temporal.sigma_w2.item() == 0.05
+    assert wiener.covar_module.temporal.origin.item() == X[0, -1].item()
+    assert (wiener.likelihood.aging.alpha.item(), wiener.likelihood.aging.kappa.item()) == (
+        1.5,
+        0.1,
+    )
+
+
+@every_forgetting
+@pytest.mark.parametrize("m", [1, 2])
+def test_transforms_of_space_and_outcomes(forgetting, m):
+    """As transforming by hand; and conditioning transforms new data without learning from it."""
+    X, Y = data(n=14, m=m)
+    X[:, :2] = 3.0 + 5.0 * X[:, :2]
+    Y = 10.0 + 4.0 * Y
+    model = TimeVaryingGP(
+        X[:12],
+        Y[:12],
+        forgetting=FORGETTINGS[forgetting],
+        input_transform=Normalize(3, indices=[0, 1]),
+        outcome_transform=Standardize(m),
+    )
+    scaled = Normalize(3, indices=[0, 1])
+    standard = Standardize(m)
+    plain = TimeVaryingGP(
+        scaled(X[:12]),
+        standard(Y[:12])[0],
+        forgetting=FORGETTINGS[forgetting],
+        outcome_transform=None,
+    )
+    scaled.eval(), standard.eval()
+    test_X = present(model)
+    test_X[:, :2] = 3.0 + 5.0 * test_X[:, :2]
+    for noise in (False, True):
+        expected = standard.untransform_posterior(plain.posterior(scaled(test_X), None, noise))
+        assert_same(model.posterior(test_X, observation_noise=noise), expected, atol=1e-9)
+    grown = model.condition_on_observations(X[12:], Y[12:])
+    plain = plain.condition_on_observations(scaled(X[12:]), standard(Y[12:])[0])
+    expected = standard.untransform_posterior(plain.posterior(scaled(test_X)))
+    assert_same(grown.posterior(test_X), expected, atol=1e-9)
+    grown.train()
+    assert torch.equal(grown.train_inputs[0].reshape(-1, 14, 3)[0], X)
+
+
+def test_a_nonlinear_outcome_transform():
+    X, Y = data()
+    model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log(), forgetting=Markov(0.1))
+    assert isinstance(model.posterior(present(model)), TransformedPosterior)
+    assert isinstance(model.condition_on_observations(X[:1], Y[:1].exp()), TimeVaryingGP)
+
+
+def test_a_learned_input_transform():
+    X, Y = data()
+    warp = Warp(d=3, indices=[0, 1])
+    model = fit(TimeVaryingGP(X, Y, input_transform=warp))
+    assert model.posterior(present(model)).variance.isfinite().all()
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+def test_construct_inputs(forgetting, known):
+    X, Y = data()
+    X = X.roll(1, -1)  # time first
+    dataset = SupervisedDataset(
+        X,
+        Y,
+        Yvar=0.1 + 0 * Y if known else None,
+        feature_names=["t", "a", "b"],
+        outcome_names=["y"],
+    )
+    inputs = TimeVaryingGP.construct_inputs(
+        dataset, time_dim=0, forgetting=FORGETTINGS[forgetting], now=50.0
+    )
+    assert torch.equal(inputs["train_X"], X)
+    assert torch.equal(inputs["train_Y"], Y)
+    assert ("train_Yvar" in inputs) == known
+    model = TimeVaryingGP(**inputs)
+    assert model.time_dim == 0
+    assert model.now.item() == 50.0
+    assert TimeVaryingGP(**TimeVaryingGP.construct_inputs(dataset)).time_dim == 2
+
+
+@every_forgetting
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_subset_output(forgetting, known, batch):
+    model = build(
+        forgetting,
+        known=known,
+        m=3,
+        batch=batch,
+        outcome_transform=Standardize(3, batch_shape=batch),
+    )
+    with torch.no_grad():  # outputs differ in their parameters, too
+        for parameter in model.parameters():
+            if len(parameter.shape) > len(batch):
+                factors = torch.linspace(0.5, 0.9, parameter.numel()).to(parameter)
+                parameter.mul_(factors.view(parameter.shape))
+    test_X = present(model, batch=batch)
+    whole = model.posterior(test_X, observation_noise=True)
+    for chosen in ([1], [2, 0], [0, 1, 2]):
+        subset = model.subset_output(chosen)
+        assert subset.num_outputs == len(chosen)
+        posterior = subset.posterior(test_X, observation_noise=True)
+        assert torch.allclose(posterior.mean, whole.mean[..., chosen], rtol=0, atol=1e-10)
+        assert torch.allclose(posterior.variance, whole.variance[..., chosen], rtol=0, atol=1e-10)
+        aug = subset.train_targets.shape[:-1]
+        for kernel in filter(None, (subset.covar_module.spatial, subset.covar_module.temporal)):
+            assert kernel.batch_shape == aug
+        grown = subset.condition_on_observations(
+            test_X, torch.zeros(*batch, 5, len(chosen)).double()
+        )
+        assert grown.posterior(test_X).mean.shape == (*batch, 5, len(chosen))
+    assert torch.equal(model.posterior(test_X, observation_noise=True).mean, whole.mean)
+
+
+@every_forgetting
+@pytest.mark.parametrize(("batch", "m"), SHAPES)
+@pytest.mark.parametrize("known", [False, True])
+def test_fantasize(forgetting, batch, m, known):
+    model = build(forgetting, batch=batch, m=m, known=known)
+    X = present(model, q=2, batch=batch)
+    sampler = SobolQMCNormalSampler(torch.Size([4]), seed=0)
+    fantasy = model.fantasize(X, sampler)
+    assert fantasy.batch_shape == torch.Size([4, *batch])
+    posterior = fantasy.posterior(X)
+    assert posterior.mean.shape == (4, *batch, 2, m)
+    before = model.posterior(X)
+    assert (posterior.variance < before.variance).all()
+    with torch.no_grad():
+        noisy = model.posterior(X, observation_noise=True)
+    added = (noisy.variance - before.variance).mean(-2)
+    seen = fantasy.train_targets[..., -2:]
+    assert seen.isfinite().all()
+    # A measurement at now is as noisy as a new one, however old the others are.
+    if not known:
+        expected = model.likelihood.noise.squeeze(-1)
+        expected = expected.unsqueeze(-1) if m == 1 else expected
+    else:
+        Yvar = 0.02 + 0.1 * data(batch=batch, m=m)[1].abs()
+        expected = Yvar.mean(-2)
+    assert torch.allclose(added, expected.expand(added.shape), rtol=1e-6, atol=1e-10)
+    if not batch:  # with a batch, BoTorch gives its dimensions twice
+        empty = model.fantasize(X[:0], sampler)
+        assert empty.posterior(X).mean.shape == (4, 2, m)
+
+
+def test_fantasies_with_a_noise_of_ones_own():
+    for forgetting in ("markov", "weights"):
+        model = build(forgetting)
+        X = present(model, q=1)
+        model.set_now(X[0, -1])  # lest the fantasy make the data older
+        sampler = SobolQMCNormalSampler(torch.Size([3]), seed=0)
+        loud = model.fantasize(X, sampler, observation_noise=torch.full((1, 1), 100.0).double())
+        quiet = model.fantasize(X, sampler, observation_noise=torch.full((1, 1), 1e-5).double())
+        assert torch.allclose(loud.posterior(X).variance[0], model.posterior(X).variance, rtol=0.05)
+        assert quiet.posterior(X).variance.max() < 1e-4
+
+
+def test_posterior_options():
+    model = build("markov and weights", m=2)
+    test_X = present(model)
+    both = model.posterior(test_X)
+    assert torch.equal(model.posterior(test_X, [1, 0]).mean, both.mean.flip(-1))
+    weights = torch.tensor([0.25, 0.75], dtype=torch.float64)
+    mixed = model.posterior(test_X, posterior_transform=ScalarizedPosteriorTransform(weights))
+    assert torch.allclose(mixed.mean.squeeze(-1), both.mean @ weights)
+    noise = torch.rand(5, 2, dtype=torch.float64)
+    given = model.posterior(test_X, observation_noise=noise)
+    assert torch.allclose(given.variance, both.variance + noise)
+
+
+@every_forgetting
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("m", [1, 2])
+def test_state_dict_with_transforms(forgetting, known, m):
+    """Loaded onto the same data and onto fewer rows; the outcome scale comes along."""
+    X, Y = data(n=14, m=m)
+    Y = 3.0 + 2.0 * Y
+
+    def make(rows):
+        return TimeVaryingGP(
+            X[rows],
+            Y[rows],
+            0.05 + 0 * Y[rows] if known else None,
+            forgetting=FORGETTINGS[forgetting],
+            input_transform=Normalize(3, indices=[0, 1]),
+            now=30.0,
+        )
+
+    fitted = fit(make(slice(None)))
+    same = make(slice(None))
+    same.load_state_dict(fitted.state_dict())
+    test_X = present(fitted)
+    assert_same(same.posterior(test_X), fitted.posterior(test_X))
+    fewer = make(slice(0, 9))
+    fewer.load_state_dict(fitted.state_dict())
+    assert torch.equal(fewer.outcome_transform.stdvs, fitted.outcome_transform.stdvs)
+    noise = 0.05 * torch.ones(5, m, dtype=torch.float64) if known else None
+    options = {"noise": noise / fitted.outcome_transform.stdvs**2} if known else {}
+    regrown = fewer.condition_on_observations(X[9:], Y[9:], **options)
+    assert_same(regrown.posterior(test_X), fitted.posterior(test_X), atol=1e-8)
+
+
+@every_forgetting
+@pytest.mark.parametrize("known", [False, True])
+def test_pickle_and_copies(forgetting, known):
+    model = build(forgetting, known=known, now=20.0)
+    test_X = present(model)
+    expected = model.posterior(test_X, observation_noise=True)
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert_same(other.posterior(test_X, observation_noise=True), expected, atol=1e-12)
+        other.set_now(60.0)
+        assert model.now.item() == 20.0
+        fit(other, maxiter=2)
+
+
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+def test_custom_mean_and_covariance(forgetting):
+    X, Y = data()
+    kernel = ScaleKernel(MaternKernel(ard_num_dims=3))
+    decay, inflation = FORGETTINGS["markov and weights"]
+    mean = ZeroMean()
+    model = TimeVaryingGP(
+        X,
+        Y,
+        covar_module=kernel,
+        mean_module=mean,
+        forgetting=None if forgetting == "markov" else inflation,
+    )
+    assert model.covar_module is kernel
+    assert model.mean_module is mean
+    assert kernel.raw_outputscale.dtype == torch.float64
+    fit(model)
+    theirs = SingleTaskGP(X, Y, covar_module=copy.deepcopy(kernel), mean_module=ZeroMean())
+    theirs.load_state_dict(model.state_dict(), strict=False)
+    if forgetting == "markov":
+        assert_same(model.posterior(present(model)), theirs.posterior(present(model)), atol=1e-7)
+    spatial = ScaleKernel(RBFKernel(ard_num_dims=2))
+    fused = TimeVaryingGP(X, Y, spatial_module=spatial, forgetting=decay)
+    assert fused.covar_module.spatial is spatial
+    assert isinstance(fused.covar_module.temporal, MarkovKernel)
+    grown = fused.condition_on_observations(X[:1], Y[:1])
+    assert grown.posterior(X).variance.isfinite().all()
+
+
+def test_custom_likelihoods():
+    X, Y = data()
+    aged = AgeNoiseLikelihood(ExponentialWeights(0.9), now=40.0)
+    model = TimeVaryingGP(X, Y, likelihood=aged)
+    assert model.likelihood is aged
+    assert model.now.item() == 40.0
+    assert model.covar_module.temporal is None
+    model.set_now(None)
+    assert aged.now.item() == X[-1, -1].item()
+    fixed = FixedNoiseGaussianLikelihood(torch.full((12,), 0.3, dtype=torch.float64))
+    model = TimeVaryingGP(X, Y, likelihood=fixed, forgetting=Markov(0.1))
+    grown = model.condition_on_observations(X[:1], Y[:1])
+    assert torch.allclose(grown.likelihood.noise, torch.tensor(0.3, dtype=torch.float64))
+    assert fixed.noise.shape == (12,)
+
+
+@every_forgetting
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_dtype(forgetting, dtype):
+    model = build(forgetting, dtype=dtype)
+    X, Y = data(dtype=dtype)
+    for found in (model, fit(model), model.condition_on_observations(X[:1], Y[:1])):
+        posterior = found.posterior(present(model), observation_noise=True)
+        assert posterior.mean.dtype == posterior.variance.dtype == dtype
+        assert all(p.dtype == dtype for p in found.parameters())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@every_forgetting
+def test_device(forgetting):
+    host = build(forgetting, now=30.0)
+    test_X = present(host)
+    expected = host.posterior(test_X, observation_noise=True)
+    there = build(forgetting, now=30.0).to("cuda")
+    grown = there.condition_on_observations(test_X.cuda(), torch.zeros(5, 1).double().cuda())
+    assert grown.posterior(test_X.cuda()).mean.is_cuda
+    found = there.posterior(test_X.cuda(), observation_noise=True)
+    assert torch.allclose(found.mean.cpu(), expected.mean, atol=1e-9)
+    assert torch.allclose(found.variance.cpu(), expected.variance, atol=1e-9)
+    X, Y = data()
+    built = TimeVaryingGP(X.cuda(), Y.cuda(), forgetting=FORGETTINGS[forgetting], now=30.0)
+    assert built.posterior(test_X.cuda()).mean.is_cuda
+
+
+def test_moving_a_model_drops_what_it_computed():
+    model = build("markov and weights")
+    model.posterior(present(model))
+    model.float()
+    assert model.posterior(present(model).float()).mean.dtype == torch.float32
+
+
+@every_forgetting
+def test_acquisition_at_the_present(forgetting):
+    model = fit(build(forgetting))
+    now = model.train_inputs[0][:, -1].max().item() + 1
+    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 100.0]], dtype=torch.float64)
+    for acquisition in (
+        qLogExpectedImprovement(model, best_f=0.0),
+        qLogNoisyExpectedImprovement(model, model.train_inputs[0]),
+        qKnowledgeGradient(model, num_fantasies=2),
+    ):
+        one_shot = isinstance(acquisition, qKnowledgeGradient)
+        X, _ = optimize_acqf(
+            acquisition,
+            bounds,
+            q=1,
+            num_restarts=2,
+            raw_samples=4,
+            fixed_features={2: now},
+            options={"maxiter": 3},
+        )
+        assert X.shape == (1, 3)
+        assert X[0, 2].item() == now
+        assert one_shot or X[:, :2].le(1).all()
+
+
+def test_discrete_optimisation_and_posterior_sampling():
+    model = build("markov and weights")
+    choices = present(model, q=20)
+    X, _ = optimize_acqf_discrete(qLogExpectedImprovement(model, 0.0), q=2, choices=choices)
+    assert X.shape == (2, 3)
+    assert MaxPosteriorSampling(model, replacement=False)(choices, 3).shape == (3, 3)
+
+
+def test_in_a_list_of_models():
+    both = ModelListGP(build("markov"), build("weights"))
+    test_X = present(both.models[0])
+    posterior = both.posterior(test_X, observation_noise=True)
+    assert posterior.mean.shape == (5, 2)
+    fantasy = both.fantasize(test_X, SobolQMCNormalSampler(torch.Size([2]), seed=0))
+    assert fantasy.posterior(test_X).mean.shape == (2, 5, 2)

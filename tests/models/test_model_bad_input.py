@@ -1,0 +1,194 @@
+"""What a model refuses, with the model as it was."""
+
+import copy
+import re
+
+import pytest
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.transforms import ChainedInputTransform, Normalize
+from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
+from gpytorch.kernels import RBFKernel
+from models.cases import assert_same, build, data, present
+
+from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
+from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models import TimeVaryingGP
+
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
+X, Y = data()
+LATE = X[-1, -1].item()
+
+
+def altered(tensor, row, column, value):
+    tensor = tensor.clone()
+    tensor[row, column] = value
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (Normalize(3), "column 2, which is time"),
+        (Normalize(3, indices=[0, 2]), "column 2, which is time"),
+        (Normalize(3, indices=[-1]), "column 2, which is time"),
+        (Log10(indices=[2]), "changes time"),
+        (Round(integer_indices=[2], approximate=False), "changes time"),
+        (ChainedInputTransform(a=Normalize(3, indices=[0]), b=Normalize(3)), "which is time"),
+        (AppendFeatures(torch.ones(1, 1).double()), "must stay as they are"),
+        (InputPerturbation(torch.zeros(2, 3).double()), "must stay as they are"),
+    ],
+)
+def test_a_transform_that_touches_time(transform, said):
+    before = copy.deepcopy(transform.state_dict())
+    with pytest.raises(InputDataError, match=said):
+        TimeVaryingGP(X, Y, input_transform=transform)
+    after = transform.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_bounds_of_time_that_happen_to_be_zero_and_one():
+    unit = X.clone()
+    unit[:, -1] = torch.linspace(0, 1, 12)
+    with pytest.raises(InputDataError, match=r"indices=\[0, 1\]"):
+        TimeVaryingGP(unit, Y, input_transform=Normalize(3))
+
+
+@pytest.mark.parametrize("forgetting", [Markov(0.1), ExponentialWeights(0.9)])
+def test_now_before_the_data(forgetting):
+    with pytest.raises(InputDataError, match=f"{LATE - 1:.2f}.*later.*{LATE:.2f}"):
+        TimeVaryingGP(X, Y, forgetting=forgetting, now=LATE - 1)
+    model = TimeVaryingGP(X, Y, forgetting=forgetting, now=LATE + 5)
+    before = model.posterior(X)
+    for bad in (LATE - 1, float("nan"), float("inf")):
+        with pytest.raises(InputDataError):
+            model.set_now(bad)
+    assert model.now.item() == LATE + 5
+    assert_same(model.posterior(X), before, atol=0)
+
+
+def test_future_observations():
+    model = build("weights", now=LATE)
+    before = model.posterior(X)
+    late = altered(X[:1], 0, 2, LATE + 1)
+    with pytest.raises(InputDataError, match="call set_now"):
+        model.condition_on_observations(late, Y[:1])
+    assert_same(model.posterior(X), before, atol=0)
+    model.set_now(LATE + 1)
+    assert model.condition_on_observations(late, Y[:1]).train_targets.shape == (13,)
+
+
+def test_the_trial_whose_now_is_too_early_is_named():
+    batch_X, batch_Y = data(batch=(3,))
+    now = batch_X[..., -1].amax(-1)
+    now[1] -= 1
+    with pytest.raises(InputDataError, match="of trial 1"):
+        TimeVaryingGP(batch_X, batch_Y, now=now)
+    with pytest.raises((InputDataError, RuntimeError)):
+        TimeVaryingGP(batch_X, batch_Y, now=now.new_full((2,), 100.0))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_times_that_are_none(value):
+    with pytest.raises(InputDataError, match="time is"):
+        TimeVaryingGP(altered(X, 3, 2, value), Y)
+    model = build("markov")
+    with pytest.raises(InputDataError, match="time is"):
+        model.condition_on_observations(altered(X[:1], 0, 2, value), Y[:1])
+
+
+def test_unix_time_in_float32():
+    late = X.float()
+    late[:, -1] += 1.7e9
+    with pytest.raises(InputDataError, match="float64"):
+        TimeVaryingGP(late, Y.float())
+
+
+def test_nan_and_mixed_dtypes():
+    with pytest.raises(InputDataError, match="NaN"):
+        TimeVaryingGP(X, altered(Y, 2, 0, float("nan")))
+    with pytest.raises(InputDataError, match="dtype"):
+        TimeVaryingGP(X, Y.float())
+    model = build("markov and weights")
+    before = model.posterior(X)
+    with pytest.raises(InputDataError, match="Y contains NaN"):
+        model.condition_on_observations(X[:1], torch.full((1, 1), float("nan")).double())
+    with pytest.raises(InputDataError, match="dtype"):
+        model.condition_on_observations(X[:1], Y[:1].float())
+    with pytest.raises(InputDataError, match="dtype"):
+        model.condition_on_observations(X[:1].float(), Y[:1].float())
+    assert_same(model.posterior(X), before, atol=0)
+
+
+def test_shapes_that_do_not_fit():
+    batch_X, batch_Y = data(batch=(3,))
+    for bad_X, bad_Y, bad_V in (
+        (batch_X, batch_Y[:2], None),
+        (X, Y[:-1], None),
+        (X, Y.squeeze(-1), None),
+        (X, Y, 0.1 + 0 * Y[:-1]),
+        (X[:, 0], Y, None),
+    ):
+        with pytest.raises(BotorchTensorDimensionError):
+            TimeVaryingGP(bad_X, bad_Y, bad_V)
+    model = build("markov")
+    before = model.posterior(X)
+    for bad_X, bad_Y in ((X[:2], Y[:1]), (X[:1, :2], Y[:1]), (X[:1], torch.zeros(1, 2).double())):
+        with pytest.raises(BotorchTensorDimensionError):
+            model.condition_on_observations(bad_X, bad_Y)
+    with pytest.raises(BotorchTensorDimensionError, match="noise is"):
+        model.condition_on_observations(X[:2], Y[:2], noise=torch.ones(1, 1).double())
+    with pytest.raises(BotorchTensorDimensionError, match=r"x 3"):
+        model.posterior(X[:, :2])
+    batch = build("markov", batch=(3,))
+    with pytest.raises(BotorchTensorDimensionError, match="batch shapes"):
+        batch.condition_on_observations(batch_X[:2, :1], batch_Y[:2, :1])
+    assert_same(model.posterior(X), before, atol=0)
+
+
+class Custom(Decay):
+    def attenuation(self, elapsed):
+        return elapsed
+
+    def prior_variance(self, elapsed):
+        return elapsed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"forgetting": "markov"}, "its parts are decays"),
+        ({"forgetting": [0.1]}, "its parts are decays"),
+        ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
+        ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
+        ({"forgetting": Custom()}, "there is no kernel"),
+        ({"forgetting": Markov(1.0)}, r"\[0, 1 - 1e-6\]"),
+        ({"forgetting": Markov(0.1), "covar_module": RBFKernel()}, "spatial_module"),
+        ({"spatial_module": RBFKernel(), "covar_module": RBFKernel()}, "spatial_module"),
+        (
+            {
+                "forgetting": ExponentialWeights(0.9),
+                "likelihood": AgeNoiseLikelihood(ExponentialWeights(0.9)),
+            },
+            "give one of them",
+        ),
+        ({"time_dim": 3}, "time_dim is 3"),
+    ],
+)
+def test_options_that_contradict_each_other(options, said):
+    with pytest.raises(ValueError, match=said):
+        TimeVaryingGP(X, Y, **options)
+
+
+def test_time_alone_is_nothing_to_choose():
+    with pytest.raises(ValueError, match="no column but time"):
+        TimeVaryingGP(X[:, 2:], Y)
+
+
+def test_the_transform_named_in_the_message_works():
+    with pytest.raises(InputDataError) as caught:
+        TimeVaryingGP(X, Y, input_transform=Normalize(3))
+    advice = re.search(r"Normalize\(d=3, indices=\[0, 1\]\)", str(caught.value))
+    assert advice is not None
+    model = TimeVaryingGP(X, Y, input_transform=eval(advice.group()))
+    assert model.posterior(present(model)).mean.isfinite().all()
