@@ -173,9 +173,7 @@ def test_save_to_goes_on(tmp_path, capsys):
         (["--save-to", "kept"], "the same command goes on from the trials kept in kept"),
     ],
 )
-def test_an_interrupted_comparison_tells_how_to_go_on(
-    options, told, tmp_path, monkeypatch, capsys
-):
+def test_an_interrupted_comparison_tells_how_to_go_on(options, told, tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 

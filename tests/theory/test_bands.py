@@ -1,0 +1,195 @@
+"""Law 7: bands cover the truth as often as the model, or the theorem, says."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conformance.presets import BY_NAME, ENGINES
+from scipy.stats import kstest, norm
+from theory.objectives import SETTING, gaussian_process, noises, of_norm, pick
+
+from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, BayesTV, Heteroscedastic
+from botorch_tv.strategies import Strategy, gp_ts, gp_ucb, tv_gp_ucb, w_gp_ucb
+
+TRIALS = 2000
+ROUNDS = 40
+LOOKS = (0, 4, 19, 39)
+LEVEL = 1e-5
+
+# Strategies whose model is the world's, so that given the data f is exactly as predicted, however
+# the arms were chosen. (Not those that drop data by which they chose.)
+MATCHED = [
+    ("static", 0.0, "GP-UCB", 0.0),
+    ("static", 0.0, "GP-UCB downwards", 0.0),
+    ("static", 0.0, "GP-UCB above 0.7", 0.7),
+    ("static", 0.0, "GP-EI", 0.0),
+    ("static", 0.0, "GP-PI", 0.0),
+    ("static", 0.0, "GP-TS", 0.0),
+    ("static", 0.0, "random", 0.0),
+    ("markov", 0.03, "TV-GP-UCB", 0.0),
+    ("markov", 0.03, "TV-GP-UCB below 0.7", -0.7),
+    ("markov", 0.05, "Thompson + Markov", 0.0),
+    ("markov", 0.05, "EI + Markov", 0.0),
+    ("wiener", 0.03, "UI-TVBO", 0.0),
+    ("wiener", 0.02, "Thompson + Wiener", 0.0),
+]
+
+
+def residuals(
+    strategy: Strategy, model: str, parameter: float, level: float, extra: bool
+) -> list[np.ndarray]:
+    """(f - mean) / sd at the arm chosen and at one fixed arm, before it is observed, per look."""
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    errors = noises(TRIALS, ROUNDS, 1.0, seed=3)
+    random = np.random.default_rng(4)
+    generator = torch.Generator().manual_seed(1)
+    seen = []
+    for t, f in enumerate(gaussian_process(model, parameter, TRIALS, ROUNDS, seed=5)):
+        values = f + level
+        suggestion = strategy.ask(state, generator=generator)
+        if t in LOOKS:
+            fixed = strategy.suggestion_at(state, SETTING.domain.X[7].expand(TRIALS, 2))
+            for at in (suggestion, fixed):
+                seen.append(((pick(values, at.index) - at.mean) / at.sd).numpy())
+        variance = torch.full((TRIALS,), SETTING.noise, dtype=torch.float64)
+        arguments: dict[str, Any] = {}
+        if extra:  # variances of their own, and a fifth of the measurements fail
+            variance = torch.as_tensor(np.exp(random.uniform(np.log(0.01), 0.0, TRIALS)))
+            arguments = {"noise": variance, "ok": torch.as_tensor(random.random(TRIALS) < 0.8)}
+        y = pick(values, suggestion.index) + errors[t] * variance.sqrt()
+        state, _ = strategy.tell(state, suggestion, y, check=False, consume=True, **arguments)
+    return seen
+
+
+@pytest.mark.parametrize("extra", [False, True], ids=["plain", "noise and failures"])
+@pytest.mark.parametrize(("model", "parameter", "name", "level"), MATCHED)
+def test_mean_and_sd_are_calibrated(
+    model: str, parameter: float, name: str, level: float, extra: bool
+) -> None:
+    """Residuals are standard normal (Kolmogorov-Smirnov), and mean +- z sd covers P(|u| < z)."""
+    strategy = BY_NAME[name].strategy(SETTING.module(), SETTING.noise)
+    for residual in residuals(strategy, model, parameter, level, extra):
+        assert kstest(residual, "norm").pvalue > LEVEL
+        for z in (1.0, 2.0):
+            nominal = 1.0 - 2.0 * norm.sf(z)
+            covered = float((np.abs(residual) < z).mean())
+            assert covered == pytest.approx(
+                nominal, abs=4.5 * math.sqrt(nominal * (1.0 - nominal) / TRIALS)
+            )
+
+
+def test_calibration_is_told_from_its_lack() -> None:
+    """A strategy that believes in a slower world than it lives in is caught."""
+    strategy = tv_gp_ucb(kernel=SETTING.module(), noise=SETTING.noise, epsilon=0.01)
+    *_, chosen, _ = residuals(strategy, "markov", 0.05, 0.0, extra=False)
+    assert kstest(chosen, "norm").pvalue < LEVEL
+
+
+def share_covered(strategy: Strategy, worlds: Any, variance: float, rounds: int) -> float:
+    """Trials in which |f - mean| <= sqrt(beta) sd on all arms in all rounds."""
+    trials = next(iter(worlds)).shape[0] if isinstance(worlds, list) else TRIALS
+    state = strategy.init(SETTING.domain, batch_shape=(trials,))
+    errors = noises(trials, rounds, variance, seed=6)
+    covered = torch.ones(trials, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(2)
+    for t, values in zip(range(rounds), worlds):
+        suggestion = strategy.ask(state, generator=generator)
+        posterior = strategy.posterior(state, SETTING.domain.X)
+        sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
+        apart = (values - posterior.mean.squeeze(-1)).abs()
+        covered &= (apart <= suggestion.multiplier.unsqueeze(-1) * sd + 1e-9).all(-1)
+        y = pick(values, suggestion.index) + errors[t]
+        state, _ = strategy.tell(state, suggestion, y, check=False, consume=True)
+    return float(covered.double().mean())
+
+
+ROUNDS_IN_A_BALL = 40
+LAMBDA = 1.0 + 2.0 / ROUNDS_IN_A_BALL  # [C17] regularises with 1 + 2 / T
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.5])
+@pytest.mark.parametrize(
+    ("make", "B", "R"),
+    [
+        pytest.param(
+            lambda k, B, R, d: gp_ucb(kernel=k, noise=LAMBDA, width=IGPUCB(B=B, R=R, delta=d)),
+            1.0,
+            1.0,
+            id="IGP-UCB",
+        ),
+        pytest.param(
+            lambda k, B, R, d: gp_ucb(kernel=k, noise=LAMBDA, width=IGPUCB(B=B, R=R, delta=d)),
+            2.0,
+            0.1,
+            id="IGP-UCB little noise",
+        ),
+        pytest.param(
+            lambda k, B, R, d: gp_ts(kernel=k, noise=LAMBDA, B=B, R=R, delta=d),
+            1.0,
+            0.5,
+            id="GP-TS",
+        ),
+        pytest.param(
+            lambda k, B, R, d: w_gp_ucb(
+                kernel=k, noise=0.05, gamma=1.0, width=WGPUCB(B=B, R=R, noise=0.05, delta=d)
+            ),
+            1.0,
+            0.05**0.5,
+            id="WGP-UCB",
+        ),
+        pytest.param(
+            lambda k, B, R, d: gp_ucb(kernel=k, noise=0.05, width=Heteroscedastic(B=B, delta=d)),
+            1.0,
+            0.05**0.5,
+            id="heteroscedastic",
+        ),
+    ],
+)
+def test_bands_cover_a_ball_uniformly(make: Any, B: float, R: float, delta: float) -> None:
+    """Functions of norm B, errors of scale R: all arms in all rounds, in 1 - delta of the trials.
+
+    [C17] Theorem 2, [W22] Theorem 1, [M] (12).
+    """
+    trials = 300
+    strategy = make(SETTING.module(), B, R, delta)
+    f = of_norm(B, trials, seed=8)
+    share = share_covered(strategy, [f] * ROUNDS_IN_A_BALL, R**2, ROUNDS_IN_A_BALL)
+    assert share >= 1.0 - delta - 3.0 * math.sqrt(delta * (1.0 - delta) / trials)
+
+
+def test_band_that_is_too_narrow_is_noticed() -> None:
+    """A tenth of the norm and of the noise scale."""
+    f = of_norm(1.0, 500, seed=8)
+    strategy = gp_ucb(kernel=SETTING.module(), noise=LAMBDA, width=IGPUCB(B=0.1, R=0.1, delta=0.1))
+    assert share_covered(strategy, [f] * 20, 1.0, 20) < 0.5
+
+
+def test_bayes_band_covers_a_moving_objective() -> None:
+    """[B16] Theorem 1: all arms in all rounds with probability 1 - delta."""
+    strategy = tv_gp_ucb(
+        kernel=SETTING.module(),
+        noise=SETTING.noise,
+        epsilon=0.05,
+        width=BayesTV(delta=0.1, r=1.0, a1=2.0, b1=3.0),
+    )
+    worlds = gaussian_process("markov", 0.05, TRIALS, 60, seed=9)
+    assert share_covered(strategy, worlds, SETTING.noise, 60) >= 0.9
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gains_told_on_the_way_add_up_to_the_gain_in_the_width(engine: str) -> None:
+    """1/2 ln det(I + N^-1/2 K N^-1/2) = sum of 1/2 ln(1 + var / n), for uneven n too."""
+    strategy = replace(BY_NAME["IGP-UCB"].strategy(SETTING.module(), 0.05), inference=engine)
+    state = strategy.init(SETTING.domain)
+    total = 0.0
+    for arm in (3, 3, 9, 20, 9):
+        at = strategy.suggestion_at(state, SETTING.domain.X[arm])
+        y = torch.tensor(0.2, dtype=torch.float64)
+        state, info = strategy.tell(state, at, y, noise=0.05 + 0.01 * arm)
+        total += float(info.information_gain)
+    # B + R sqrt(2 (g + 1 + ln(1 / delta))) with g the sum of the gains told on the way.
+    multiplier = float(strategy.ask(state).multiplier)
+    assert multiplier == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (total + 1 + math.log(10))))
