@@ -329,7 +329,11 @@ class Recursion(Engine):
         if parts.decay.moves or parts.retention.slides:
             return RowLoss
         small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
-        return RootLoss if small or parts.exploration.samples else ArmLoss
+        if small or parts.exploration.samples:
+            return RootLoss
+        # The inverse over the arms loses a thousand times more digits than rows do: too many of
+        # single precision, in which a mean would be off by whole units within 200 rounds.
+        return ArmLoss if basis.variance.dtype == torch.float64 else RowLoss
 
     def _advanced(
         self,

@@ -11,9 +11,9 @@ import torch
 from conformance.presets import DRAWING, ENGINES, PRESETS, Preset
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
-TRIALS = 4
-ORDER = [2, 0, 3, 1]
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=20)
+TRIALS = 3
+ORDER = [2, 0, 1]
 
 
 def assert_same_run(actual: Run, expected: Run) -> None:
@@ -46,8 +46,8 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     taken = Run(**{name: getattr(batch, name)[:, ORDER] for name in Run.__annotations__})
     assert_same_run(permuted, taken)
 
-    square = play(strategy, SETTING.domain, world, (2, 2), every=13)
-    assert_same_run(square, batch)
+    column = play(strategy, SETTING.domain, world, (3, 1), every=13)
+    assert_same_run(column, batch)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import ENGINES, PRESETS, Preset
+from conformance.presets import BY_NAME, ENGINES, PRESETS, Preset
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.strategies import gp_ucb
 
-SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=20)
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
 TRIALS = 3
 NOWHERE = torch.device("meta")
 
@@ -136,7 +136,7 @@ def emptied(value: Any) -> Any:
 
 
 def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
-    """Rounds past every period and window, with failures and variances of their own between."""
+    """Rounds, some with failures and some with variances of their own."""
     device = state.time.device
     y = torch.zeros(TRIALS, dtype=torch.float64, device=device)
     good = torch.ones(TRIALS, dtype=torch.bool, device=device)
@@ -158,16 +158,32 @@ def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
 def test_rounds_ask_the_device_for_nothing(
     preset: Preset, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """But for one number every 16 rounds, the distinct arms in use, so that memory stays small."""
+    """The first two rounds, and those around resets and the first deletion from a window."""
     if engine == "exact" and preset.book(1.0).get("exploration") == "thompson":
         # The sample takes eigenvectors, and PyTorch checks those on the host.
         request.applymarker(pytest.mark.xfail(raises=Waits, strict=True))
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for before in (0, 10):
+        state = play(strategy, state, before)
+        nowhere = emptied(state)
+        with NoWaiting():
+            nowhere = play(strategy, nowhere, 5 if before else 2)
+        assert nowhere.time.device == NOWHERE
+    assert nowhere.told == SETTING.rounds
+
+
+@pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])
+def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
+    """That of distinct arms in use, so that memory stays small."""
+    strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference="features")
     state = emptied(strategy.init(SETTING.domain, batch_shape=(TRIALS,)))
-    with NoWaiting(numbers=SETTING.rounds // 16):
-        state = play(strategy, state)
-    assert state.told == SETTING.rounds
-    assert state.time.device == NOWHERE
+    guard = NoWaiting(numbers=1)
+    with guard:
+        play(strategy, state, 15)
+        assert guard.numbers == 1
+        play(strategy, state, 31)
+    assert guard.numbers == 0
 
 
 def test_the_guard_notices() -> None:
@@ -221,6 +237,6 @@ def test_on_a_real_device(engine: str) -> None:
         state = strategy.init_like(state, (TRIALS,))
         torch.cuda.set_sync_debug_mode("error")
         try:
-            play(strategy, state, rounds=15)
+            play(strategy, state, 15)
         finally:
             torch.cuda.set_sync_debug_mode("default")
