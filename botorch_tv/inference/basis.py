@@ -157,8 +157,11 @@ class ArmBasis(Basis):
         # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
         # that rounding does not decide on the sample.
         values, vectors = torch.linalg.eigh(_scaled(self.covariance, prior_factor) - lost)
+        # The root of an eigenvalue that is rounding alone would be far above rounding.
+        rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
+        values = torch.where(values > rounding, values, 0.0)
         rotated = vectors.mT @ normal.unsqueeze(-1)
-        drawn: Tensor = vectors @ (values.clamp_min(0).sqrt().unsqueeze(-1) * rotated)
+        drawn: Tensor = vectors @ (values.sqrt().unsqueeze(-1) * rotated)
         return drawn.squeeze(-1)
 
 

@@ -60,7 +60,7 @@ class _OnePerTrial:
             draw(event_shape, generator=one, dtype=own.dtype, device=own.device)
             for one in self._generators
         ]
-        return torch.stack(rows).view(*self._state.time.shape, *event_shape)
+        return torch.stack(rows).view((*self._state.time.shape, *event_shape))
 
 
 class Drawing(Protocol):

@@ -401,7 +401,8 @@ class Recursion(Engine):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attenuation from then to now, and the factors on the prior variance then and now."""
         decay, dtype = self.strategy.decay, early.basis.variance.dtype
-        attenuation = decay.attenuation(now - then).to(dtype)
+        # Before the first observation the clock stands at 0, and now may lie before that.
+        attenuation = decay.attenuation((now - then).clamp_min(0)).to(dtype)
         before = decay.prior_variance(_elapsed(early, then)).to(dtype)
         return attenuation, before, decay.prior_variance(_elapsed(late, now)).to(dtype)
 

@@ -240,3 +240,5 @@ BY_NAME = {preset.name: preset for preset in PRESETS}
 CHOOSING = [preset for preset in PRESETS if not preset.draws]  # the same arm every time
 DRAWING = [preset for preset in PRESETS if preset.draws]
 ENGINES = ("exact", "features")
+# On small grids "auto" keeps covariances of arms by another recursion than "features".
+RECURSIONS = ("exact", "auto", "features")

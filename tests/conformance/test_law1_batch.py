@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import DRAWING, ENGINES, PRESETS, Preset
+from conformance.presets import DRAWING, PRESETS, RECURSIONS, Preset
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=20)
@@ -23,7 +23,7 @@ def assert_same_run(actual: Run, expected: Run) -> None:
         assert_close(getattr(actual, name), getattr(expected, name), 1e-10, name)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
@@ -50,7 +50,7 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     assert_same_run(column, batch)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 @pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
 def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, engine: str) -> None:
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
@@ -63,7 +63,7 @@ def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, en
         state, _ = strategy.tell(state, alone, y)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 @pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
 def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
     """Trials that know the same, among them nothing, do not all play the same arm."""

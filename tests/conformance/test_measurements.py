@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import ENGINES, NARROW, PRESETS, Preset
+from conformance.presets import NARROW, PRESETS, RECURSIONS, Preset
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 
@@ -17,7 +17,7 @@ SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
 TRIALS = 3
 TOLERANCE = 1e-8
 X = SETTING.domain.X
-each_engine = pytest.mark.parametrize("engine", ENGINES)
+each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 
 
@@ -44,7 +44,7 @@ def test_equals_the_textbook(preset: Preset, kind: str) -> None:
     ok, noise = schedule()
     strategies = {
         engine: replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
-        for engine in ENGINES
+        for engine in RECURSIONS
     }
     states = {
         engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))

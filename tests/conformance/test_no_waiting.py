@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BY_NAME, ENGINES, PRESETS, Preset
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -153,7 +153,7 @@ def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
     return state
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 def test_rounds_ask_the_device_for_nothing(
     preset: Preset, engine: str, request: pytest.FixtureRequest
@@ -176,13 +176,13 @@ def test_rounds_ask_the_device_for_nothing(
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])
 def test_one_number_is_read_every_sixteen_rounds(name: str) -> None:
     """That of distinct arms in use, so that memory stays small."""
-    strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference="features")
+    strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference="auto")
     state = emptied(strategy.init(SETTING.domain, batch_shape=(TRIALS,)))
     guard = NoWaiting(numbers=1)
     with guard:
         play(strategy, state, 15)
         assert guard.numbers == 1
-        play(strategy, state, 31)
+        play(strategy, state, 30)
     assert guard.numbers == 0
 
 
@@ -215,7 +215,7 @@ def test_the_guard_notices() -> None:
         x.sum().add(1.0).clamp_min(0.0)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 def test_looking_at_the_values_is_noticed(engine: str) -> None:
     """``check=True`` reads the observation: the guard sees that in the library's own code."""
     strategy = gp_ucb(kernel=SETTING.module(), noise=0.02, inference=engine)
@@ -226,7 +226,7 @@ def test_looking_at_the_values_is_noticed(engine: str) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", RECURSIONS)
 def test_on_a_real_device(engine: str) -> None:
     for preset in PRESETS:
         strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, ENGINES, NARROW, PRESETS, Preset, logarithmic
+from conformance.presets import BY_NAME, NARROW, PRESETS, RECURSIONS, Preset, logarithmic
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 from torch import Tensor
@@ -18,7 +18,7 @@ SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=32)
 TRIALS = 2
 X = SETTING.domain.X
 FORGETTING = {"decay", "inflation", "retention", "multiplier", "gains"}
-each_engine = pytest.mark.parametrize("engine", ENGINES)
+each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 
 
@@ -57,7 +57,7 @@ def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
     """
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     planned, measured = schedule()
-    strategies = {engine: strategy_of(preset, engine) for engine in ENGINES}
+    strategies = {engine: strategy_of(preset, engine) for engine in RECURSIONS}
     states = {
         engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
         for engine, strategy in strategies.items()
