@@ -150,4 +150,4 @@ def grid(K: NDArray[np.float64]) -> Grid:
 def steps(random: np.random.Generator, rounds: int) -> NDArray[np.float64]:
     """Gaps between rounds: none, tiny, usual, odd, long."""
     gaps = random.choice([0.0, 1e-6, 1.0, 1.0, 0.37, 6.0], rounds)
-    return np.cumsum(gaps) + random.choice([1.0, 40.0, 1e6])
+    return np.cumsum(gaps) + random.choice([1.0, -40.0, 1e6])
