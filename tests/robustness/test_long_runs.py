@@ -113,18 +113,22 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_two_thousand_rounds(name: str) -> None:
+# Two recursions serve what never moves: by features, and by the arms seen.
+PLAYED = [(name, "features") for name in RUNS] + [("GP", "auto"), ("ET", "auto")]
+
+
+@pytest.mark.parametrize(("name", "engine"), PLAYED)
+def test_two_thousand_rounds(name: str, engine: str) -> None:
     strategy, kind = RUNS[name]
-    assert max(drift(replace(strategy(), inference="features"), kind, 2000)) < LIMIT
+    assert max(drift(replace(strategy(), inference=engine), kind, 2000)) < LIMIT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RUNS)
-def test_a_hundred_thousand_rounds(name: str) -> None:
+@pytest.mark.parametrize(("name", "engine"), PLAYED)
+def test_a_hundred_thousand_rounds(name: str, engine: str) -> None:
     strategy, kind = RUNS[name]
-    errors = drift(replace(strategy(), inference="features"), kind, 100_000)
-    print(f"{name}: mean {errors[0]:.1e}, variance {errors[1]:.1e}")
+    errors = drift(replace(strategy(), inference=engine), kind, 100_000)
+    print(f"{name} {engine}: mean {errors[0]:.1e}, variance {errors[1]:.1e}")
     assert max(errors) < LIMIT
 
 
