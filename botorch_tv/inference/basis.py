@@ -53,6 +53,10 @@ class Basis(ABC):
         self.scratch = Scratch()
         self._scale = math.sqrt(float(variance.max()))
 
+    def unlearned(self) -> Basis:
+        """The prior before anything was learned: this one, since nothing is learned on a grid."""
+        return self
+
     @abstractmethod
     def row(self, index: Tensor) -> Tensor:
         """Coordinates of the prior covariance with some arms, `* -> * x r`."""

@@ -18,8 +18,8 @@ from botorch_tv.inference.basis import ArmBasis, Basis
 class Evidence(NamedTuple):
     """What a batch of regressions is computed from; each of its n rows is an observation."""
 
-    index: Tensor  # type: ignore[assignment]
-    """Arms measured, `batch_shape x n`."""
+    choice: Tensor
+    """What was measured: arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
     precision_root: Tensor
@@ -102,7 +102,7 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
     Returns:
         The posterior; equal to that of :func:`regress`.
     """
-    batch_shape, rows = evidence.index.shape[:-1], evidence.index.shape[-1]
+    batch_shape, rows = evidence.y.shape[:-1], evidence.y.shape[-1]
     per_trial = max(1, rows * max(rows, basis.size))
     together = max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
     parts: list[OnArms] = []
@@ -165,7 +165,7 @@ def regress(basis: Basis, evidence: Evidence) -> Regression:
 
 def _fits_information_form(basis: Basis, evidence: Evidence) -> bool:
     static = evidence.decay is None and evidence.present_decay is None
-    few = not isinstance(basis, ArmBasis) and evidence.index.shape[-1] > basis.size
+    few = not isinstance(basis, ArmBasis) and evidence.y.shape[-1] > basis.size
     return static and few
 
 
@@ -174,7 +174,10 @@ def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
     root = evidence.precision_root
     factor = _whitened_factor(basis, evidence)
     present = root if evidence.present_decay is None else root * evidence.present_decay
-    columns = [present.unsqueeze(-1) * basis.row(evidence.index), (root * evidence.y).unsqueeze(-1)]
+    columns = [
+        present.unsqueeze(-1) * basis.row(evidence.choice),
+        (root * evidence.y).unsqueeze(-1),
+    ]
     if evidence.estimates_mean:
         columns.append(root.unsqueeze(-1))
     solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
@@ -208,7 +211,7 @@ def _information_form(basis: Basis, evidence: Evidence) -> Regression:
 
 def _information_factor(basis: Basis, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
     """S Φ_X, the identity, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
-    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.index)
+    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.choice)
     identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
     return scaled, identity, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
 
@@ -232,7 +235,7 @@ def information_gain(basis: Basis, evidence: Evidence) -> Tensor:
 
 def _whitened_factor(basis: Basis, evidence: Evidence) -> Tensor:
     """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
-    gram = basis.gram(evidence.index)
+    gram = basis.gram(evidence.choice)
     if evidence.decay is not None:
         gram = gram * evidence.decay
     root = evidence.precision_root

@@ -112,9 +112,9 @@ class _Table:
                 suggestion = player.suggestion_at(state, self.start)
             else:
                 suggestion = player.ask(state, generator=self.streams[number])
-            truth = at_index(values, suggestion.index)
+            truth = at_index(values, suggestion.choice)
             observation = truth + noise
-            ok = world.available(step, suggestion.index)
+            ok = world.available(step, suggestion.choice)
             if self.settings.diagnose:
                 told = observation if ok is None else observation.masked_fill(~ok, math.nan)
                 noted = self._diagnosed(number, suggestion, values) | {"observation": told}
@@ -131,7 +131,7 @@ class _Table:
             seen["regret"].append(self._regret(best, truth))
             seen["resets"].append(info.reset)
             seen["side_queries"].append(info.side_queries)
-            seen["index"].append(suggestion.index)
+            seen["index"].append(suggestion.choice)
         for name, row in seen.items():
             self.records[name][step] = torch.stack(row)
 
@@ -144,7 +144,7 @@ class _Table:
         if isinstance(trigger, EventTrigger):
             band = trigger.band(suggestion.sd, player.noise, state.since)
         return {
-            "objective": at_index(values, suggestion.index),
+            "objective": at_index(values, suggestion.choice),
             "mean": suggestion.mean,
             "sd": suggestion.sd,
             "multiplier": suggestion.multiplier,

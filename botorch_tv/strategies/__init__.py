@@ -1,5 +1,6 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.presets import (
@@ -18,11 +19,15 @@ from botorch_tv.strategies.presets import (
     ui_tvbo,
     w_gp_ucb,
 )
+from botorch_tv.strategies.search import Candidates, MultiStart
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
+    "Box",
+    "Candidates",
     "Grid",
     "Info",
+    "MultiStart",
     "State",
     "Strategy",
     "Suggestion",

@@ -25,6 +25,30 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     return time
 
 
+def as_context(state: State, context: Tensor | None) -> Tensor | None:
+    """What is known before a round, `batch_shape x c`; None where a domain has no context."""
+    known = state.domain.columns - state.domain.dim
+    if context is None:
+        if known == 0:
+            return None
+        raise InputDataError(
+            f"the domain has a context of {known} coordinates; pass context=, a tensor of shape "
+            f"{(*state.time.shape, known)}."
+        )
+    wanted = (*state.time.shape, known)
+    if not isinstance(context, Tensor) or (*context.shape,) != wanted or known == 0:
+        described = tuple(context.shape) if isinstance(context, Tensor) else repr(context)
+        raise InputDataError(
+            f"context is {described}, but this state needs {wanted}: batch_shape, then the "
+            "context_dim of its Box; a domain without context takes none."
+        )
+    require_same_kind("context", context, state)
+    require_trials(
+        context.isfinite().all(-1), context.sum(-1), "is no valid context", "use finite numbers."
+    )
+    return context
+
+
 def require_forward(state: State, time: Tensor, name: str) -> None:
     """Raise an ``InputDataError`` if a time lies before the newest observation."""
     if state.told > 0:

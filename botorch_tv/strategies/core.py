@@ -19,33 +19,29 @@ from gpytorch.kernels import Kernel
 from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import (
-    DoublyWeighted,
-    Exploration,
-    Logarithmic,
-    UpperConfidence,
-    Width,
-    WidthContext,
-)
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
-from botorch_tv.inference.linalg import at_index, first_maximum
 from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies.arms import FromLog
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
+    as_context,
     as_noise,
     as_time,
     check_observation,
     require_forward,
     require_same_kind,
 )
-from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.continuous import OnBox
+from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.engines import Engine, FromLog, Recursion
-from botorch_tv.strategies.outlook import View
+from botorch_tv.strategies.engines import Choice, Engine
+from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
+from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require, require_floating
 
 
@@ -59,7 +55,7 @@ class Strategy:
 
     where the decay fills D and k~, the inflation N, and the retention picks the rows. A choice
     usually maximises mean(x) + sqrt(beta) sd(x); of arms within 1e-7 standard deviations of the
-    best the lowest index wins, and without data index 0.
+    best the lowest index wins, and without data index 0; on a box, without data, the middle.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. It is
@@ -138,7 +134,7 @@ class Strategy:
     @torch.no_grad()
     def init(
         self,
-        domain: Grid,
+        domain: Domain,
         *,
         batch_shape: Size | tuple[int, ...] = (),
         dtype: torch.dtype = torch.float64,
@@ -147,7 +143,7 @@ class Strategy:
         """The state before the first round.
 
         Args:
-            domain: Where to choose.
+            domain: Where to choose, a :class:`Grid` or a :class:`Box`.
             batch_shape: Shape of the trials that advance together; empty for one.
             dtype: Of all that is computed, float64 or float32.
             device: Where it is computed; the domain's unless given.
@@ -165,23 +161,23 @@ class Strategy:
             f"Strategy.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
         )
         warn_of_rounded_parameters(self.kernel, dtype)
-        place = domain.X.device if device is None else torch.device(device)
+        place = domain.device if device is None else torch.device(device)
         inference = self.inference
         if self.exploration.samples and inference == "auto":
             inference = "features"  # a sample takes a root of the covariance
-        basis = domain.basis(self.kernel, inference, dtype=dtype, device=place)
+        basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
         return self._initial(domain, basis, Size(batch_shape))
 
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The state before the first round of other trials, sharing the kernel factored for these.
+        """The state before the first round of other trials, sharing what these have computed.
 
         Args:
             state: Any state of this strategy.
             batch_shape: Shape of the new trials.
         """
-        return self._initial(state.domain, state.basis, Size(batch_shape))
+        return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _initial(self, domain: Grid, basis: Basis, shape: Size) -> State:
+    def _initial(self, domain: Domain, basis: Basis | Surface, shape: Size) -> State:
         dtype, place = basis.variance.dtype, basis.variance.device
         time = torch.zeros(shape, dtype=torch.float64, device=place)
         count = torch.zeros(shape, dtype=torch.int64, device=place)
@@ -196,12 +192,12 @@ class Strategy:
             first_time=time,
             origin=time + math.inf,
             history=History(
-                index=Rows.empty(shape, dtype=torch.int64, device=place),
+                choice=domain.no_choices(shape, dtype=dtype, device=place),
                 y=Rows.empty(shape, dtype=dtype, device=place),
                 noise=Rows.empty(shape, dtype=dtype, device=place),
                 time=Rows.empty(shape, dtype=torch.float64, device=place),
             ),
-            belief=self.engine.prior(basis, shape),
+            belief=self.engine_for(domain).prior(basis, shape),
         )
 
     @torch.no_grad()
@@ -210,6 +206,7 @@ class Strategy:
         state: State,
         *,
         now: float | Tensor | None = None,
+        context: Tensor | None = None,
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
         """Choose where to measure.
@@ -218,6 +215,8 @@ class Strategy:
             state: All that has been told.
             now: Time of the measurement, a number or `batch_shape`; the newest time told plus one
                 unless given. Given, it is also the time from which the age of noise is counted.
+            context: What is known before this round and not chosen, `batch_shape x c`, on a box
+                with ``context_dim`` c.
             generator: Where randomised explorations draw from: a ``torch.Generator``, one per
                 trial in a list, or anything with ``normal`` and ``uniform`` like
                 :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's own unless given.
@@ -226,20 +225,14 @@ class Strategy:
             The choice of every trial.
 
         Raises:
-            InputDataError: If ``now`` lies before an observation, or the generators are not one
-                per trial.
+            InputDataError: If ``now`` lies before an observation, the context does not fit the
+                domain, or the generators are not one per trial.
         """
         present, reference = _clock(state, now)
         draws = draws_from(generator, state) if self.exploration.random else None
-        normal = draws.normal(state.basis.size) if draws and self.exploration.samples else None
-        prediction = self.engine.predict(state, present, reference, normal)
-        multiplier = self._multiplier(state, prediction.information_gain, present, reference)
-        view = View(self, state, prediction, multiplier, present, reference, draws)
-        index = self.exploration.choose(view)
-        mean, sd = at_index(prediction.mean, index), at_index(prediction.sd, index)
-        if isinstance(prediction.offset, Tensor) or prediction.offset != 0:
-            mean = mean + prediction.offset
-        return self._suggestion(state, index, mean, sd, multiplier, present)
+        engine, known = self.engine_for(state.domain), as_context(state, context)
+        choice = engine.choose(state, present, reference, draws, known)
+        return _suggestion(state, choice, present)
 
     @torch.no_grad()
     def suggestion_at(
@@ -249,23 +242,22 @@ class Strategy:
 
         Args:
             state: All that has been told.
-            X: The points, `batch_shape x d`.
+            X: The points, `batch_shape x d`; the context, where there is one, comes behind.
             now: As in :meth:`ask`.
 
         Returns:
             What :meth:`tell` needs to take in an observation made at ``X``.
 
         Raises:
-            InputDataError: If a point is off the grid or the shape does not fit.
+            InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        index = _arms(state, X, points=Size())
+        choice = _located(state, X, Size())
         present, reference = _clock(state, now)
-        mean, covariance, gain = self.engine.marginal(
-            state, index.unsqueeze(-1), present, reference
-        )
+        engine, dims = self.engine_for(state.domain), state.time.dim()
+        mean, covariance, gain = engine.marginal(state, choice.unsqueeze(dims), present, reference)
         sd = covariance[..., 0, 0].clamp_min(0).sqrt()
-        multiplier = self._multiplier(state, gain, present, reference)
-        return self._suggestion(state, index, mean[..., 0], sd, multiplier, present)
+        multiplier = engine.multiplier(state, gain, present, reference)
+        return _suggestion(state, Choice(choice, mean[..., 0], sd, multiplier), present)
 
     @torch.no_grad()
     def tell(
@@ -312,12 +304,14 @@ class Strategy:
         learned_at = when
         if ok is not None:
             y, learned_at = torch.where(ok, y, 0.0), torch.where(ok, when, math.inf)
+        engine = self.engine_for(state.domain)
+        believed = engine.believed_noise(state, variance)
         fired = None
         if self.retention.uses_data:
-            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, variance, state.since)
+            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, believed, state.since)
         told = state.told + 1
         history = History(
-            index=state.history.index.append(suggestion.index),
+            choice=state.history.choice.append(suggestion.choice),
             y=state.history.y.append(y),
             noise=state.history.noise.append(variance),
             time=state.history.time.append(when),
@@ -341,96 +335,75 @@ class Strategy:
             origin=origin,
             history=history,
         )
-        advanced = self.engine.advance(state, advanced, fired, ok, consume=consume)
+        advanced = engine.advance(state, advanced, fired, ok, consume=consume)
         info = Info(
             reset=self._has_reset(state, advanced, fired),
             side_queries=torch.zeros_like(since),
-            information_gain=0.5 * torch.log1p(suggestion.sd.square() / variance),
+            information_gain=0.5 * torch.log1p(suggestion.sd.square() / believed),
         )
         return advanced, info
 
     @torch.no_grad()
-    def recommend(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The point with the best posterior mean now, without exploration, `batch_shape x d`."""
-        return _points(state)[self.recommended_arm(state, now=now)]
-
-    @torch.no_grad()
-    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64."""
-        present, reference = _clock(state, now)
-        mean = self.engine.predict(state, present, reference).mean
-        wanted = mean if self.maximize else -mean
-        return first_maximum(wanted, TIE_TOLERANCE * state.basis.scale, state.basis.scratch)
-
-    @torch.no_grad()
-    def posterior(
-        self, state: State, X: Tensor, *, now: float | Tensor | None = None
-    ) -> GPyTorchPosterior:
-        """The posterior of f_now at some arms, without observation noise.
+    def recommend(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Tensor:
+        """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
         Args:
             state: All that has been told.
-            X: Points of the grid, `batch_shape x q x d` or `q x d`.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+        """
+        present, reference = _clock(state, now)
+        known = as_context(state, context)
+        best = self.engine_for(state.domain).best(state, present, reference, known)
+        return state.domain.points(best, state.basis.variance)
+
+    @torch.no_grad()
+    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
+        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
+        present, reference = _clock(state, now)
+        return self.engine_for(state.domain).best(state, present, reference, None)
+
+    def posterior(
+        self, state: State, X: Tensor, *, now: float | Tensor | None = None
+    ) -> GPyTorchPosterior:
+        """The posterior of f_now at some points, without observation noise.
+
+        Args:
+            state: All that has been told.
+            X: Points of the domain, `batch_shape x q x d` or `q x d`; the context, where there is
+                one, comes behind.
             now: As in :meth:`ask`.
 
         Returns:
-            A joint posterior over q points, batched over `batch_shape`.
+            A joint posterior over q points, batched over `batch_shape`; on a box differentiable
+            in ``X``.
         """
         if X.dim() == 2:
             X = X.expand(*state.time.shape, *X.shape)
-        index = _arms(state, X, points=X.shape[-2:-1])
+        choice = _located(state, X, points=X.shape[-2:-1])
         present, reference = _clock(state, now)
-        mean, covariance, _ = self.engine.marginal(state, index, present, reference)
+        mean, covariance, _ = self.engine_for(state.domain).marginal(
+            state, choice, present, reference
+        )
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
         return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
 
     def numbers_per_trial(self, state: State, horizon: int) -> int:
         """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
-        arms_at_once = 8 * state.basis.arms
-        return arms_at_once + self.engine.numbers_per_trial(state.basis, horizon)
+        return self.engine_for(state.domain).numbers_per_trial(state, horizon)
 
-    # ---------------------------------------------------------------- steps of the contract
-
-    @property
-    def engine(self) -> Engine:
-        """How the posterior is computed."""
+    def engine_for(self, domain: Domain) -> Engine:
+        """How the posterior is computed on a domain."""
+        if isinstance(domain, Box):
+            return OnBox(self)
         recursive = self.inference != "exact" and Recursion.serves(self)
         return Recursion(self) if recursive else FromLog(self)
-
-    def _multiplier(
-        self, state: State, gain: Tensor, now: Tensor, reference: Tensor
-    ) -> float | Tensor:
-        doubly = None
-        if isinstance(self.width.gain, DoublyWeighted):
-            doubly = self.engine.doubly_weighted_gain(state, gain, now, reference)
-        return self.width.multiplier(
-            WidthContext(
-                t=state.told + 1,
-                dim=state.domain.dim,
-                information_gain=gain,
-                weighted_information_gain=doubly,
-            )
-        )
-
-    def _suggestion(
-        self,
-        state: State,
-        index: Tensor,
-        mean: Tensor,
-        sd: Tensor,
-        multiplier: float | Tensor,
-        now: Tensor,
-    ) -> Suggestion:
-        if not isinstance(multiplier, Tensor):
-            multiplier = torch.full_like(mean, multiplier)
-        return Suggestion(
-            X=_points(state)[index],
-            index=index,
-            mean=mean,
-            sd=sd,
-            multiplier=multiplier.to(mean),
-            time=now,
-        )
 
     def _has_reset(self, before: State, after: State, fired: Tensor | None) -> Tensor:
         if fired is not None:
@@ -448,19 +421,29 @@ class Strategy:
         return none
 
 
-def _points(state: State) -> Tensor:
-    return state.domain.X.to(state.basis.variance)
+def _suggestion(state: State, choice: Choice, now: Tensor) -> Suggestion:
+    domain, multiplier = state.domain, choice.multiplier
+    if not isinstance(multiplier, Tensor):
+        multiplier = torch.full_like(choice.mean, multiplier)
+    return Suggestion(
+        X=domain.points(choice.choice, state.basis.variance),
+        index=choice.choice if isinstance(domain, Grid) else None,
+        mean=choice.mean,
+        sd=choice.sd,
+        multiplier=multiplier.to(choice.mean),
+        time=now,
+    )
 
 
-def _arms(state: State, X: Tensor, points: Size) -> Tensor:
-    wanted = (*state.time.shape, *points, state.domain.dim)
+def _located(state: State, X: Tensor, points: Size) -> Tensor:
+    wanted = (*state.time.shape, *points, state.domain.columns)
     if tuple(X.shape) != wanted:
         raise InputDataError(
             f"X has shape {tuple(X.shape)}, but this state needs {wanted}: batch_shape, then "
             f"{'the number of points and ' if points else ''}d."
         )
     require_same_kind("X", X, state)
-    return state.domain.index_of(X)
+    return state.domain.locate(X)
 
 
 def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:

@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.inference.factor import Inference, factor
+from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require_integer
 
 GRID_TOLERANCE = 1e-9
 """Distance within which a point is a grid point, relative to the extent of the grid."""
 
 
-class Grid:
+class Domain(ABC):
+    """Where a strategy may choose."""
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Dimension d of the points chosen."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> int:
+        """Coordinates of a point that the kernel sees: d, and those of the context."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the domain was made."""
+
+    @abstractmethod
+    def prior(
+        self,
+        kernel: Kernel | Tensor,
+        inference: Inference,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Basis | Surface:
+        """What a kernel says about functions on this domain."""
+
+    @abstractmethod
+    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
+        """An empty log of choices."""
+
+    @abstractmethod
+    def locate(self, X: Tensor) -> Tensor:
+        """Points `* x columns` as a log keeps them: numbers of arms, `*`, or the points."""
+
+    @abstractmethod
+    def points(self, choice: Tensor, like: Tensor) -> Tensor:
+        """The points `* x columns` that a log kept, in the dtype of ``like``."""
+
+
+class Grid(Domain):
     """Finitely many arms.
 
     Args:
@@ -82,6 +127,14 @@ class Grid:
         """Dimension d of the points."""
         return self.X.shape[1]
 
+    @property
+    def columns(self) -> int:
+        return self.dim
+
+    @property
+    def device(self) -> torch.device:
+        return self.X.device
+
     def __len__(self) -> int:
         return len(self.X)
 
@@ -112,6 +165,25 @@ class Grid:
             basis = factor(covariance, self.shape, inference)
             self._factored[key] = basis.to(dtype, device)
         return self._factored[key]
+
+    def prior(
+        self,
+        kernel: Kernel | Tensor,
+        inference: Inference,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Basis:
+        return self.basis(kernel, inference, dtype=dtype, device=device)
+
+    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
+        return Rows.empty(batch_shape, dtype=torch.int64, device=device)
+
+    def locate(self, X: Tensor) -> Tensor:
+        return self.index_of(X)
+
+    def points(self, choice: Tensor, like: Tensor) -> Tensor:
+        return self.X.to(like)[choice]
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_factored": {}}

@@ -20,6 +20,7 @@ def gather_evidence(
     now: Tensor,
     reference: Tensor,
     inflation_power: int = 1,
+    noise_factor: Tensor | None = None,
 ) -> Evidence:
     """The observations kept at time ``now``, ready for regression.
 
@@ -32,12 +33,13 @@ def gather_evidence(
         now: The present, `batch_shape`.
         reference: Time from which lags are counted, `batch_shape`.
         inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
+        noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
 
     Returns:
         One row per observation that some trial keeps.
     """
     first, present = state.dropped, now.unsqueeze(-1)
-    index = state.history.index.tensor(first)
+    choice = state.history.choice.tensor(first)
     y = state.history.y.tensor(first)
     if mean:
         y = y - mean
@@ -52,15 +54,17 @@ def gather_evidence(
             candidates = torch.where(kept & noise.isfinite(), time, present)
             origin = torch.cat([candidates, present], dim=-1).amin(-1, keepdim=True)
     lag = reference.unsqueeze(-1) - time
+    if noise_factor is not None:
+        noise = noise * noise_factor.unsqueeze(-1)
     log_noise = noise.log() + inflation_power * inflation.log_factor(lag)
     root = (torch.exp(-0.5 * log_noise) * kept).to(y.dtype)
     if not decay.moves:
-        return Evidence(index, y, root, estimates_mean=mean is None)
+        return Evidence(choice, y, root, estimates_mean=mean is None)
     # Times before the origin belong to rows that are not kept; any finite factor will do for them.
     elapsed = (time - origin).clamp_min(0)
     age = (present - origin).clamp_min(0)
     return Evidence(
-        index,
+        choice,
         y,
         root,
         decay=decay.covariance(elapsed.unsqueeze(-1), elapsed.unsqueeze(-2)).to(y.dtype),

@@ -10,18 +10,17 @@ from torch import Tensor
 
 from botorch_tv.acquisition.exploration import Outlook
 from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.engines import Prediction
 from botorch_tv.strategies.state import State
 
 if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
+    from botorch_tv.strategies.arms import ArmEngine, Prediction
 
 
 class View(Outlook):
     """What is predicted for one round of one strategy.
 
     Args:
-        strategy: Who asks.
+        engine: Who predicts.
         state: All that has been told.
         prediction: The posterior on all arms.
         multiplier: √beta, a number or `batch_shape`.
@@ -32,7 +31,7 @@ class View(Outlook):
 
     def __init__(
         self,
-        strategy: Strategy,
+        engine: ArmEngine,
         state: State,
         prediction: Prediction,
         multiplier: float | Tensor,
@@ -41,16 +40,16 @@ class View(Outlook):
         draws: Draws | None,
     ) -> None:
         self.mean, self.sd = prediction.mean, prediction.sd
-        self.sign = 1 if strategy.maximize else -1
+        self.sign = 1 if engine.strategy.maximize else -1
         self.scale, self.scratch = state.basis.scale, state.basis.scratch
-        self._strategy, self._state, self._prediction = strategy, state, prediction
+        self._engine, self._state, self._prediction = engine, state, prediction
         self._multiplier, self._clock, self._draws = multiplier, (now, reference), draws
 
     def multiplier(self) -> float | Tensor:
         return self._multiplier
 
     def incumbent(self) -> Tensor:
-        observed = self._strategy.engine.observed(self._state, *self._clock)
+        observed = self._engine.observed(self._state, *self._clock)
         best = torch.where(observed, self.sign * self.mean, -math.inf).amax(-1)
         # Without data any finite number will do: the choice does not depend on it then.
         return self.sign * torch.where(self.has_data(), best, 0.0)

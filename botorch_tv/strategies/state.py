@@ -9,14 +9,16 @@ from torch import Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.rows import Rows
-from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.surface import Surface
 
 
 class History(NamedTuple):
     """The log of choices, n rounds long."""
 
-    index: Rows  # type: ignore[assignment]
-    """Arms chosen, `batch_shape x n`, int64."""
+    choice: Rows
+    """What was chosen: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, the
+    context included."""
     y: Rows
     """Observations, `batch_shape x n`; 0 where one failed."""
     noise: Rows
@@ -28,10 +30,10 @@ class History(NamedTuple):
 class State(NamedTuple):
     """All that must survive between rounds; save it with ``torch.save``."""
 
-    domain: Grid
-    """The arms, shared by all trials."""
-    basis: Basis
-    """The kernel factored over the arms, shared by all trials."""
+    domain: Domain
+    """Where to choose, shared by all trials."""
+    basis: Basis | Surface
+    """The prior: the kernel factored over the arms of a grid, or what is held of it on a box."""
     told: int
     """Rounds told, the same for all trials."""
     dropped: int
@@ -55,9 +57,9 @@ class Suggestion(NamedTuple):
     """A choice and the prediction it was based on."""
 
     X: Tensor
-    """The point to measure, `batch_shape x d`."""
-    index: Tensor  # type: ignore[assignment]
-    """Its number among the arms, `batch_shape`, int64."""
+    """The point to measure, `batch_shape x d`; the context, where there is one, comes behind."""
+    index: Tensor | None  # type: ignore[assignment]
+    """Its number among the arms of a grid, `batch_shape`, int64; None on a box."""
     mean: Tensor
     """Posterior mean of f_now there, `batch_shape`."""
     sd: Tensor
@@ -66,6 +68,11 @@ class Suggestion(NamedTuple):
     """Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`."""
     time: Tensor
     """The time now for which it was chosen, `batch_shape`, float64."""
+
+    @property
+    def choice(self) -> Tensor:
+        """What the log keeps of it: the number on a grid, the point on a box."""
+        return self.X if self.index is None else self.index
 
 
 class Info(NamedTuple):

@@ -1,0 +1,151 @@
+"""A kernel evaluated at points, many small batches at a time.
+
+GPyTorch's own evaluation goes through lazily evaluated operators, which cost more than the
+arithmetic at the sizes of one bandit. The kernels that most people use are written out here; any
+other is asked as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+SMALLEST_SQUARE = 1e-30
+"""Squared distances are at least this, so that the root has a derivative."""
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """outputscale * k(‖(x - x') / lengthscale‖), of the squared exponential or Matérn kind.
+
+    Attributes:
+        smoothness: ν of the Matérn kind, 1/2, 3/2 or 5/2; infinite for the squared exponential.
+        lengthscale: `1 x d` or `trials x 1 x d`; d may be 1 for all coordinates alike.
+        outputscale: `1 x 1` or `trials x 1 x 1`.
+        columns: Coordinates that the kernel looks at; None for all.
+    """
+
+    smoothness: float
+    lengthscale: Tensor
+    outputscale: Tensor
+    columns: Tensor | None = None
+
+    def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        square = self._squared_distance(X1, X2)
+        return self.outputscale * _profile(square, self.smoothness)
+
+    def variance(self, X: Tensor) -> Tensor:
+        """Prior variances, `trials x q x d -> trials x q`."""
+        return self.outputscale.squeeze(-1).expand(X.shape[:-1])
+
+    def select(self, trials: Tensor) -> Stationary:
+        """The kernel of some trials."""
+        return replace(
+            self,
+            lengthscale=_selected(self.lengthscale, trials),
+            outputscale=_selected(self.outputscale, trials),
+        )
+
+    def scaled(self, X: Tensor) -> Tensor:
+        """The coordinates that count, in units of the lengthscale."""
+        X = X if self.columns is None else X.index_select(-1, self.columns)
+        return X / self.lengthscale
+
+    def _squared_distance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        first, second = self.scaled(X1), self.scaled(X2)
+        if self.smoothness < 1:
+            # Near zero this kernel is linear in the distance, whose rounding must then be small.
+            return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
+        # About a common centre little is lost to cancellation.
+        centre = second.detach().mean(-2, keepdim=True)
+        first, second = first - centre, second - centre
+        squares = first.square().sum(-1, keepdim=True) + second.square().sum(-1).unsqueeze(-2)
+        return torch.baddbmm(squares, first, second.mT, alpha=-2)
+
+
+@dataclass(frozen=True)
+class General:
+    """Any GPyTorch kernel without batch shape."""
+
+    kernel: Kernel
+
+    def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
+        covariance: Tensor = self.kernel(X1, X2).to_dense()
+        return covariance
+
+    def variance(self, X: Tensor) -> Tensor:
+        """Prior variances, `trials x q x d -> trials x q`."""
+        variance: Tensor = self.kernel(X, diag=True)
+        return variance
+
+    def select(self, trials: Tensor) -> General:
+        """The kernel of some trials: the same for all."""
+        return self
+
+
+PointKernel = Stationary | General
+
+
+def point_kernel(kernel: Kernel) -> PointKernel:
+    """A GPyTorch kernel, ready for evaluation at points.
+
+    Args:
+        kernel: Without batch shape, or with one batch dimension, a member per trial.
+
+    Returns:
+        The kernel written out where it is a squared exponential or a Matérn kernel, scaled or not.
+
+    Raises:
+        ValueError: If it has a batch shape and is none of these.
+    """
+    plain = _stationary(kernel)
+    if plain is not None:
+        return plain
+    if kernel.batch_shape.numel() != 1:
+        raise ValueError(
+            f"{type(kernel).__name__} has batch shape {tuple(kernel.batch_shape)}; one kernel per "
+            "trial works for RBFKernel and MaternKernel, alone or in a ScaleKernel."
+        )
+    return General(kernel)
+
+
+def _stationary(kernel: Kernel) -> Stationary | None:
+    if type(kernel) is ScaleKernel and kernel.active_dims is None:
+        base = _stationary(kernel.base_kernel)
+        if base is None:
+            return None
+        scale = kernel.outputscale[..., None, None]
+        if scale.dim() == 2:
+            scale = scale.view(1, 1)
+        return replace(base, outputscale=base.outputscale * scale)
+    if type(kernel) not in (RBFKernel, MaternKernel):
+        return None
+    return Stationary(
+        smoothness=kernel.nu if type(kernel) is MaternKernel else math.inf,
+        lengthscale=kernel.lengthscale,
+        outputscale=kernel.lengthscale.new_ones(1, 1),
+        columns=kernel.active_dims,
+    )
+
+
+def _profile(square: Tensor, smoothness: float) -> Tensor:
+    """Correlation at a squared distance in units of the lengthscale."""
+    if smoothness == math.inf:
+        return torch.exp(-0.5 * square.clamp_min(0))
+    distance = square.clamp_min(SMALLEST_SQUARE).sqrt() * math.sqrt(2 * smoothness)
+    decay = torch.exp(-distance)
+    if smoothness == 0.5:
+        return decay
+    if smoothness == 1.5:
+        return (1 + distance) * decay
+    return (1 + distance + distance.square() / 3) * decay
+
+
+def _selected(parameter: Tensor, trials: Tensor) -> Tensor:
+    return parameter[trials] if parameter.dim() == 3 and len(parameter) > 1 else parameter

@@ -1,0 +1,203 @@
+"""The posterior of a batch of regressions, at any points.
+
+The same formulas as :mod:`botorch_tv.inference.regression`, where arms are replaced by points: with
+S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
+
+    mean(x) = k~ᵀ S L⁻ᵀ L⁻¹ S y,   var(x) = v k(x, x) - ‖L⁻¹ S k~‖².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.fourier import Waves
+from botorch_tv.inference.point_kernel import PointKernel
+from botorch_tv.inference.regression import Evidence, constant_mean
+
+SMALLEST_VARIANCE = 1e-18
+"""Variances are at least this share of the prior's, so that the root has a derivative."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One function per trial drawn from a posterior, around its mean.
+
+    Attributes:
+        waves: Features of the prior.
+        weight: Their weights now, `trials x 2F`.
+        correction: What the data take back, `trials x n`.
+    """
+
+    waves: Waves
+    weight: Tensor
+    correction: Tensor
+
+    def select(self, trials: Tensor) -> Path:
+        """That of some trials."""
+        return Path(self.waves.select(trials), self.weight[trials], self.correction[trials])
+
+
+@dataclass(frozen=True)
+class PointPosterior:
+    """Posteriors of some trials, `trials` in number, on n observations each.
+
+    Attributes:
+        kernel: The spatial covariance.
+        X: Points measured, `trials x n x d`.
+        live: Whether each observation is in use, `trials x n`.
+        weights: S L⁻ᵀ L⁻¹ S y, each times its temporal factor, `trials x n`.
+        rows: L⁻¹ S with temporal factors, `trials x n x n`.
+        prior_factor: v, `trials`; None where it is 1.
+        offset: The prior mean estimated, `trials`; None where it was not.
+        information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+        path: A function drawn from the posterior, where one was asked for.
+    """
+
+    kernel: PointKernel
+    X: Tensor
+    live: Tensor
+    weights: Tensor
+    rows: Tensor
+    prior_factor: Tensor | None
+    offset: Tensor | None
+    information_gain: Tensor
+    path: Path | None = None
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+        cross = self.kernel.covariance(X, self.X)
+        lost = (cross @ self.rows.mT).square().sum(-1)
+        prior = self.kernel.variance(X)
+        if self.prior_factor is not None:
+            prior = prior * self.prior_factor.unsqueeze(-1)
+        variance = torch.maximum(prior - lost, SMALLEST_VARIANCE * prior)
+        return _times(cross, self.weights), variance.sqrt()
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        """The mean alone, `trials x q x d -> trials x q`."""
+        return _times(self.kernel.covariance(X, self.X), self.weights)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and covariance, `trials x q x d -> trials x q, trials x q x q`."""
+        cross = self.kernel.covariance(X, self.X)
+        whitened = cross @ self.rows.mT
+        prior = self.kernel.covariance(X, X)
+        if self.prior_factor is not None:
+            prior = prior * self.prior_factor[:, None, None]
+        mean = _times(cross, self.weights)
+        return mean, prior - whitened @ whitened.mT
+
+    def sample_at(self, X: Tensor) -> Tensor:
+        """The function drawn, less the mean, `trials x q x d -> trials x q`."""
+        assert self.path is not None
+        prior = _times(self.path.waves.at(X), self.path.weight)
+        return prior - _times(self.kernel.covariance(X, self.X), self.path.correction)
+
+    def select(self, trials: Tensor) -> PointPosterior:
+        """The posteriors of some trials."""
+        return PointPosterior(
+            kernel=self.kernel.select(trials),
+            X=self.X[trials],
+            live=self.live[trials],
+            weights=self.weights[trials],
+            rows=self.rows[trials],
+            prior_factor=None if self.prior_factor is None else self.prior_factor[trials],
+            offset=None if self.offset is None else self.offset[trials],
+            information_gain=self.information_gain[trials],
+            path=None if self.path is None else self.path.select(trials),
+        )
+
+
+class PathDraw(NamedTuple):
+    """Random numbers for a function drawn from a posterior."""
+
+    waves: Waves
+    """Random features of the prior."""
+    weights: Tensor
+    """Standard normal variates, `trials x (n + 1) x 2F`; `trials x 1 x 2F` where nothing decays."""
+    errors: Tensor
+    """Standard normal variates, `trials x n`."""
+
+
+def point_posterior(
+    kernel: PointKernel, evidence: Evidence, draw: PathDraw | None = None
+) -> PointPosterior:
+    """Regression on points.
+
+    Args:
+        kernel: The spatial covariance.
+        evidence: The observations, one batch dimension.
+        draw: Random numbers for a function drawn from the posterior; None for none.
+    """
+    X, y, root = evidence.choice, evidence.y, evidence.precision_root
+    gram = kernel.covariance(X, X)
+    if evidence.decay is not None:
+        gram = gram * evidence.decay
+    whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
+    whitened.diagonal(dim1=-2, dim2=-1).add_(1)
+    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
+    factor = torch.linalg.cholesky_ex(whitened).L
+    identity = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device).expand_as(factor)
+    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
+    targets = _times(inverse, root * y)
+    offset = None
+    if evidence.estimates_mean:
+        ones = _times(inverse, root)
+        offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
+        targets = targets - offset.unsqueeze(-1) * ones
+    present = root if evidence.present_decay is None else root * evidence.present_decay
+    rows = inverse * present.unsqueeze(-2)
+    path = None
+    if draw is not None:
+        path = _path(evidence, draw, inverse, rows)
+    return PointPosterior(
+        kernel=kernel,
+        X=X,
+        live=root > 0,
+        weights=_times(rows.mT, targets),
+        rows=rows,
+        prior_factor=evidence.prior_factor,
+        offset=offset,
+        information_gain=factor.diagonal(dim1=-2, dim2=-1).log().sum(-1),
+        path=path,
+    )
+
+
+def _path(evidence: Evidence, draw: PathDraw, inverse: Tensor, rows: Tensor) -> Path:
+    """A function drawn from the posterior, by Matheron's rule.
+
+    A function f drawn from the prior is corrected by what the data would have said about it, to
+    f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f(X) + e), where e is a draw of the noise.
+    """
+    past = weights = draw.weights
+    if evidence.decay is not None:
+        weights = _temporal_root(evidence) @ draw.weights
+        past = weights[..., :-1, :]
+    root = evidence.precision_root
+    at_rows = (draw.waves.at(evidence.choice) * past).sum(-1)
+    # S e is standard normal where an observation is in use, and nothing elsewhere.
+    disturbed = _times(inverse, root * at_rows + (root > 0) * draw.errors)
+    return Path(draw.waves, weights[..., -1, :], _times(rows.mT, disturbed))
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _temporal_root(evidence: Evidence) -> Tensor:
+    """A root of the covariance of the weights at the times of the rows and now."""
+    assert evidence.decay is not None
+    assert evidence.present_decay is not None
+    assert evidence.prior_factor is not None
+    cross = evidence.present_decay.unsqueeze(-1)
+    top = torch.cat([evidence.decay, cross], -1)
+    bottom = torch.cat([cross.mT, evidence.prior_factor[:, None, None]], -1)
+    covariance = torch.cat([top, bottom], -2)
+    # Equal times make it singular, so the root is that of the eigenvalues.
+    values, vectors = torch.linalg.eigh(covariance)
+    root: Tensor = vectors * values.clamp_min(0).sqrt().unsqueeze(-2)
+    return root

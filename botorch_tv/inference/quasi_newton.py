@@ -1,0 +1,188 @@
+"""Many small minimisations within bounds, advancing together.
+
+A projected BFGS method: coordinates held at a bound by the gradient are taken out of the step, the
+rest move by the inverse Hessian built so far, and the step is shortened until the function falls
+enough (Armijo). Every problem keeps its own matrix and step length, so a batch gives what its
+problems would give alone; all are evaluated at once, and those that are done are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes points, `m x p`, and the numbers of the problems they belong to, `m`; gives values, `m`,
+and gradients, `m x p`."""
+
+SUFFICIENT_DECREASE = 1e-4
+CURVATURE = 1e-10
+"""A pair of step and change of gradient enters the matrix if their cosine is at least this."""
+SHORTEST_STEP = 1e-12
+"""A line search that came down to this share of its step ends the problem."""
+
+
+class Minimum(NamedTuple):
+    """Where problems ended."""
+
+    x: Tensor
+    """`n x p`."""
+    value: Tensor
+    """`n`."""
+    evaluations: int
+    """How often the function was evaluated."""
+
+
+def minimize(
+    function: Objective,
+    start: Tensor,
+    lower: Tensor | float,
+    upper: Tensor | float,
+    *,
+    evaluations: int = 200,
+    first_step: float = 0.1,
+    value_tolerance: float = 1e-9,
+    gradient_tolerance: float = 1e-6,
+) -> Minimum:
+    """Local minima of independent problems within bounds.
+
+    Coordinates should be scaled so that a step of ``first_step`` is a modest one.
+
+    Args:
+        function: Value and gradient. A value that is not finite counts as worse than any other.
+        start: Where to start, `n x p`; moved into the bounds.
+        lower: Lower bounds, broadcastable with ``start``.
+        upper: Upper bounds.
+        evaluations: How often the function may be evaluated.
+        first_step: Length of the first step of each problem.
+        value_tolerance: A problem is done when a step changes its value by no more than this,
+            relative to the larger of the value's size and 1.
+        gradient_tolerance: Or when no coordinate of the projected gradient is larger than this.
+
+    Returns:
+        The best points met.
+    """
+    lower = torch.as_tensor(lower).to(start).expand_as(start)
+    upper = torch.as_tensor(upper).to(start).expand_as(start)
+    x = start.clamp(lower, upper)
+    rows = torch.arange(len(x), device=x.device)
+    value, gradient = function(x, rows)
+    best_x, best_value = x.clone(), value.clone()
+    run = _Run(x, value, gradient, lower, upper, first_step)
+    used = 1
+    while used < evaluations:
+        trial = run.trial()
+        value, gradient = function(trial, rows)
+        used += 1
+        going = run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
+        number = int(going.sum())
+        if number <= len(rows) // 2:
+            best_x[rows], best_value[rows] = run.x, run.value
+            rows = rows[going]
+            if number == 0:
+                return Minimum(best_x, best_value, used)
+            run.keep(going)
+    best_x[rows], best_value[rows] = run.x, run.value
+    return Minimum(best_x, best_value, used)
+
+
+class _Run:
+    """The problems still worked on."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        value: Tensor,
+        gradient: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        first_step: float,
+    ) -> None:
+        self.x, self.value, self.gradient = x, value, gradient
+        self.lower, self.upper = lower, upper
+        self.step = torch.ones_like(value)
+        self.going = torch.ones_like(value, dtype=torch.bool)
+        self.fresh = torch.ones_like(self.going)
+        identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        self.first_step = first_step
+        self.inverse = identity.expand(len(x), -1, -1).clone()
+        self._turn()
+        length = self.direction.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
+        self._stretch(first_step / length)
+
+    def _stretch(self, factor: Tensor) -> None:
+        self.inverse.mul_(factor[:, None, None])
+        self.direction.mul_(factor[:, None])
+
+    def _turn(self) -> None:
+        """Set the direction from the gradient and the matrix."""
+        held = ((self.x <= self.lower) & (self.gradient > 0)) | (
+            (self.x >= self.upper) & (self.gradient < 0)
+        )
+        self.free = ~held
+        self.slope = self.gradient * self.free
+        self.direction = -(self.inverse @ self.slope.unsqueeze(-1)).squeeze(-1) * self.free
+
+    def trial(self) -> Tensor:
+        """The points to evaluate next."""
+        moved = self.x + self.step.unsqueeze(-1) * self.direction
+        return torch.minimum(torch.maximum(moved, self.lower), self.upper)
+
+    def take(
+        self,
+        trial: Tensor,
+        value: Tensor,
+        gradient: Tensor,
+        value_tolerance: float,
+        gradient_tolerance: float,
+    ) -> Tensor:
+        """Accept or shorten the steps just evaluated; which problems go on, bool."""
+        moved = trial - self.x
+        promised = (self.gradient * moved).sum(-1)
+        gained = self.value - value
+        accepted = (gained >= -SUFFICIENT_DECREASE * promised) & value.isfinite() & self.going
+        # The minimum of the parabola through both values and the first slope.
+        shorter = -0.5 * promised / (-gained - promised)
+        shorter = torch.where(value.isfinite(), shorter, 0.1).clamp(0.1, 0.5)
+        self.step = torch.where(accepted, 1.0, self.step * shorter)
+        self._learn(accepted, moved, gradient)
+        small = gained <= value_tolerance * self.value.abs().clamp_min(1)
+        self.x = torch.where(accepted.unsqueeze(-1), trial, self.x)
+        self.value = torch.where(accepted, value, self.value)
+        self.gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
+        self._turn()
+        flat = self.slope.abs().amax(-1) <= gradient_tolerance
+        stuck = ~accepted & (self.step < SHORTEST_STEP)
+        self.going = self.going & ~(flat | stuck | (accepted & small))
+        return self.going
+
+    def _learn(self, accepted: Tensor, moved: Tensor, gradient: Tensor) -> None:
+        """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy."""
+        s = moved
+        y = (gradient - self.gradient) * (s != 0)
+        product = (s * y).sum(-1)
+        lengths = s.norm(dim=-1) * y.norm(dim=-1)
+        learns = accepted & (product > CURVATURE * lengths)
+        safe = torch.where(learns, product, 1.0)
+        scale = torch.where(learns & self.fresh, safe / y.square().sum(-1).clamp_min(1e-300), 1.0)
+        identity = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
+        rescaled = scale[:, None, None] * identity
+        inverse = torch.where((learns & self.fresh)[:, None, None], rescaled, self.inverse)
+        self.fresh = self.fresh & ~learns
+        rho = (learns / safe)[:, None, None]
+        s_column = s.unsqueeze(-1)
+        hy = inverse @ y.unsqueeze(-1)
+        bend = 1 + rho * (y.unsqueeze(-2) @ hy)
+        cross = hy @ s_column.mT
+        self.inverse = inverse + rho * (bend * (s_column @ s_column.mT) - cross - cross.mT)
+
+    def keep(self, going: Tensor) -> None:
+        """Leave out all but some problems."""
+        for name in (
+            "x", "value", "gradient", "lower", "upper", "step", "going", "fresh", "inverse",
+            "free", "slope", "direction",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name)[going])

@@ -1,0 +1,139 @@
+"""A continuous domain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Size, Tensor
+
+from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.rows import Rows
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.search import MultiStart
+from botorch_tv.strategies.surface import Surface, surface_at
+from botorch_tv.validation import require_integer
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.search import Search
+
+ROUNDING = 1e-9
+"""Points may lie outside by this share of a side."""
+
+
+class Box(Domain):
+    """All points between two corners.
+
+    Args:
+        bounds: Lower and upper corner, `2 x d`, as BoTorch has them.
+        context_dim: Number c of coordinates that are not chosen but known before each round, such
+            as the weather. The kernel sees them behind the d coordinates of the box, and
+            ``ask(context=...)`` needs them.
+        search: How an acquisition function is maximised: :class:`~botorch_tv.strategies.MultiStart`
+            gradient ascent unless given; :class:`~botorch_tv.strategies.Candidates` restricts the
+            choice to some points.
+
+    Attributes:
+        bounds: `2 x d`.
+
+    Raises:
+        InputDataError: If ``bounds`` is no finite floating-point `2 x d` tensor whose upper corner
+            is above the lower one, or candidates lie outside.
+
+    Example:
+        >>> domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
+    """
+
+    def __init__(
+        self, bounds: Tensor, *, context_dim: int = 0, search: Search | None = None
+    ) -> None:
+        if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
+            described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
+            raise InputDataError(
+                f"Box: bounds is {described}, but it must be a tensor of shape 2 x d, lower bounds "
+                "in the first row."
+            )
+        if not bounds.is_floating_point() or bounds.shape[1] < 1:
+            raise InputDataError(
+                f"Box: bounds is {bounds.dtype} with {bounds.shape[1]} columns; pass float64 and "
+                "at least one."
+            )
+        if not bool((bounds.isfinite().all(0) & (bounds[0] < bounds[1])).all()):
+            raise InputDataError(
+                f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
+                "below its upper bound; leave out coordinates that are fixed."
+            )
+        require_integer("Box: context_dim", context_dim, 0, "give the number of known coordinates.")
+        self.bounds = bounds.detach().clone()
+        self.context_dim = context_dim
+        self.search = MultiStart() if search is None else search
+        self.search.check(self)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the points chosen."""
+        return self.bounds.shape[1]
+
+    @property
+    def columns(self) -> int:
+        return self.dim + self.context_dim
+
+    @property
+    def device(self) -> torch.device:
+        return self.bounds.device
+
+    def __repr__(self) -> str:
+        sides = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
+        context = f", context_dim={self.context_dim}" if self.context_dim else ""
+        return f"Box({sides}{context})"
+
+    def prior(
+        self,
+        kernel: Kernel | Tensor,
+        inference: Inference,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Surface:
+        middle = torch.zeros(1, 1, self.columns, dtype=dtype, device=device)
+        middle[..., : self.dim] = self.centre(middle)
+        return surface_at(middle, kernel)
+
+    def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
+        return Rows.empty(batch_shape, (self.columns,), dtype=dtype, device=device)
+
+    def locate(self, X: Tensor) -> Tensor:
+        self.require_inside(X[..., : self.dim])
+        return X
+
+    def points(self, choice: Tensor, like: Tensor) -> Tensor:
+        return choice
+
+    def from_unit(self, U: Tensor) -> Tensor:
+        """Points of the unit cube, brought to this box, `* x d`."""
+        lower, upper = self.bounds.to(U)
+        return torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Points of this box, brought to the unit cube, `* x d`."""
+        lower, upper = self.bounds.to(X)
+        return (X - lower) / (upper - lower)
+
+    def require_inside(self, X: Tensor, name: str = "X") -> None:
+        """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
+        U = self.to_unit(X)
+        off = ~((U >= -ROUNDING) & (U <= 1 + ROUNDING)).all(-1)
+        if bool(off.any()):
+            first = off.nonzero()[0]
+            point = X[tuple(first)].tolist()
+            raise InputDataError(
+                f"{name}{first.tolist() if off.dim() else ''} is {point}, which lies outside "
+                f"{self!r} or is not finite; clamp it, or widen the bounds."
+            )
+
+    def centre(self, like: Tensor) -> Tensor:
+        """The middle, `d`."""
+        lower, upper = self.bounds.to(like)
+        return 0.5 * (lower + upper)
