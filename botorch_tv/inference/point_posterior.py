@@ -82,13 +82,26 @@ class PointPosterior:
         return _times(self.kernel.covariance(X, self.X), self.weights)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance, `trials x q x d -> trials x q, trials x q x q`."""
-        cross = self.kernel.covariance(X, self.X)
-        whitened = cross @ self.rows.mT
-        prior = self.kernel.covariance(X, X)
+        """Mean and covariance of e groups of points of each trial.
+
+        Args:
+            X: `trials x e x q x d`.
+
+        Returns:
+            The mean, `trials x e x q`, and the covariance within each group,
+            `trials x e x q x q`.
+        """
+        trials, groups, q, _ = X.shape
+        cross = self.kernel.covariance(X.flatten(1, 2), self.X)
+        whitened = (cross @ self.rows.mT).view(trials, groups, q, -1)
+        each = self.kernel
+        if groups != 1:
+            each = each.select(torch.arange(trials, device=X.device).repeat_interleave(groups))
+        flat = X.flatten(0, 1)
+        prior = each.covariance(flat, flat).view(trials, groups, q, q)
         if self.prior_factor is not None:
-            prior = prior * self.prior_factor[:, None, None]
-        mean = _times(cross, self.weights)
+            prior = prior * self.prior_factor[:, None, None, None]
+        mean = _times(cross, self.weights).view(trials, groups, q)
         return mean, prior - whitened @ whitened.mT
 
     def sample_at(self, X: Tensor) -> Tensor:

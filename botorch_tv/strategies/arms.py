@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import NamedTuple
 
+import torch
 from torch import Size, Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
@@ -19,6 +20,10 @@ from botorch_tv.strategies.surface import Surface
 
 AT_ONCE = 8
 """Vectors over all arms that a round works on."""
+
+
+JOINTLY = 512
+"""Arms whose joint covariance is computed at a time."""
 
 
 class Prediction(NamedTuple):
@@ -57,6 +62,24 @@ class ArmEngine(Engine):
     @abstractmethod
     def observed(self, state: State, now: Tensor, reference: Tensor) -> Tensor:
         """Which arms have observations in use, `batch_shape x M`, bool."""
+
+    @abstractmethod
+    def at_arms(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
+        """As :meth:`marginal`, for one group of arms, `batch_shape x q`, without its dimension."""
+
+    def marginal(self, state: State, choice: Tensor, now: Tensor, reference: Tensor) -> Marginal:
+        q = choice.shape[-1]
+        together = max(1, JOINTLY // q)
+        means, blocks, gain = [], [], None
+        for part in torch.split(choice, together, dim=-2):
+            number = part.shape[-2]
+            mean, covariance, gain = self.at_arms(state, part.flatten(-2), now, reference)
+            means.append(mean.unflatten(-1, (number, q)))
+            square = covariance.unflatten(-1, (number, q)).unflatten(-3, (number, q))
+            # Dimensions are now group, member, group, member; a group with itself is wanted.
+            blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
+        assert gain is not None
+        return Marginal(torch.cat(means, -2), torch.cat(blocks, -3), gain)
 
     def choose(
         self,
@@ -121,7 +144,7 @@ class FromLog(ArmEngine):
         counts = evidence.choice.new_zeros(*state.time.shape, arm_basis(state).arms)
         return counts.scatter_add_(-1, evidence.choice, (evidence.precision_root > 0).long()) > 0
 
-    def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
+    def at_arms(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
         evidence = self.evidence(state, now, reference)
         posterior = regress(arm_basis(state), evidence)
         prior = scaled(arm_basis(state).gram(index), evidence.prior_factor)

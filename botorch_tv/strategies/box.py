@@ -133,6 +133,12 @@ class Box(Domain):
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
 
+    @property
+    def extent(self) -> Tensor:
+        """Lengths of the sides, and 1 for every coordinate of the context, `d + c`."""
+        sides = self.bounds[1] - self.bounds[0]
+        return torch.cat([sides, sides.new_ones(self.context_dim)])
+
     def centre(self, like: Tensor) -> Tensor:
         """The middle, `d`."""
         lower, upper = self.bounds.to(like)

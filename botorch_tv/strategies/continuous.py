@@ -78,15 +78,15 @@ class OnBox(Engine):
     def marginal(self, state: State, choice: Tensor, now: Tensor, reference: Tensor) -> Marginal:
         with torch.no_grad():
             posterior = self._posterior(state, now, reference)
-        shape = choice.shape[:-1]
-        mean, covariance = posterior.joint(choice.reshape(-1, *choice.shape[-2:]))
+        shape, q = state.time.shape, choice.shape[-2]
+        mean, covariance = posterior.joint(choice.reshape(-1, *choice.shape[-3:]))
         offset = self.prior_mean(posterior.offset)
         if isinstance(offset, Tensor):
-            offset = offset.unsqueeze(-1)
+            offset = offset[:, None, None]
         return Marginal(
-            (mean + offset).view(shape),
-            covariance.view(*shape, shape[-1]),
-            posterior.information_gain.view(state.time.shape),
+            (mean + offset).view(*shape, -1, q),
+            covariance.view(*shape, -1, q, q),
+            posterior.information_gain.view(shape),
         )
 
     def doubly_weighted_gain(

@@ -25,6 +25,7 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.rows import Rows
+from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.arms import FromLog
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
@@ -39,10 +40,14 @@ from botorch_tv.strategies.continuous import OnBox
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.engines import Choice, Engine
+from botorch_tv.strategies.learned import relearned
+from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
 from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require, require_floating
+
+_SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,6 +78,9 @@ class Strategy:
             its own uncertainty is not added to the variance.
         inference: ``"auto"``, ``"features"`` (factor the kernel once; constant noise advances by
             rank-one steps), or ``"exact"`` (regression on the log at every round).
+        learning: Which hyperparameters are learned as it goes, and when; on a box. ``kernel``,
+            ``noise`` and ``decay`` are then where learning starts. The guarantees of widths and
+            triggers are proved for known hyperparameters and do not hold then.
 
     Raises:
         ValueError: If ``noise`` is not positive, ``mean`` not finite, or a part is of the wrong
@@ -89,6 +97,7 @@ class Strategy:
     maximize: bool = True
     mean: float | Literal["estimated"] = 0.0
     inference: Inference = "auto"
+    learning: Refit | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -104,11 +113,10 @@ class Strategy:
             ("exploration", Exploration),
             ("maximize", bool),
             ("kernel", (Kernel, Tensor)),
+            ("learning", (Refit, type(None))),
         ):
             part = getattr(self, name)
-            wanted = (
-                kind.__name__ if isinstance(kind, type) else "GPyTorch kernel or an M x M tensor"
-            )
+            wanted = kind.__name__ if isinstance(kind, type) else _SEVERAL[name]
             require(
                 isinstance(part, kind),
                 f"Strategy: {name} is {part!r}, but it must be a {wanted}.",
@@ -159,6 +167,11 @@ class Strategy:
         require(
             isinstance(batch_shape, (tuple, list)),
             f"Strategy.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
+        )
+        require(
+            self.learning is None or isinstance(domain, Box),
+            f"Strategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
+            "Box(bounds, search=Candidates(X)), or learning=None.",
         )
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)
@@ -254,10 +267,11 @@ class Strategy:
         choice = _located(state, X, Size())
         present, reference = _clock(state, now)
         engine, dims = self.engine_for(state.domain), state.time.dim()
-        mean, covariance, gain = engine.marginal(state, choice.unsqueeze(dims), present, reference)
-        sd = covariance[..., 0, 0].clamp_min(0).sqrt()
+        alone = choice.unsqueeze(dims).unsqueeze(dims)
+        mean, covariance, gain = engine.marginal(state, alone, present, reference)
+        mean, sd = mean[..., 0, 0], covariance[..., 0, 0, 0].clamp_min(0).sqrt()
         multiplier = engine.multiplier(state, gain, present, reference)
-        return _suggestion(state, Choice(choice, mean[..., 0], sd, multiplier), present)
+        return _suggestion(state, Choice(choice, mean, sd, multiplier), present)
 
     @torch.no_grad()
     def tell(
@@ -336,6 +350,8 @@ class Strategy:
             history=history,
         )
         advanced = engine.advance(state, advanced, fired, ok, consume=consume)
+        if self.learning is not None and self.learning.due(told):
+            advanced = relearned(self, advanced, self.learning)
         info = Info(
             reset=self._has_reset(state, advanced, fired),
             side_queries=torch.zeros_like(since),
@@ -370,29 +386,52 @@ class Strategy:
         return self.engine_for(state.domain).best(state, present, reference, None)
 
     def posterior(
-        self, state: State, X: Tensor, *, now: float | Tensor | None = None
+        self,
+        state: State,
+        X: Tensor,
+        *,
+        now: float | Tensor | None = None,
+        observation_noise: bool = False,
     ) -> GPyTorchPosterior:
-        """The posterior of f_now at some points, without observation noise.
+        """The posterior of f_now at some points.
 
         Args:
             state: All that has been told.
-            X: Points of the domain, `batch_shape x q x d` or `q x d`; the context, where there is
-                one, comes behind.
+            X: Points of the domain, `e x batch_shape x q x d` with any dimensions e, or what can be
+                expanded to that; the context, where there is one, comes behind.
             now: As in :meth:`ask`.
+            observation_noise: Whether to add the noise of a new observation.
 
         Returns:
-            A joint posterior over q points, batched over `batch_shape`; on a box differentiable
+            A joint posterior over q points, batched over `e x batch_shape`; on a box differentiable
             in ``X``.
+
+        Raises:
+            InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        if X.dim() == 2:
-            X = X.expand(*state.time.shape, *X.shape)
-        choice = _located(state, X, points=X.shape[-2:-1])
+        groups = _groups(state, X)
+        choice = _located(state, groups, groups.shape[state.time.dim() : -1])
         present, reference = _clock(state, now)
-        mean, covariance, _ = self.engine_for(state.domain).marginal(
-            state, choice, present, reference
-        )
+        engine = self.engine_for(state.domain)
+        mean, covariance, _ = engine.marginal(state, choice, present, reference)
+        if observation_noise:
+            told = torch.full_like(state.time, self.noise).to(mean)
+            noise = engine.believed_noise(state, told)[..., None, None, None]
+            covariance = covariance + noise * torch.eye(mean.shape[-1]).to(covariance)
+        dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
+        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, -1)
+        covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
         return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
+
+    def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
+        """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
+
+        Args:
+            state: All that has been told.
+            now: As in :meth:`ask`.
+        """
+        return StrategyModel(self, state, now)
 
     def numbers_per_trial(self, state: State, horizon: int) -> int:
         """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
@@ -444,6 +483,20 @@ def _located(state: State, X: Tensor, points: Size) -> Tensor:
         )
     require_same_kind("X", X, state)
     return state.domain.locate(X)
+
+
+def _groups(state: State, X: Tensor) -> Tensor:
+    """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
+    shape, dims = state.time.shape, state.time.dim()
+    lead = X.shape[:-2][: max(0, X.dim() - 2 - dims)]
+    try:
+        X = X.expand(*lead, *shape, *X.shape[-2:])
+    except RuntimeError as error:
+        raise InputDataError(
+            f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; pass "
+            "points of shape q x d, or batch_shape x q x d."
+        ) from error
+    return X.reshape(-1, *shape, *X.shape[-2:]).movedim(0, dims)
 
 
 def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:

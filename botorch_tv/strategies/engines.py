@@ -34,12 +34,12 @@ class Choice(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """The joint posterior of f_now at q arms or points."""
+    """The joint posterior of f_now within each of e groups of q arms or points."""
 
     mean: Tensor
-    """`batch_shape x q`."""
+    """`batch_shape x e x q`."""
     covariance: Tensor
-    """`batch_shape x q x q`."""
+    """`batch_shape x e x q x q`."""
     information_gain: Tensor
     """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
 
@@ -118,9 +118,13 @@ class Engine(ABC):
 
     @abstractmethod
     def marginal(self, state: State, choice: Tensor, now: Tensor, reference: Tensor) -> Marginal:
-        """The joint posterior at arms, `batch_shape x q`, or points, `batch_shape x q x (d + c)`.
+        """The joint posterior within each of e groups of q arms or points; differentiable in these.
 
-        Differentiable in the points.
+        Args:
+            state: All that has been told.
+            choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
         """
 
     @abstractmethod

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Retention
 from botorch_tv.inference.regression import Evidence
 from botorch_tv.strategies.state import State
+
+
+class Retained(NamedTuple):
+    """The rows of a log from the oldest that some trial keeps, n in number."""
+
+    choice: Tensor
+    """`batch_shape x n`, or `batch_shape x n x d` on a box."""
+    y: Tensor
+    """`batch_shape x n`."""
+    noise: Tensor
+    """Variances as told, infinite where a measurement failed, `batch_shape x n`."""
+    time: Tensor
+    """`batch_shape x n`."""
+    kept: Tensor
+    """Whether a trial keeps the row, `batch_shape x n`, bool."""
+    origin: Tensor
+    """Time of the first observation kept, now without any, `batch_shape x 1`."""
+
+
+def retained(state: State, retention: Retention, now: Tensor) -> Retained:
+    """What is left of the log at time ``now``, `batch_shape`."""
+    first, present = state.dropped, now.unsqueeze(-1)
+    noise, time = state.history.noise.tensor(first), state.history.time.tensor(first)
+    number = torch.arange(first, state.told, device=time.device)
+    kept = number >= state.start.unsqueeze(-1)
+    origin = state.origin.unsqueeze(-1)
+    if retention.uses_time:
+        kept = kept & retention.live(time, present, state.first_time.unsqueeze(-1))
+        if retention.restarts:
+            candidates = torch.where(kept & noise.isfinite(), time, present)
+            origin = torch.cat([candidates, present], dim=-1).amin(-1, keepdim=True)
+    choice, y = state.history.choice.tensor(first), state.history.y.tensor(first)
+    return Retained(choice, y, noise, time, kept, origin)
 
 
 def gather_evidence(
@@ -38,24 +73,13 @@ def gather_evidence(
     Returns:
         One row per observation that some trial keeps.
     """
-    first, present = state.dropped, now.unsqueeze(-1)
-    choice = state.history.choice.tensor(first)
-    y = state.history.y.tensor(first)
+    choice, y, noise, time, kept, origin = retained(state, retention, now)
     if mean:
         y = y - mean
-    time = state.history.time.tensor(first)
-    number = torch.arange(first, state.told, device=time.device)
-    kept = number >= state.start.unsqueeze(-1)
-    noise = state.history.noise.tensor(first)
-    origin = state.origin.unsqueeze(-1)
-    if retention.uses_time:
-        kept = kept & retention.live(time, present, state.first_time.unsqueeze(-1))
-        if retention.restarts:
-            candidates = torch.where(kept & noise.isfinite(), time, present)
-            origin = torch.cat([candidates, present], dim=-1).amin(-1, keepdim=True)
-    lag = reference.unsqueeze(-1) - time
     if noise_factor is not None:
         noise = noise * noise_factor.unsqueeze(-1)
+    present = now.unsqueeze(-1)
+    lag = reference.unsqueeze(-1) - time
     log_noise = noise.log() + inflation_power * inflation.log_factor(lag)
     root = (torch.exp(-0.5 * log_noise) * kept).to(y.dtype)
     if not decay.moves:

@@ -99,7 +99,7 @@ class Recursion(ArmEngine):
         assert visits is not None
         return visits > 0
 
-    def marginal(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
+    def at_arms(self, state: State, index: Tensor, now: Tensor, reference: Tensor) -> Marginal:
         basis, belief, prior = arm_basis(state), _belief(state), None
         mean, loss, trend = belief.mean.gather(-1, index), belief.loss, belief.trend
         estimate = None

@@ -1,0 +1,115 @@
+"""Hyperparameters that a strategy on a box learns as it goes, each trial its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting import Decay, Markov, Wiener
+from botorch_tv.learning.fit import Learned, learn
+from botorch_tv.learning.refit import Refit
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.evidence import retained
+from botorch_tv.strategies.state import State
+from botorch_tv.strategies.surface import Surface
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.core import Strategy
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovPerTrial(Decay):
+    """:class:`Markov` with a rate ε of each trial's own.
+
+    Args:
+        epsilon: In [0, 1), `batch_shape`.
+    """
+
+    epsilon: Tensor
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        return torch.exp(0.5 * _leading(torch.log1p(-self.epsilon), elapsed) * elapsed)
+
+    def prior_variance(self, elapsed: Tensor) -> Tensor:
+        return torch.ones_like(elapsed)
+
+
+@dataclass(frozen=True, eq=False)
+class WienerPerTrial(Decay):
+    """:class:`Wiener` with a variance σ_w² of each trial's own.
+
+    Args:
+        sigma_w2: At least 0, `batch_shape`.
+    """
+
+    sigma_w2: Tensor
+
+    def attenuation(self, elapsed: Tensor) -> Tensor:
+        return torch.ones_like(elapsed)
+
+    def prior_variance(self, elapsed: Tensor) -> Tensor:
+        return 1 + _leading(self.sigma_w2, elapsed) * elapsed
+
+
+def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
+    """The state with hyperparameters learned anew from the observations each trial keeps.
+
+    Args:
+        strategy: Whose prior mean, noise and forgetting are where learning starts.
+        state: All that has been told, on a box.
+        refit: What is learned.
+    """
+    box, surface = state.domain, state.basis
+    assert isinstance(box, Box)
+    assert isinstance(surface, Surface)
+    given, trials = surface.unlearned(), state.time.numel()
+    rows = retained(state, strategy.retention, state.time)
+    known_mean = None if isinstance(strategy.mean, str) else strategy.mean
+    lag = state.time.unsqueeze(-1) - rows.time
+
+    def flat(part: Tensor) -> Tensor:
+        return part.reshape(trials, *part.shape[state.time.dim() :])
+
+    learned = learn(
+        refit,
+        given.kernel,
+        strategy.decay,
+        strategy.noise,
+        flat(rows.choice),
+        # Times before the origin belong to rows that are not kept; any will do for them.
+        flat((rows.time - rows.origin).clamp_min(0)),
+        flat(rows.y - (known_mean or 0.0)),
+        flat(rows.kept & rows.noise.isfinite()),
+        flat(rows.noise / strategy.noise),
+        surface.parameters,
+        inflation=None
+        if strategy.inflation.constant
+        else flat(strategy.inflation.log_factor(lag).exp()),
+        estimates_mean=known_mean is None,
+        extent=box.extent,
+    )
+    return state._replace(
+        basis=replace(
+            surface,
+            kernel=learned.kernel,
+            decay=_decay(strategy.decay, learned, state),
+            noise_factor=learned.noise / strategy.noise,
+            given=given,
+            parameters=learned.vector,
+        )
+    )
+
+
+def _decay(given: Decay, learned: Learned, state: State) -> Decay | None:
+    rate = learned.rate.view(state.time.shape).to(state.time)
+    if isinstance(given, Markov):
+        return MarkovPerTrial(rate)
+    return WienerPerTrial(rate) if isinstance(given, Wiener) else None
+
+
+def _leading(parameter: Tensor, like: Tensor) -> Tensor:
+    """A number per trial, beside tensors that lead with the trials."""
+    return parameter.view((*parameter.shape, *[1] * (like.dim() - parameter.dim())))
