@@ -14,7 +14,8 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from botorch_tv.simulation import MarkovWorld, StudyResult, chunk_files, run_study
+from botorch_tv import files as whole_files
+from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
@@ -106,7 +107,7 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
     where, name = {
         "write": (os, "fsync"),
         "rename": (os, "replace"),
-        "synchronise": (chunk_files, "_sync_folder"),
+        "synchronise": (whole_files, "_sync_folder"),
     }[step]
     honest = getattr(where, name)
 

@@ -20,9 +20,10 @@ from botorch_tv.commands.options import (
 )
 from botorch_tv.simulation.memory import free_bytes
 from botorch_tv.simulation.panels import load_panel
-from botorch_tv.simulation.rivals import Settings, line_up, reset_period, unit_kernel
+from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World
 from botorch_tv.strategies import Grid, Strategy
+from botorch_tv.theory import reset_period
 from botorch_tv.validation import require
 
 

@@ -43,6 +43,12 @@ class Stationary:
         """Prior variances, `trials x q x d -> trials x q`."""
         return self.outputscale.squeeze(-1).expand(X.shape[:-1])
 
+    def check(self, columns: int) -> None:
+        """Raise a ``ValueError`` unless lengthscales are one for all columns or one for each."""
+        seen = columns if self.columns is None else len(self.columns)
+        if self.lengthscale.shape[-1] not in (1, seen):
+            raise ValueError(f"it has {self.lengthscale.shape[-1]} lengthscales for {seen} columns")
+
     def select(self, trials: Tensor) -> Stationary:
         """The kernel of some trials."""
         return replace(
@@ -84,6 +90,9 @@ class General:
         variance: Tensor = self.kernel(X, diag=True)
         return variance
 
+    def check(self, columns: int) -> None:
+        """Evaluation tells."""
+
     def select(self, trials: Tensor) -> General:
         """The kernel of some trials: the same for all."""
         return self
@@ -116,14 +125,15 @@ def point_kernel(kernel: Kernel) -> PointKernel:
 
 
 def _stationary(kernel: Kernel) -> Stationary | None:
-    if type(kernel) is ScaleKernel and kernel.active_dims is None:
+    if type(kernel) is ScaleKernel:
         base = _stationary(kernel.base_kernel)
         if base is None:
             return None
         scale = kernel.outputscale[..., None, None]
         if scale.dim() == 2:
             scale = scale.view(1, 1)
-        return replace(base, outputscale=base.outputscale * scale)
+        # GPyTorch's ScaleKernel takes over the columns of the kernel inside, and picks them itself.
+        return replace(base, outputscale=base.outputscale * scale, columns=kernel.active_dims)
     if type(kernel) not in (RBFKernel, MaternKernel):
         return None
     return Stationary(

@@ -131,7 +131,7 @@ class PathDraw(NamedTuple):
     waves: Waves
     """Random features of the prior."""
     weights: Tensor
-    """Standard normal variates, `trials x (n + 1) x 2F`; `trials x 1 x 2F` where nothing decays."""
+    """Standard normal variates, `trials x 2F`."""
     errors: Tensor
     """Standard normal variates, `trials x n`."""
 
@@ -147,9 +147,8 @@ def point_posterior(
         draw: Random numbers for a function drawn from the posterior; None for none.
     """
     X, y, root = evidence.choice, evidence.y, evidence.precision_root
-    gram = kernel.covariance(X, X)
-    if evidence.decay is not None:
-        gram = gram * evidence.decay
+    spatial = kernel.covariance(X, X)
+    gram = spatial if evidence.decay is None else spatial * evidence.decay
     whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
     whitened.diagonal(dim1=-2, dim2=-1).add_(1)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
@@ -166,7 +165,7 @@ def point_posterior(
     rows = inverse * present.unsqueeze(-2)
     path = None
     if draw is not None:
-        path = _path(evidence, draw, inverse, rows)
+        path = _path(evidence, draw, spatial, inverse, rows)
     return PointPosterior(
         kernel=kernel,
         X=X,
@@ -180,37 +179,37 @@ def point_posterior(
     )
 
 
-def _path(evidence: Evidence, draw: PathDraw, inverse: Tensor, rows: Tensor) -> Path:
+def _path(
+    evidence: Evidence, draw: PathDraw, spatial: Tensor, inverse: Tensor, rows: Tensor
+) -> Path:
     """A function drawn from the posterior, by Matheron's rule.
 
     A function f drawn from the prior is corrected by what the data would have said about it, to
-    f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f(X) + e), where e is a draw of the noise.
+    f(x) - k~ᵀ (K ∘ D + N)⁻¹ (f_past(X) + e), where e is a draw of the noise. With the temporal
+    factors d between rows and now and v of now, the past is
+
+        f_past(X) = (d / v) ∘ f(X) + r,   r ~ N(0, K ∘ (D - d dᵀ / v)),
+
+    so that only r needs the times, and it is drawn together with the noise.
     """
-    past = weights = draw.weights
+    weight, present, root = draw.weights, None, evidence.precision_root
+    in_use = root > 0
+    errors = in_use * draw.errors  # S e is standard normal where an observation is in use
     if evidence.decay is not None:
-        weights = _temporal_root(evidence) @ draw.weights
-        past = weights[..., :-1, :]
-    root = evidence.precision_root
-    at_rows = (draw.waves.at(evidence.choice) * past).sum(-1)
-    # S e is standard normal where an observation is in use, and nothing elsewhere.
-    disturbed = _times(inverse, root * at_rows + (root > 0) * draw.errors)
-    return Path(draw.waves, weights[..., -1, :], _times(rows.mT, disturbed))
+        assert evidence.present_decay is not None
+        assert evidence.prior_factor is not None
+        factor = evidence.prior_factor.unsqueeze(-1)
+        weight, present = weight * factor.sqrt(), evidence.present_decay / factor
+        explained = present.unsqueeze(-1) * evidence.present_decay.unsqueeze(-2)
+        lasting = root.unsqueeze(-1) * (spatial * (evidence.decay - explained)) * root.unsqueeze(-2)
+        lasting.diagonal(dim1=-2, dim2=-1).add_(1)
+        errors = _times(torch.linalg.cholesky_ex(lasting).L, errors)
+    at_rows = _times(draw.waves.at(evidence.choice), weight)
+    if present is not None:
+        at_rows = present * at_rows
+    disturbed = _times(inverse, root * at_rows + errors)
+    return Path(draw.waves, weight, _times(rows.mT, disturbed))
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
-
-
-def _temporal_root(evidence: Evidence) -> Tensor:
-    """A root of the covariance of the weights at the times of the rows and now."""
-    assert evidence.decay is not None
-    assert evidence.present_decay is not None
-    assert evidence.prior_factor is not None
-    cross = evidence.present_decay.unsqueeze(-1)
-    top = torch.cat([evidence.decay, cross], -1)
-    bottom = torch.cat([cross.mT, evidence.prior_factor[:, None, None]], -1)
-    covariance = torch.cat([top, bottom], -2)
-    # Equal times make it singular, so the root is that of the eigenvalues.
-    values, vectors = torch.linalg.eigh(covariance)
-    root: Tensor = vectors * values.clamp_min(0).sqrt().unsqueeze(-2)
-    return root

@@ -143,7 +143,9 @@ class _Run:
         moved = trial - self.x
         promised = (self.gradient * moved).sum(-1)
         gained = self.value - value
-        accepted = (gained >= -SUFFICIENT_DECREASE * promised) & value.isfinite() & self.going
+        # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
+        enough = gained >= -SUFFICIENT_DECREASE * promised.clamp_max(0)
+        accepted = enough & value.isfinite() & self.going
         # The minimum of the parabola through both values and the first slope.
         shorter = -0.5 * promised / (-gained - promised)
         shorter = torch.where(value.isfinite(), shorter, 0.1).clamp(0.1, 0.5)

@@ -11,11 +11,12 @@ from collections.abc import Callable
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise.features.generators import GenKernelFeatures, gen_kernel_features
-from botorch.sampling.pathwise.features.maps import KernelFeatureMap
+from botorch.sampling.pathwise.features.maps import FeatureMap, KernelFeatureMap
 from torch import Tensor, nn
 
 from botorch_tv.kernels.spatio_temporal import SpatioTemporalKernel
-from botorch_tv.kernels.temporal import MarkovKernel
+from botorch_tv.kernels.temporal import MarkovKernel, WienerKernel
+from botorch_tv.kernels.walk_features import WalkFeatureMap, stratified
 
 
 class _ArmsAndTime(nn.Module):
@@ -39,26 +40,43 @@ class _ArmsAndTime(nn.Module):
 
 @GenKernelFeatures.register(SpatioTemporalKernel)  # type: ignore[untyped-decorator]
 def _gen_kernel_features_spatio_temporal(
-    kernel: SpatioTemporalKernel, *, num_inputs: int, num_outputs: int
-) -> KernelFeatureMap:
+    kernel: SpatioTemporalKernel,
+    *,
+    num_inputs: int,
+    num_outputs: int,
+    horizon: Tensor | None = None,
+) -> FeatureMap:
     """Fourier features of the product: the frequencies of both factors side by side.
 
     The covariance of the Markov model is exp(-c |Δt|) with c = -log1p(-ε) / 2, the characteristic
-    function of a Cauchy distribution of scale c: frequencies in time are drawn from that.
+    function of a Cauchy distribution of scale c: frequencies in time are drawn from that. A random
+    walk has none; its features are steps, see :class:`WalkFeatureMap`.
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
+    if isinstance(kernel.temporal, WienerKernel):
+        if horizon is None:
+            raise UnsupportedError(
+                "The features of a random walk (WienerKernel) are spread over the time that has "
+                "gone by, which the kernel does not know; draw paths from a TimeVaryingGP, or pass "
+                "horizon."
+            )
+        half = gen_kernel_features(
+            kernel.spatial, num_inputs=num_inputs - 1, num_outputs=2 * (num_outputs // 4)
+        )
+        return WalkFeatureMap(kernel, half, horizon)
+    if isinstance(kernel.temporal, MarkovKernel) and bool((kernel.temporal.epsilon == 1).any()):
+        raise UnsupportedError(
+            "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
+            "from the posterior instead."
+        )
     arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
     rows = arms.weight.shape[-2]
     if kernel.temporal is None:
         frequency = arms.weight.new_zeros(*kernel.batch_shape, rows, 1)
     elif isinstance(kernel.temporal, MarkovKernel):
         scale = -0.5 * torch.log1p(-kernel.temporal.epsilon)
-        # One draw from each of as many equally likely strata, in random order.
-        draws = torch.rand(
-            2, *kernel.batch_shape, rows, 1, dtype=arms.weight.dtype, device=arms.weight.device
-        )
-        uniform = (draws[0].argsort(-2) + draws[1]) / rows
+        uniform = stratified(torch.Size([*kernel.batch_shape, rows]), arms.weight).unsqueeze(-1)
         frequency = scale * torch.tan(math.pi * (uniform - 0.5))
     else:
         raise UnsupportedError(

@@ -12,7 +12,7 @@ from botorch_tv.kernels.batching import BatchedKernel, like
 from botorch_tv.validation import require
 
 LARGEST_EPSILON = 1.0 - 1e-6
-"""Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding; ε = 1 itself keeps only noise."""
+"""Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
 
 
 class MarkovKernel(BatchedKernel):
@@ -25,8 +25,11 @@ class MarkovKernel(BatchedKernel):
     bounds (BoTorch's fitting does) keep ε inside. Several columns count by their Euclidean
     distance.
 
+    ε = 1 redraws the objective at every instant: k is 1 at Δt = 0 and 0 elsewhere. There is no
+    slope to learn from there, so ε then is fixed and has no prior.
+
     Args:
-        epsilon: Rate of change per unit of time to start from, in [0, 1 - 1e-6].
+        epsilon: Rate of change per unit of time to start from, in [0, 1 - 1e-6], or 1.
         batch_shape: Batch shape of the parameter.
         active_dims: Columns of the input to use; all of them where None.
         epsilon_prior: Prior of ε, None for none. By default half-normal with scale 0.25: flat near
@@ -34,7 +37,7 @@ class MarkovKernel(BatchedKernel):
         epsilon_constraint: Bounds of ε; [0, 1 - 1e-6] without a transform where None.
 
     Raises:
-        ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6].
+        ValueError: If ``epsilon`` lies outside [0, 1 - 1e-6] and is not 1.
 
     Example:
         >>> kernel = MarkovKernel(epsilon=0.03)
@@ -53,23 +56,26 @@ class MarkovKernel(BatchedKernel):
     ) -> None:
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
         require(
-            0 <= epsilon <= LARGEST_EPSILON,
+            0 <= epsilon <= LARGEST_EPSILON or epsilon == 1,
             f"MarkovKernel: epsilon is {epsilon}, but a rate of change that can be learned lies in "
-            "[0, 1 - 1e-6]; 0 keeps the objective still.",
+            "[0, 1 - 1e-6]; 0 keeps the objective still, and 1 redraws it all the time.",
         )
         self.register_parameter(
             "raw_epsilon", torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, 1))
         )
+        largest = 1.0 if epsilon == 1 else LARGEST_EPSILON
         self.register_constraint(
-            "raw_epsilon", epsilon_constraint or Interval(0.0, LARGEST_EPSILON, transform=None)
+            "raw_epsilon", epsilon_constraint or Interval(0.0, largest, transform=None)
         )
+        self._reaches_one = float(self.raw_epsilon_constraint.upper_bound) >= 1
         if epsilon_prior == DEFAULT:
-            epsilon_prior = HalfNormalPrior(0.25)
+            epsilon_prior = None if epsilon == 1 else HalfNormalPrior(0.25)
         if epsilon_prior is not None:
             self.register_prior(
                 "epsilon_prior", epsilon_prior, type(self)._get_epsilon, type(self)._set_epsilon
             )
         self._set_epsilon(epsilon)
+        self.raw_epsilon.requires_grad_(epsilon < 1)
 
     @property
     def epsilon(self) -> Tensor:
@@ -98,12 +104,16 @@ class MarkovKernel(BatchedKernel):
             diag: Whether only pairs of the same index are wanted.
             last_dim_is_batch: Whether each column is a time of its own, `... x d x n x m`.
         """
-        rate = 0.5 * torch.log1p(-self.epsilon)  # batch_shape x 1 x 1, at most 0
+        epsilon = self.epsilon  # batch_shape x 1 x 1
         if last_dim_is_batch:
-            x1, x2, rate = _columns_as_batch(x1), _columns_as_batch(x2), rate.unsqueeze(-3)
-        if diag:
-            return torch.exp(rate.squeeze(-1) * _distance(x1, x2))
-        return torch.exp(rate * _distances(x1, x2))
+            x1, x2, epsilon = _columns_as_batch(x1), _columns_as_batch(x2), epsilon.unsqueeze(-3)
+        distance = _distance(x1, x2) if diag else _distances(x1, x2)
+        epsilon = epsilon.squeeze(-1) if diag else epsilon
+        if not self._reaches_one:
+            return torch.exp(0.5 * torch.log1p(-epsilon) * distance)
+        redrawn = epsilon == 1
+        kept = torch.exp(0.5 * torch.log1p(-torch.where(redrawn, 0.0, epsilon)) * distance)
+        return torch.where(redrawn, (distance == 0).to(kept), kept)
 
 
 class WienerKernel(BatchedKernel):

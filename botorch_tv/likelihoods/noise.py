@@ -169,15 +169,19 @@ class AgeNoise(Noise):  # type: ignore[misc]
         # In training mode only the training data is ever shown, transformed or not.
         return self.training or X is self.train_X or torch.equal(X, self.train_X)
 
-    def of_training(self) -> Tensor:
-        """Variances of the training data at ``now``, `... x n`."""
+    def of_training(self, power: float = 1.0) -> Tensor:
+        """Variances of the training data at ``now``, `... x n`.
+
+        Args:
+            power: Power of the factor by which noise grows with the lag.
+        """
         assert self.train_X is not None
         base = self._get_learned() if self.learned else None
         if self.row_noise is not None:
             known = self.row_noise
             base = known if base is None else torch.where(known.isnan(), base, known)
         assert base is not None
-        return self._aged(base, self.train_X)
+        return self._aged(base, self.train_X, power)
 
     def of(self, X: Tensor, noise: Tensor | None = None) -> Tensor:
         """Variances `... x n` of observations at ``X`` other than the training data's.
@@ -209,7 +213,7 @@ class AgeNoise(Noise):  # type: ignore[misc]
             new = unknown.expand(q) if self.learned else before.fresh.expand(*old.shape[:-1], q)
         self.row_noise = stacked(old, new, -1)
 
-    def _aged(self, base: Tensor, X: Tensor) -> Tensor:
+    def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
         """Variances `... x n` from those at lag 0; lags count back from ``now``.
 
         Weights below the square root of the smallest number are as good as zero in any sum with
@@ -219,4 +223,4 @@ class AgeNoise(Noise):  # type: ignore[misc]
         reference = times.amax(-1) if self.now is None else self.now
         lag = (reference.unsqueeze(-1) - times).clamp_min(0.0)
         largest = 0.45 * math.log(torch.finfo(times.dtype).max)
-        return base * torch.exp(self.aging.log_factor(lag).clamp_max(largest))
+        return base * torch.exp((power * self.aging.log_factor(lag)).clamp_max(largest))

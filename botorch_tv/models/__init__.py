@@ -1,6 +1,7 @@
 """BoTorch models of objectives that change with time."""
 
+from botorch_tv.models import pathwise  # registers itself with BoTorch
 from botorch_tv.models.growing_gp import GrowingGP
 from botorch_tv.models.time_varying_gp import TimeVaryingGP
 
-__all__ = ["GrowingGP", "TimeVaryingGP"]
+__all__ = ["GrowingGP", "TimeVaryingGP", "pathwise"]

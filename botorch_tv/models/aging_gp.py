@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models.checks import check_now
+from botorch_tv.models.checks import check_now, check_train_data
 from botorch_tv.models.growing_gp import GrowingGP
+from botorch_tv.models.regression import Regression
 
 
 class AgingGP(GrowingGP):
@@ -32,6 +34,11 @@ class AgingGP(GrowingGP):
         """
         return self._present(self.train_inputs[0])
 
+    @property
+    def newest(self) -> Tensor:
+        """Time of the newest observation, `batch_shape`; minus infinity without any."""
+        return self._newest(self.train_inputs[0])
+
     def set_now(self, now: float | Tensor | None) -> None:
         """Let time pass: observations age, and cached predictions are dropped.
 
@@ -44,10 +51,22 @@ class AgingGP(GrowingGP):
         """
         if now is not None:
             now = like(now, self.train_targets)
-            check_now(now, self._newest(self.train_inputs[0]))
+            check_now(now, self.newest)
         self._now = now
         self.prediction_strategy = None
         self._tell_likelihood(self.train_inputs[0])
+
+    def weighted_information_gain(self) -> Tensor:
+        """The gain under noise λ n(lag)², that is λ γ^(-2 lag), ḡ of [W22] eq. (5): O(n³)."""
+        if not isinstance(self.likelihood, AgeNoiseLikelihood):
+            return self.information_gain()
+        self.eval()
+        (inputs,) = self.train_inputs
+        noise = self.likelihood.noise_covar.of_training(power=2.0)
+        covariance, residual = self._covariance(inputs, inputs), torch.zeros_like(noise)
+        factor = Regression.fit(inputs, covariance, noise, residual, attached=False).triangle
+        gain: Tensor = factor.diagonal(dim1=-1, dim2=-2).log().sum(-1)
+        return gain
 
     def _present(self, inputs: Tensor) -> Tensor:
         """Present time given training inputs `... x n x d`."""
@@ -71,8 +90,42 @@ class AgingGP(GrowingGP):
     def set_train_data(
         self, inputs: Any = None, targets: Tensor | None = None, strict: bool = True
     ) -> None:
+        """Other training data under the same parameters.
+
+        Args:
+            inputs: Inputs as the kernel sees them, `... x n x d`, bare or first of a sequence; as
+                they are where None.
+            targets: Observations, `... x n`; as they are where None.
+            strict: Whether shapes, dtypes and devices must stay the same.
+
+        Raises:
+            InputDataError: If an observation is later than the ``now`` that was set, a time is
+                not finite or a target NaN.
+            BotorchTensorDimensionError: If columns or rows do not fit, also those of variances
+                known by the likelihood.
+        """
+        X = self.train_inputs[0] if inputs is None else inputs
+        X = X if isinstance(X, Tensor) else X[0]
+        check_train_data(
+            X,
+            self.train_targets if targets is None else targets,
+            columns=self.train_inputs[0].shape[-1],
+            time=self.time_dim,
+            known=self._known_rows(),
+        )
+        if self._now is not None:
+            check_now(self._now, self._newest(X))
         super().set_train_data(inputs=inputs, targets=targets, strict=strict)
         self._tell_likelihood(self.train_inputs[0])
+
+    def _known_rows(self) -> int | None:
+        """Number of observations whose variances are known one by one; None without any."""
+        held = self._row_noise
+        if isinstance(self.likelihood, AgeNoiseLikelihood):
+            held = self.likelihood.noise_covar.row_noise
+        elif isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            held = self.likelihood.noise
+        return None if held is None else held.shape[-1]
 
     def _extract_targets_and_noise(self) -> tuple[Tensor, Tensor | None]:
         Y, Yvar = super()._extract_targets_and_noise()
@@ -110,6 +163,40 @@ class AgingGP(GrowingGP):
         if self._now is None and bool((covar.now != before.now).any()):
             return None
         return self._new_noise(X, noise)
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self._now is not None:
+            destination[prefix + "now"] = self._now if keep_vars else self._now.detach()
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        saved = state_dict.pop(prefix + "now", None)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+        self.prediction_strategy = None
+        if saved is None:
+            return
+        saved, own = like(saved, self.train_targets), self.now
+        if torch.broadcast_shapes(saved.shape, own.shape) != own.shape:  # type: ignore[no-untyped-call]
+            error_msgs.append(
+                f"size mismatch for {prefix}now: it is {tuple(saved.shape)} in the state dict, but "
+                f"the model has batch shape {tuple(own.shape)}."
+            )
+        # Time does not run back: data newer than what was saved stay data of the past.
+        elif bool((saved > own).any()):
+            self.set_now(torch.maximum(saved, own))
 
     def _data_elsewhere(self) -> list[Tensor]:
         held = super()._data_elsewhere()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.gpytorch import GPyTorchModel
-from botorch.models.transforms.input import AffineInputTransform, InputTransform
 from torch import Tensor
 
 from botorch_tv.validation import require_trials
@@ -25,6 +22,22 @@ def check_inputs(X: Tensor, columns: int | None = None) -> None:
             f"X is {tuple(X.shape)}, but inputs are batch_shape x n x {wanted}, one column of "
             "which is time."
         )
+
+
+def check_batches(X: Tensor, batch_shape: torch.Size) -> None:
+    """Raise unless the batch shape of ``X`` and that of the model broadcast.
+
+    Raises:
+        RuntimeError: If they do not, in the words of torch that BoTorch's users look for.
+    """
+    try:
+        torch.broadcast_shapes(X.shape[:-2], batch_shape)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        raise RuntimeError(
+            "Shape mismatch: objects cannot be broadcast to a single shape. X has batch shape "
+            f"{tuple(X.shape[:-2])} and the model {tuple(batch_shape)}; give X that of the model, "
+            "with more dimensions in front if need be."
+        ) from None
 
 
 def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
@@ -83,49 +96,42 @@ def check_now(now: Tensor, newest: Tensor) -> None:
     )
 
 
-def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
-    """Raise if an input transform changes time, or mixes it into other columns.
-
-    A copy is fitted to the data and tried on it as it is and one unit of time later.
+def check_train_data(
+    X: Tensor, targets: Tensor, *, columns: int, time: int, known: int | None
+) -> None:
+    """Raise if other training data does not fit each other or the model.
 
     Args:
-        transform: The transform, left as it is.
-        X: Training inputs, `... x n x d`, n > 0.
-        time: Column of time, counted from 0.
+        X: Inputs, `... x n x d`.
+        targets: Observations, `... x n`.
+        columns: The d of the model.
+        time: Column of time.
+        known: Number of observations whose noise variances the model knows; None where it learns.
 
     Raises:
-        InputDataError: If so.
+        BotorchTensorDimensionError: If columns or rows do not fit.
+        InputDataError: If a time is not finite, a target is NaN or dtypes differ.
     """
-    fix = (
-        "ages are read from the column of time, which no transform may touch; leave it out, as in "
-        f"Normalize(d={X.shape[-1]}, indices={[i for i in range(X.shape[-1]) if i != time]})."
-    )
-    name = type(transform).__name__
-    for part in transform.modules():
-        # Bounds learned from times in [0, 1] leave them as they are, until the next data.
-        if isinstance(part, AffineInputTransform):
-            indices = getattr(part, "indices", range(X.shape[-1]))
-            if time in [int(index) % X.shape[-1] for index in indices]:
-                raise InputDataError(
-                    f"{type(part).__name__} transforms column {time}, which is time; {fix}"
-                )
-    with torch.no_grad():
-        tried = deepcopy(transform).to(X)
-        tried(X)  # in training mode, as construction will: bounds are learned here
-        tried.eval()
-        later = X.clone()
-        later[..., time] += 1.0
-        now_seen, later_seen = tried(X), tried(later)
-    if now_seen.shape != X.shape:
-        raise InputDataError(
-            f"{name} makes {tuple(now_seen.shape)} of {tuple(X.shape)}, but rows and columns must "
-            "stay as they are for time to be found; do it before the model."
+    check_inputs(X, columns)
+    rows = X.shape[-2]
+    if targets.dim() < 1 or targets.shape[-1] != rows:
+        raise BotorchTensorDimensionError(
+            f"The targets are {tuple(targets.shape)}, but there are {rows} inputs; set both."
         )
-    touched = not torch.equal(now_seen[..., time], X[..., time])
-    touched |= not torch.equal(later_seen[..., time], later[..., time])
-    now_seen[..., time] = later_seen[..., time] = 0.0
-    if touched or not torch.equal(now_seen, later_seen):
-        raise InputDataError(f"{name} changes time or depends on it; {fix}")
+    if known is not None and known not in (rows, 1):
+        raise BotorchTensorDimensionError(
+            f"There are {rows} inputs, but the model knows the noise variances of {known} "
+            "observations; build a new model with train_Yvar for these data, or add rows by "
+            "condition_on_observations(X, Y, noise)."
+        )
+    if X.dtype != targets.dtype:
+        raise InputDataError(
+            f"The inputs are {X.dtype} and the targets {targets.dtype}, but both must have the "
+            "same dtype."
+        )
+    check_times(X[..., time])
+    if bool(targets.isnan().any()):
+        raise InputDataError("The targets contain NaN; leave out what was not measured.")
 
 
 def check_new_outputs(

@@ -79,7 +79,8 @@ def temporal_kernel(
         )
     # Once more after the module has the data's dtype: 0.03 in float32 is another number.
     kernel.initialize(**value)
-    kernel.requires_grad_(learn)
+    if not learn:
+        kernel.requires_grad_(False)
     return kernel
 
 

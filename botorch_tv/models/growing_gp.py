@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
-from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as fantasizing
 from gpytorch import settings
 from gpytorch.distributions import MultivariateNormal
@@ -18,11 +17,12 @@ from linear_operator.operators import LinearOperator, MatmulLinearOperator, Zero
 from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
-from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.models.checks import check_batches, check_new_outputs
 from botorch_tv.models.regression import Regression
+from botorch_tv.models.shared_inputs import SharedInputsGP
 
 
-class GrowingGP(SingleTaskGP):  # type: ignore[misc]
+class GrowingGP(SharedInputsGP):
     """Exact regression by one Cholesky factor that grows with the data.
 
     GPyTorch's own fantasies solve anew for their mean after every update, and chains of them grow
@@ -45,6 +45,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
         """Posterior of f at transformed inputs `... x q x d`."""
+        check_batches(X, self.train_targets.shape[:-1])
         regression = self._regression()
         explained = self._explained(regression, X)  # ... x n x q
         shift = explained.mT @ regression.whitened.unsqueeze(-1)
@@ -56,6 +57,12 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         return MultivariateNormal(
             mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
         )
+
+    def information_gain(self) -> Tensor:
+        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        self.eval()
+        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
+        return gain
 
     def _explained(self, regression: Regression, X: Tensor) -> Tensor:
         inputs = regression.inputs
@@ -121,9 +128,7 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
         )
         return diagonal
 
-    def condition_on_observations(
-        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
-    ) -> Self:
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """The model given q more observations as well, in O(n² q).
 
         Args:
@@ -133,7 +138,6 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             noise: Their variances, shape of ``Y``, in the units of the outcome transform. Without
                 them observations are as noisy as the likelihood has it; where all variances are
                 known, as noisy as these on average.
-            kwargs: Passed on; BoTorch has none.
 
         Returns:
             A new model; this one is as it was.
@@ -142,11 +146,24 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
             InputDataError: If dtypes differ or a value is NaN.
         """
-        check_new_outputs(self, X, Y, noise, strict=fantasizing.off())
+        strict = fantasizing.off()
+        check_new_outputs(self, X, Y, noise, strict=strict)
         self.eval()
-        if noise is not None:
-            kwargs["noise"] = noise
-        return super().condition_on_observations(X=X, Y=Y, **kwargs)  # type: ignore[no-any-return]
+        if hasattr(self, "outcome_transform"):
+            Y, _ = self.outcome_transform(Y, X=X)
+        if strict:
+            self._validate_tensor_args(X=X, Y=Y, Yvar=noise, strict=False)
+        original, *_ = self._transform_tensor_args(X, Y)
+        inputs, targets, variance = self._transform_tensor_args(self.transform_inputs(X), Y, noise)
+        grown = self.get_fantasy_model(inputs, targets, noise=variance)
+        grown._aug_batch_shape = grown.train_targets.shape[:-1]
+        grown._input_batch_shape = grown._aug_batch_shape
+        if self.num_outputs > 1:
+            grown._input_batch_shape = grown._aug_batch_shape[:-1]
+        if hasattr(grown, "input_transform"):
+            before = grown._original_train_inputs
+            grown._original_train_inputs = stacked(before, original, -2).detach()
+        return grown
 
     def get_fantasy_model(
         self, inputs: Tensor | Sequence[Tensor], targets: Tensor, **kwargs: Any

@@ -29,10 +29,10 @@ from botorch_tv.models.checks import (
     check_now,
     check_outputs,
     check_times,
-    check_transform,
 )
 from botorch_tv.models.forgetting import Forgetting, age_noise, separate, temporal_kernel
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
+from botorch_tv.models.transform_check import check_transform
 from botorch_tv.validation import require
 
 
@@ -196,9 +196,7 @@ class TimeVaryingGP(AgingGP):
         check_inputs(X, self.train_inputs[0].shape[-1])
         return super().posterior(X, output_indices, observation_noise, posterior_transform)
 
-    def condition_on_observations(
-        self, X: Tensor, Y: Tensor, noise: Tensor | None = None, **kwargs: Any
-    ) -> Self:
+    def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """The model given q more observations as well: O(n² q), and what a refit would be.
 
         While ``now`` follows the newest observation, one later than all before makes these older.
@@ -214,7 +212,7 @@ class TimeVaryingGP(AgingGP):
         check_times(X[..., self.time_dim])
         if self._now is not None and X.shape[-2]:
             check_now(self._now, X[..., self.time_dim].amax(-1))
-        return super().condition_on_observations(X, Y, noise, **kwargs)
+        return super().condition_on_observations(X, Y, noise)
 
     @classmethod
     def construct_inputs(

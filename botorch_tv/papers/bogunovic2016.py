@@ -8,8 +8,8 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.experiment import Case, Experiment, draw_panels
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim, judge
-from botorch_tv.simulation.rivals import reset_period
 from botorch_tv.strategies import Strategy, r_gp_ucb, tv_gp_ucb
+from botorch_tv.theory import reset_period
 
 HORIZON = 200
 RATES = (0.001, 0.01, 0.03)

@@ -35,6 +35,7 @@ from botorch_tv.strategies import (
     sw_gp_ucb,
     w_gp_ucb,
 )
+from botorch_tv.theory import budget_period, discount
 
 HORIZON = 500
 TRIALS = 200
@@ -82,8 +83,8 @@ def forgetting(budget: float, horizon: int = HORIZON) -> Forgetting:
         budget: Variation budget B_T, positive.
         horizon: Rounds T.
     """
-    memory = math.sqrt(math.log(horizon)) * math.sqrt(horizon / budget)
-    return Forgetting(period=math.ceil(memory), gamma=max(0.0, 1 - 1 / memory))
+    gain = math.log(horizon) ** 2
+    return Forgetting(budget_period(horizon, budget, gain), discount(horizon, gain, budget))
 
 
 @cache

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from botorch_tv.files import write_whole
 from botorch_tv.simulation.records import Arrays, dtype_of, variable_names
 
 
@@ -109,39 +107,3 @@ class ChunkFormat(NamedTuple):
             array, dtype = found[name], dtype_of(name, self.dtype)
             if array.shape != (self.strategies, *trials, self.horizon) or array.dtype != dtype:
                 raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")
-
-
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file that appears under its name only once it is complete and on the disk.
-
-    Args:
-        path: The file; nobody else may be writing it.
-        write: Given the open file, writes its content.
-
-    Raises:
-        OSError: If that fails; an older file is then as it was.
-    """
-    unfinished = path.with_name(f".{path.name}.part")
-    try:
-        with unfinished.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        with suppress(OSError):  # the first error says more
-            unfinished.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power failure, where the system offers that."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some network file systems refuse; the rename itself is done
-            os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -75,6 +75,10 @@ class _Table:
             self.draws(f"strategy {label}") if player.exploration.random else None
             for label, player in settings.strategies.items()
         ]
+        self.experts = [
+            self.draws(f"expert {label}") if player.consults else None
+            for label, player in settings.strategies.items()
+        ]
         self.disturb = self.draws("noise")
         self.spread = math.sqrt(settings.world.noise)
         self.maximize = self.players[0].maximize
@@ -130,10 +134,29 @@ class _Table:
             )
             seen["regret"].append(self._regret(best, truth))
             seen["resets"].append(info.reset)
-            seen["side_queries"].append(info.side_queries)
+            seen["side_queries"].append(self._consult(number, step, values))
             seen["index"].append(suggestion.choice)
         for name, row in seen.items():
             self.records[name][step] = torch.stack(row)
+
+    def _consult(self, number: int, step: int, values: Tensor) -> Tensor:
+        """Let an expert answer what a strategy asks about this round; side queries, `trials`.
+
+        Its errors are its own, as large as those of observations.
+        """
+        player, state, stream = self.players[number], self.states[number], self.experts[number]
+        asked = None if stream is None else player.consult(state, generator=stream)
+        if asked is None or stream is None:
+            return torch.zeros(self.chunk.trials, dtype=torch.int64, device=values.device)
+        # As many numbers as any trial could need, so that no trial's depend on the others.
+        noise = self.spread * stream.normal(asked.limit)[..., : asked.choice.shape[-1]]
+        answers = values.gather(-1, asked.choice) + noise
+        world = self.settings.world
+        known = [world.available(step, arm) for arm in asked.choice.unbind(-1)]
+        measured = [one for one in known if one is not None]
+        ok = torch.stack(measured, -1) if measured else None
+        self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
+        return asked.count
 
     def _diagnosed(self, number: int, suggestion: Suggestion, values: Tensor) -> dict[str, Tensor]:
         """What a strategy knows before its observation, and how good its advice would be."""

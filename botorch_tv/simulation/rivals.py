@@ -54,17 +54,6 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
     return kernel
 
 
-def reset_period(epsilon: float, horizon: int) -> int:
-    """Period of R-GP-UCB for the squared exponential, ⌈min(T, 12 ε^(−1/4))⌉, [B16] Prop. 4.1.
-
-    Args:
-        epsilon: Rate of change ε in [0, 1].
-        horizon: Rounds T.
-    """
-    require(0 <= epsilon <= 1, f"epsilon is {epsilon}, but a rate of change lies in [0, 1].")
-    return horizon if epsilon == 0 else math.ceil(min(horizon, 12 * epsilon**-0.25))
-
-
 @dataclass(frozen=True)
 class Settings:
     """Everything the strategies of one comparison are built from.

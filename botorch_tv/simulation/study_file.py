@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from botorch_tv.simulation.chunk_files import ChunkFormat, write_whole
+from botorch_tv.files import write_whole
+from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.identity import Description, differences
 from botorch_tv.simulation.settings import versions

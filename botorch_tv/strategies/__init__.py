@@ -1,8 +1,10 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
+from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.loop import Loop
 from botorch_tv.strategies.presets import (
     br_gp_ucb,
     et_gp_ucb,
@@ -27,6 +29,7 @@ __all__ = [
     "Candidates",
     "Grid",
     "Info",
+    "Loop",
     "MultiStart",
     "State",
     "Strategy",
@@ -40,9 +43,11 @@ __all__ = [
     "igp_ucb",
     "r_gp_ucb",
     "random_search",
+    "sparq_gp_ucb",
     "sw_gp_ucb",
     "tv_gp_ucb",
     "ui_gp_ucb",
     "ui_tvbo",
     "w_gp_ucb",
+    "w_sparq_gp_ucb",
 ]

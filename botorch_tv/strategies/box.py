@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
@@ -12,15 +10,12 @@ from torch import Size, Tensor
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.search import MultiStart
+from botorch_tv.strategies.search import MultiStart, Search
 from botorch_tv.strategies.surface import Surface, surface_at
-from botorch_tv.validation import require_integer
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.search import Search
+from botorch_tv.validation import require, require_integer
 
 ROUNDING = 1e-9
-"""Points may lie outside by this share of a side."""
+"""Points may lie outside by this share of a side, or what rounding makes of it."""
 
 
 class Box(Domain):
@@ -66,6 +61,10 @@ class Box(Domain):
                 "below its upper bound; leave out coordinates that are fixed."
             )
         require_integer("Box: context_dim", context_dim, 0, "give the number of known coordinates.")
+        require(
+            search is None or isinstance(search, Search),
+            f"Box: search is {search!r}; pass MultiStart(), or Candidates(X) for some points only.",
+        )
         self.bounds = bounds.detach().clone()
         self.context_dim = context_dim
         self.search = MultiStart() if search is None else search
@@ -97,15 +96,18 @@ class Box(Domain):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Surface:
-        middle = torch.zeros(1, 1, self.columns, dtype=dtype, device=device)
-        middle[..., : self.dim] = self.centre(middle)
-        return surface_at(middle, kernel)
+        points = torch.zeros(1, 3, self.columns, dtype=dtype, device=device)
+        points[0, 0, : self.dim] = self.centre(points)
+        points[0, 1:, : self.dim] = self.bounds.to(points)
+        return surface_at(points, kernel)
 
     def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
         return Rows.empty(batch_shape, (self.columns,), dtype=dtype, device=device)
 
     def locate(self, X: Tensor) -> Tensor:
         self.require_inside(X[..., : self.dim])
+        if self.context_dim and not bool(X.isfinite().all()):
+            raise InputDataError("X has a context that is NaN or infinite; use finite numbers.")
         return X
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
@@ -114,7 +116,8 @@ class Box(Domain):
     def from_unit(self, U: Tensor) -> Tensor:
         """Points of the unit cube, brought to this box, `* x d`."""
         lower, upper = self.bounds.to(U)
-        return torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
+        X: Tensor = torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
+        return X
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Points of this box, brought to the unit cube, `* x d`."""
@@ -124,7 +127,8 @@ class Box(Domain):
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
         U = self.to_unit(X)
-        off = ~((U >= -ROUNDING) & (U <= 1 + ROUNDING)).all(-1)
+        rounding = max(ROUNDING, 8 * torch.finfo(U.dtype).eps)
+        off = ~((U - 0.5).abs() <= 0.5 + rounding).all(-1)
         if bool(off.any()):
             first = off.nonzero()[0]
             point = X[tuple(first)].tolist()
@@ -142,4 +146,5 @@ class Box(Domain):
     def centre(self, like: Tensor) -> Tensor:
         """The middle, `d`."""
         lower, upper = self.bounds.to(like)
-        return 0.5 * (lower + upper)
+        middle: Tensor = 0.5 * (lower + upper)
+        return middle

@@ -55,12 +55,13 @@ class OnBox(Engine):
         multiplier = self.multiplier(state, gain, now, reference)
         prospect = self._prospect(state, posterior, multiplier, context)
         if exploration.scores:
-            X = self._found(state, prospect, lambda some, X: exploration.score(some.at(X)))
+            unit = exploration.unit(prospect.scale)
+            X = self._found(state, prospect, lambda some, X: exploration.score(some.at(X)), unit)
             if exploration.flat_without_data:
-                X = _or_centre(X, posterior, box)
+                X = _or_first(X, posterior, box)
         else:
             assert draws is not None
-            X = box.from_unit(draws.uniform(box.dim).reshape(-1, box.dim))
+            X = box.search.anywhere(box, draws).reshape(-1, box.dim).to(posterior.X)
         points = with_context(X.unsqueeze(-2), prospect.context)
         mean, sd = (part.squeeze(-1) for part in posterior.at(points))
         mean = mean + self.prior_mean(posterior.offset)
@@ -70,8 +71,8 @@ class OnBox(Engine):
     def best(self, state: State, now: Tensor, reference: Tensor, context: Tensor | None) -> Tensor:
         posterior = self._posterior(state, now, reference)
         prospect = self._prospect(state, posterior, 0.0, context)
-        X = self._found(state, prospect, Prospect.mean_at)
-        X = _or_centre(X, posterior, _box(state))
+        X = self._found(state, prospect, Prospect.mean_at, prospect.scale)
+        X = _or_first(X, posterior, _box(state))
         points = with_context(X.unsqueeze(-2), prospect.context)
         return points.reshape(*state.time.shape, -1)
 
@@ -131,7 +132,7 @@ class OnBox(Engine):
         evidence = self._flat_evidence(state, now, reference)
         draw = None
         if draws is not None:
-            draw = _path_draw(kernel, evidence, draws)
+            draw = _path_draw(kernel, evidence, draws, _most_rows(state))
         return point_posterior(kernel, evidence, draw)
 
     def _flat_evidence(
@@ -158,19 +159,24 @@ class OnBox(Engine):
         parts = self.strategy
         sign = 1 if parts.maximize else -1
         uses_incumbent = parts.exploration.uses_incumbent
+        known = None if context is None else context.reshape(-1, context.shape[-1])
         return Prospect(
             posterior=posterior,
             sign=sign,
             scale=state.basis.scale,
             multiplier=multiplier.reshape(-1) if isinstance(multiplier, Tensor) else multiplier,
-            incumbent=best_observed(posterior, sign) if uses_incumbent else None,
-            context=None if context is None else context.reshape(-1, context.shape[-1]),
+            incumbent=best_observed(posterior, sign, known) if uses_incumbent else None,
+            context=known,
         )
 
     def _found(
-        self, state: State, prospect: Prospect, rule: Callable[[Prospect, Tensor], Tensor]
+        self,
+        state: State,
+        prospect: Prospect,
+        rule: Callable[[Prospect, Tensor], Tensor],
+        unit: float,
     ) -> Tensor:
-        """The best point of the box for every trial, `trials x d`."""
+        """The best point of the box for every trial, `trials x d`, scores being in ``unit``s."""
         box, posterior = _box(state), prospect.posterior
         some = prospect
         chosen: Tensor | None = None
@@ -182,12 +188,15 @@ class OnBox(Engine):
             return rule(some, X)
 
         observed = posterior.X[..., : box.dim]
-        unit = self.strategy.exploration.unit(prospect.scale)
         return box.search.best(box, score, observed, posterior.live, state.told, unit)
 
 
-def _path_draw(kernel: PointKernel, evidence: Evidence, draws: Draws) -> PathDraw:
-    """Random numbers for a function per trial."""
+def _path_draw(kernel: PointKernel, evidence: Evidence, draws: Draws, most: int) -> PathDraw:
+    """Random numbers for a function per trial.
+
+    How many are drawn depends on the rounds told alone, not on what other trials still keep, so
+    that a trial draws the same in any batch.
+    """
     trials, n, columns = evidence.choice.shape
     if isinstance(kernel, Stationary) and kernel.columns is not None:
         columns = len(kernel.columns)
@@ -196,13 +205,17 @@ def _path_draw(kernel: PointKernel, evidence: Evidence, draws: Draws) -> PathDra
         return draws.normal(*shape).reshape(trials, *shape)
 
     features = waves(kernel, normal(FREQUENCIES, columns + spectral_normals(kernel)))
-    times = 1 if evidence.decay is None else n + 1
-    return PathDraw(features, normal(times, 2 * FREQUENCIES), normal(n))
+    return PathDraw(features, normal(2 * FREQUENCIES), normal(most)[:, most - n :])
 
 
-def _or_centre(X: Tensor, posterior: PointPosterior, box: Box) -> Tensor:
-    """The points found, or the middle of the box where nothing is known yet."""
-    return torch.where(posterior.live.any(-1, keepdim=True), X, box.centre(X))
+def _most_rows(state: State) -> int:
+    """Rows that a trial could use if it kept all of them."""
+    return state.told + (0 if state.expert is None else state.expert.y.shape[-1])
+
+
+def _or_first(X: Tensor, posterior: PointPosterior, box: Box) -> Tensor:
+    """The points found, or where a search begins where nothing is known yet."""
+    return torch.where(posterior.live.any(-1, keepdim=True), X, box.search.first(box, X))
 
 
 def _box(state: State) -> Box:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field, fields
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import torch
 from botorch.exceptions import InputDataError
@@ -46,6 +46,9 @@ from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
 from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require, require_floating
+
+if TYPE_CHECKING:
+    from botorch_tv.experts.refresh import Consultation
 
 _SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
 
@@ -99,6 +102,9 @@ class Strategy:
     inference: Inference = "auto"
     learning: Refit | None = None
 
+    consults: ClassVar[bool] = False
+    """Whether :meth:`consult` ever asks anything."""
+
     def __post_init__(self) -> None:
         require(
             0 < self.noise < math.inf,
@@ -135,7 +141,8 @@ class Strategy:
     def __repr__(self) -> str:
         parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
         parts["kernel"] = describe_kernel(self.kernel)
-        return f"Strategy({', '.join(f'{name}={part}' for name, part in parts.items())})"
+        shown = ", ".join(f"{name}={part}" for name, part in parts.items())
+        return f"{type(self).__name__}({shown})"
 
     # ---------------------------------------------------------------- the contract
 
@@ -358,6 +365,46 @@ class Strategy:
             information_gain=0.5 * torch.log1p(suggestion.sd.square() / believed),
         )
         return advanced, info
+
+    def consult(
+        self, state: State, *, generator: Generators | Draws | None = None
+    ) -> Consultation | None:
+        """What to ask an expert about f now, after :meth:`tell` and before :meth:`ask`.
+
+        Args:
+            state: All that has been told.
+            generator: As in :meth:`ask`.
+
+        Returns:
+            Points to be measured again, their number, and for which trials; None where nothing is
+            asked, as by all strategies that consult no expert.
+        """
+        return None
+
+    def absorb(
+        self,
+        state: State,
+        consultation: Consultation,
+        y: Tensor,
+        *,
+        ok: Tensor | None = None,
+        check: bool = True,
+    ) -> State:
+        """Take in an expert's answers.
+
+        Args:
+            state: That of the consultation, or a later one.
+            consultation: What was asked.
+            y: The answers, `batch_shape x Q`.
+            ok: Which points were answered, bool, `batch_shape x Q`; all unless given.
+            check: Whether to look at the values; doing so waits for the device.
+
+        Raises:
+            InputDataError: If the answers do not fit, or this strategy consults no expert.
+        """
+        raise InputDataError(
+            f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
+        )
 
     @torch.no_grad()
     def recommend(

@@ -31,7 +31,8 @@ class MarkovPerTrial(Decay):
     epsilon: Tensor
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        return torch.exp(0.5 * _leading(torch.log1p(-self.epsilon), elapsed) * elapsed)
+        log_kept = torch.log1p(-self.epsilon).clamp_min(-1e4)  # at ε = 1 only elapsed = 0 is left
+        return torch.exp(0.5 * _leading(log_kept, elapsed) * elapsed)
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)

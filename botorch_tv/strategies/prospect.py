@@ -22,7 +22,8 @@ class Prospect:
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         scale: Prior standard deviation.
         multiplier: √beta, a number or `trials`.
-        incumbent: Best posterior mean among points observed, `trials`; None where not needed.
+        incumbent: Best posterior mean among points observed, under the context of now, `trials`;
+            None where not needed.
         context: What is known before the choice, `trials x c`; None where nothing is.
     """
 
@@ -88,15 +89,20 @@ class Candidate(Outlook):
         return self._prospect.posterior.live.any(-1)
 
 
-def best_observed(posterior: PointPosterior, sign: int) -> Tensor:
+def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None = None) -> Tensor:
     """Best posterior mean, in the sense of ``sign``, among points in use, `trials`.
 
-    0 without any: a finite number will do, since the choice does not depend on it then.
+    Where there is a context, `trials x c`, the points are put into this one: what was reached in
+    another is no measure of what can be gained now. 0 without any: a finite number will do, since
+    the choice does not depend on it then.
     """
     live = posterior.live
     if live.shape[-1] == 0:
         return posterior.weights.new_zeros(len(live))
-    values = (sign * posterior.mean_at(posterior.X)).masked_fill(~live, -math.inf)
+    X = posterior.X
+    if context is not None:
+        X = with_context(X[..., : X.shape[-1] - context.shape[-1]], context)
+    values = (sign * posterior.mean_at(X)).masked_fill(~live, -math.inf)
     return sign * torch.where(live.any(-1), values.amax(-1), 0.0)
 
 

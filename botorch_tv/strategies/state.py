@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
@@ -11,6 +11,9 @@ from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.surface import Surface
+
+if TYPE_CHECKING:
+    from botorch_tv.experts.refresh import ExpertData
 
 
 class History(NamedTuple):
@@ -51,6 +54,8 @@ class State(NamedTuple):
     history: History
     belief: Belief | None
     """The posterior over the arms; None where it is computed from the log at every round."""
+    expert: ExpertData | None = None
+    """Answers of an expert, beside the log; None before any."""
 
 
 class Suggestion(NamedTuple):

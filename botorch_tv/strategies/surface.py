@@ -22,8 +22,8 @@ class Surface:
     Attributes:
         kernel: The spatial covariance, one for all trials or, where it is learned, with a batch of
             one member per trial.
-        variance: Prior variance in the middle of the box, a 0-dimensional tensor; its dtype and
-            device are those of all that is computed.
+        variance: Largest prior variance in the middle of the box and in two corners, a
+            0-dimensional tensor; its dtype and device are those of all that is computed.
         decay: Learned decay, which takes the strategy's place; None where it is given.
         noise_factor: Learned noise variance as a multiple of the strategy's, `trials`; None for 1.
         given: The prior before anything was learned; None where this is it.
@@ -53,15 +53,16 @@ class Surface:
         return point_kernel(self.kernel)
 
 
-def surface_at(middle: Tensor, kernel: Kernel | Tensor) -> Surface:
+def surface_at(points: Tensor, kernel: Kernel | Tensor) -> Surface:
     """The prior before anything is learned.
 
     Args:
-        middle: A point of the box with its context, `1 x 1 x (d + c)`.
+        points: Some points of the box with their context, `1 x q x (d + c)`.
         kernel: Of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape or cannot be evaluated.
+        InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, or has no
+            positive and finite variance.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -73,12 +74,19 @@ def surface_at(middle: Tensor, kernel: Kernel | Tensor) -> Surface:
             f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, all trials "
             "start from it."
         )
-    own = copy.deepcopy(kernel).to(middle).requires_grad_(False)
+    own = copy.deepcopy(kernel).to(points).requires_grad_(False)
     try:
-        variance = point_kernel(own).covariance(middle, middle).reshape(())
+        ready = point_kernel(own)
+        ready.check(points.shape[-1])
+        variance = ready.covariance(points, points).diagonal(dim1=-2, dim2=-1).amax()
     except (RuntimeError, ValueError, IndexError) as error:
         raise InputDataError(
-            f"the kernel cannot be evaluated on points of {middle.shape[-1]} coordinates, those of "
+            f"the kernel cannot be evaluated on points of {points.shape[-1]} coordinates, those of "
             f"the box and of the context: {error}"
         ) from error
+    if not 0 < float(variance) < math.inf:
+        raise InputDataError(
+            f"the kernel's variance is {float(variance)} in the middle and in corners of the box, "
+            "but it must be positive and finite; check its parameters."
+        )
     return Surface(own, variance)

@@ -1,15 +1,17 @@
 # ruff: noqa: E501 (one line per preset)
 """Every strategy that the laws are tested on, beside its description for the textbook.
 
-A later preset joins with one line of ``PRESETS``.
+A later preset joins with one line of ``PRESETS``; ``each_pair`` then brings it to every law.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import pytest
+from _pytest.mark import ParameterSet
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
@@ -86,6 +88,44 @@ class Preset(NamedTuple):
     @property
     def triggers(self) -> bool:
         return self.book(1.0).get("retention", ("all",))[0] == "trigger"
+
+    @property
+    def only_forgets(self) -> bool:
+        """Whether nothing but the way to forget and the width sets it apart from GP-UCB."""
+        return set(self.book(1.0)) <= {"decay", "inflation", "retention", "multiplier", "gains"}
+
+    @property
+    def way_to_forget(self) -> tuple[str, ...]:
+        """Decay, inflation and retention by name, without their numbers."""
+        parts = self.book(1.0)
+        kinds = [parts.get(name, ("",))[0] for name in ("decay", "inflation", "retention")]
+        return (*kinds, "by time" if parts.get("retention", ("",))[-1] == "time" else "by rounds")
+
+    @property
+    def from_the_log(self) -> bool:
+        """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
+        decay, inflation, retention, clock = self.way_to_forget
+        return bool(inflation) or clock == "by time" or (retention == "window" and bool(decay))
+
+    @property
+    def recursions(self) -> tuple[str, ...]:
+        """Those of ``RECURSIONS`` that differ; see ``test_recursions.py``."""
+        sampled = self.book(1.0).get("exploration") == "thompson"
+        return ENGINES if self.from_the_log or sampled else RECURSIONS
+
+    @property
+    def path(self) -> tuple[str | bool, ...]:
+        """Presets that agree in this run through much the same lines of the library."""
+        parts = self.book(1.0)
+        decay, _, retention, _ = self.way_to_forget
+        kind = "moves" if decay else "slides" if retention == "window" else "stays"
+        exploration = {"ei": "improvement", "pi": "improvement"}
+        return (
+            "log" if self.from_the_log else kind,
+            exploration.get(parts.get("exploration", "ucb"), parts.get("exploration", "ucb")),
+            self.triggers,
+            parts.get("mean") == "estimated",
+        )
 
 
 def logarithmic(t: int, g: float, gbar: float) -> float:
@@ -242,3 +282,45 @@ DRAWING = [preset for preset in PRESETS if preset.draws]
 ENGINES = ("exact", "features")
 # On small grids "auto" keeps covariances of arms by another recursion than "features".
 RECURSIONS = ("exact", "auto", "features")
+
+
+def one_per(key: Callable[[Preset], Any], presets: Iterable[Preset]) -> list[Preset]:
+    """The first preset of every kind."""
+    first: dict[Any, Preset] = {}
+    for preset in presets:
+        first.setdefault(key(preset), preset)
+    return list(first.values())
+
+
+def every_pair(presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
+    """Parametrises ``preset`` and ``engine``: every preset with all of its recursions."""
+    pairs = [(preset, engine) for preset in presets for engine in preset.recursions]
+    ids = [f"{preset.name}-{engine}" for preset, engine in pairs]
+    return pytest.mark.parametrize(("preset", "engine"), pairs, ids=ids)
+
+
+def each_pair(turn: int, presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
+    """Parametrises ``preset`` and ``engine`` by :func:`pairs_of`."""
+    return pytest.mark.parametrize(("preset", "engine"), pairs_of(turn, presets))
+
+
+def pairs_of(turn: int, presets: Sequence[Preset] = PRESETS) -> list[ParameterSet]:
+    """Every preset, and every recursion of every path.
+
+    The presets of a path take its recursions in turn, the first of them also those that would be
+    left. Another ``turn`` begins with another recursion, so that tests with different turns bring
+    every preset to every recursion; the pairs that are not a test's own are marked slow.
+    """
+    on_path: dict[tuple[str | bool, ...], list[str]] = {}
+    pairs = []
+    for preset in presets:
+        on_path.setdefault(preset.path, []).append(preset.name)
+    for preset in presets:
+        names, count = on_path[preset.path], len(preset.recursions)
+        place = names.index(preset.name)
+        places = {place, *range(len(names), count)} if place == 0 else {place}
+        own = {preset.recursions[(turn + one) % count] for one in places}
+        for engine in preset.recursions:
+            marks = () if engine in own else (pytest.mark.slow,)
+            pairs.append(pytest.param(preset, engine, id=f"{preset.name}-{engine}", marks=marks))
+    return pairs

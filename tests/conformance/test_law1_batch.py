@@ -6,9 +6,8 @@ Randomised strategies have a generator per trial.
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
-from conformance.presets import DRAWING, PRESETS, RECURSIONS, Preset
+from conformance.presets import DRAWING, Preset, each_pair
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=20)
@@ -23,8 +22,7 @@ def assert_same_run(actual: Run, expected: Run) -> None:
         assert_close(getattr(actual, name), getattr(expected, name), 1e-10, name)
 
 
-@pytest.mark.parametrize("engine", RECURSIONS)
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@each_pair(0)
 def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
@@ -42,16 +40,13 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     assert_same_run(batch, loop)
     assert len(np.unique(batch.mean.T, axis=0)) == TRIALS  # the trials really differ
 
-    permuted = play(strategy, SETTING.domain, world.take(ORDER), (TRIALS,), every=13, seeds=ORDER)
+    # In another order, and as a column.
+    permuted = play(strategy, SETTING.domain, world.take(ORDER), (TRIALS, 1), every=13, seeds=ORDER)
     taken = Run(**{name: getattr(batch, name)[:, ORDER] for name in Run.__annotations__})
     assert_same_run(permuted, taken)
 
-    column = play(strategy, SETTING.domain, world, (3, 1), every=13)
-    assert_same_run(column, batch)
 
-
-@pytest.mark.parametrize("engine", RECURSIONS)
-@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+@each_pair(1, DRAWING)
 def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, engine: str) -> None:
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     state = strategy.init(SETTING.domain)
@@ -63,8 +58,7 @@ def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, en
         state, _ = strategy.tell(state, alone, y)
 
 
-@pytest.mark.parametrize("engine", RECURSIONS)
-@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+@each_pair(2, DRAWING)
 def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
     """Trials that know the same, among them nothing, do not all play the same arm."""
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)

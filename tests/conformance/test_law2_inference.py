@@ -6,7 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, CHOOSING, DRAWING, ENGINES, NARROW, Preset, logarithmic
+from conformance.presets import (
+    BY_NAME,
+    CHOOSING,
+    DRAWING,
+    ENGINES,
+    NARROW,
+    PRESETS,
+    Preset,
+    each_pair,
+    every_pair,
+    logarithmic,
+    one_per,
+)
 from conformance.rounds import (
     Run,
     Setting,
@@ -27,13 +39,14 @@ from botorch_tv.strategies import Grid, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo, w
 
 TOLERANCE = 1e-8
 TRIALS = 2
-SETTINGS = [
-    Setting(points=8, kernel="se", noise=0.02, rounds=200),
-    Setting(points=12, kernel="se", noise=0.01, rounds=60),
-    Setting(points=7, kernel="matern", noise=0.01, rounds=100),
-]
-FORGETTING = {"decay", "inflation", "retention", "multiplier", "gains"}
-EVERY = {200: 10, 60: 2, 100: 5}  # rounds between looks at the posterior of the whole grid
+ROUGH = Setting(points=7, kernel="matern", noise=0.01, rounds=70)
+FINE = Setting(points=12, kernel="se", noise=0.01, rounds=60)
+LONG = Setting(points=8, kernel="se", noise=0.02, rounds=140)  # rows and arms outgrow their memory
+SETTINGS = [ROUGH, FINE, LONG]
+EVERY = {70: 5, 60: 2, 140: 10}  # rounds between looks at the posterior of the whole grid
+WAYS_TO_FORGET = one_per(
+    lambda preset: preset.way_to_forget, [preset for preset in CHOOSING if preset.only_forgets]
+)
 
 
 def assert_agree(actual: Run, expected: Run, width: bool = True) -> None:
@@ -43,18 +56,7 @@ def assert_agree(actual: Run, expected: Run, width: bool = True) -> None:
         assert_close(getattr(actual, name), getattr(expected, name), TOLERANCE, name)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
-    ("preset", "setting"),
-    [
-        pytest.param(preset, setting, id=f"{preset.name}-{setting}")
-        for preset in CHOOSING
-        for setting in SETTINGS
-        # One long run per way to forget is enough.
-        if setting.rounds < 200 or set(preset.book(1.0)) <= FORGETTING
-    ],
-)
-def test_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> None:
+def assert_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> None:
     every = EVERY[setting.rounds]
     expected = by_the_book(preset.name, setting, TRIALS, every)
     strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
@@ -65,9 +67,27 @@ def test_equals_the_textbook(preset: Preset, setting: Setting, engine: str) -> N
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("setting", SETTINGS[1:], ids=str)
-@pytest.mark.parametrize("preset", DRAWING, ids=lambda preset: preset.name)
+@every_pair(CHOOSING)
+def test_equals_the_textbook(preset: Preset, engine: str) -> None:
+    assert_equals_the_textbook(preset, ROUGH, engine)
+
+
+@each_pair(0, CHOOSING)
+def test_equals_the_textbook_on_more_arms(preset: Preset, engine: str) -> None:
+    assert_equals_the_textbook(preset, FINE, engine)
+
+
+@every_pair(WAYS_TO_FORGET)
+def test_equals_the_textbook_for_long(preset: Preset, engine: str) -> None:
+    assert_equals_the_textbook(preset, LONG, engine)
+
+
+def test_the_engine_is_chosen_automatically_unless_named() -> None:
+    assert {p.strategy(ROUGH.module(), 0.01).inference for p in PRESETS} == {"auto"}
+
+
+@every_pair(DRAWING)
+@pytest.mark.parametrize("setting", [ROUGH, pytest.param(FINE, marks=pytest.mark.slow)], ids=str)
 def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
     preset: Preset, setting: Setting, engine: str
 ) -> None:
@@ -90,18 +110,6 @@ def test_the_worlds_make_triggers_fire() -> None:
         assert 1 <= fired.sum() < 0.5 * fired.size
 
 
-@pytest.mark.parametrize("name", [preset.name for preset in CHOOSING])
-def test_automatic_choice_of_engine_equals_the_textbook(name: str) -> None:
-    setting = SETTINGS[2]
-    every = EVERY[setting.rounds]
-    expected = by_the_book(name, setting, TRIALS, every)
-    strategy = BY_NAME[name].strategy(setting.module(), setting.noise)
-    assert strategy.inference == "auto"
-    world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
-    actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
-    assert_agree(actual, expected, width="multiplier" in BY_NAME[name].compared)
-
-
 @pytest.mark.parametrize(
     ("preset", "book"),
     [
@@ -122,8 +130,8 @@ def test_automatic_choice_of_engine_equals_the_textbook(name: str) -> None:
     ids=["static", "markov", "wiener", "exponential"],
 )
 def test_long_run_on_few_arms(preset: Callable, book: dict) -> None:
-    """Many more rounds than arms: every arm has been seen dozens of times."""
-    setting = Setting(points=4, kernel="se", noise=0.01, rounds=300, lengthscale=0.3)
+    """Many more rounds than arms: every arm has been seen a dozen times."""
+    setting = Setting(points=4, kernel="se", noise=0.01, rounds=200, lengthscale=0.3)
     world = make_world(setting.points, setting.noise, setting.rounds, 1)
     book = {"multiplier": logarithmic, "gains": False} | book
     expected = dense_run(setting.matrix(), 0.01, book, world, every=30)
@@ -188,7 +196,7 @@ def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: fl
 
     The library plays; the textbook regresses on the log of what it chose and saw.
     """
-    window, trials = 150, 12
+    window, trials = 150, 6
     setting = Setting(points, "se", noise=0.01, rounds=400, lengthscale=lengthscale)
     world = make_world(points, setting.noise, 100, trials)  # comes round four times
     strategy = sw_gp_ucb(
@@ -201,7 +209,7 @@ def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: fl
         y = world.observe(t % 100, suggestion.index)
         state, _ = strategy.tell(state, suggestion, y)
         log.append((suggestion.index, suggestion.time, y))
-        if t % 10 == 9 and t > window:
+        if t % 25 == 24 and t > window:
             posterior = strategy.posterior(state, setting.domain.X)
             index, times, values = (torch.stack(column, -1).numpy() for column in zip(*log))
             for trial in range(trials):
@@ -235,7 +243,7 @@ def test_scores_tie_within_a_share_of_the_prior_sd(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_gap_so_long_that_weights_underflow(engine: str) -> None:
     """gamma^-lag overflows; what is that old no longer counts, and nothing becomes NaN."""
-    setting = SETTINGS[2]
+    setting = ROUGH
     strategy = w_gp_ucb(
         kernel=setting.module(),
         noise=0.01,

@@ -1,6 +1,7 @@
 """Law 4 through studies: the chunk changes no choice; a resumed study is bit-identical."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +18,15 @@ from botorch_tv.simulation.streams import Stream
 
 SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=15, lengthscale=0.3)
 TRIALS = 3
-each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+UPWARDS = [preset for preset in PRESETS if preset.maximize]
+# A strategy does not notice who else plays, so that a study of many tests each of them.
+STUDIES = {
+    "first upwards": UPWARDS[::3],
+    "second upwards": UPWARDS[1::3],
+    "third upwards": UPWARDS[2::3],
+    "downwards": [preset for preset in PRESETS if not preset.maximize],
+}
+each_study = pytest.mark.parametrize("players", list(STUDIES))
 
 
 class Fused(MarkovWorld):
@@ -62,28 +71,38 @@ def assert_bits(actual: xr.Dataset, expected: xr.Dataset) -> None:
         np.testing.assert_array_equal(actual[name].values, expected[name].values, str(name))
 
 
-@each_preset
-def test_chunk_changes_no_choice(preset: Preset) -> None:
-    whole = study(preset, chunk=TRIALS)
-    for chunk in (1, 2):
-        split = study(preset, chunk=chunk)
-        np.testing.assert_array_equal(split["index"].values, whole["index"].values)
-        np.testing.assert_array_equal(split["resets"].values, whole["resets"].values)
-        np.testing.assert_allclose(split["regret"].values, whole["regret"].values, atol=1e-10)
-    assert len(np.unique(whole["index"].values[0], axis=0)) > 1  # the trials really differ
+@cache
+def single(players: str) -> xr.Dataset:
+    """The study cut into single trials."""
+    return study(*STUDIES[players], chunk=1)
 
 
-@each_preset
+@each_study
+def test_chunk_changes_no_choice(players: str) -> None:
+    whole = study(*STUDIES[players], chunk=TRIALS)
+    for split in (single(players), study(*STUDIES[players], chunk=2)):
+        for each in split["strategy"].values:
+            one, other = split.sel(strategy=each), whole.sel(strategy=each)
+            np.testing.assert_array_equal(one["index"].values, other["index"].values, each)
+            np.testing.assert_array_equal(one["resets"].values, other["resets"].values, each)
+            np.testing.assert_allclose(
+                one["regret"].values, other["regret"].values, atol=1e-10, err_msg=each
+            )
+    for played in whole["index"].values:
+        assert len(np.unique(played, axis=0)) > 1  # the trials really differ
+
+
+@each_study
 def test_resumed_study_is_bit_identical(
-    preset: Preset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Broken off in the second chunk of two, then extended by a third."""
-    whole = study(preset, chunk=1)
+    presets, whole = STUDIES[players], single(players)
     monkeypatch.setattr(Fused, "fuse", 1)
     with pytest.raises(KeyboardInterrupt):
-        study(preset, chunk=1, save_to=tmp_path / "broken", trials=2)
+        study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
     monkeypatch.setattr(Fused, "fuse", 2)  # enough for what is missing, not for what was kept
-    assert_bits(study(preset, chunk=1, save_to=tmp_path / "broken"), whole)
+    assert_bits(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
 
 
 def test_draws_belong_to_the_label() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.presets import ENGINES, PRESETS, Preset
+from conformance.presets import Preset, pairs_of
 from conformance.rounds import Setting
 from conformance.test_law4_pure import assert_identical
 
@@ -64,8 +64,7 @@ TELL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[(preset, engine) for preset in PRESETS for engine in ENGINES],
-    ids=lambda pair: f"{pair[0].name}-{pair[1]}",
+    params=[pytest.param(pair.values, id=pair.id, marks=pair.marks) for pair in pairs_of(2)],
 )
 def run(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     """A strategy, its state after three rounds, and a copy of the state."""

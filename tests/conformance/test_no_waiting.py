@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair
 from conformance.rounds import Setting
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -153,8 +153,7 @@ def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
     return state
 
 
-@pytest.mark.parametrize("engine", RECURSIONS)
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@each_pair(1)
 def test_rounds_ask_the_device_for_nothing(
     preset: Preset, engine: str, request: pytest.FixtureRequest
 ) -> None:

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, NARROW, PRESETS, RECURSIONS, Preset, logarithmic
+from conformance.presets import (
+    BY_NAME,
+    NARROW,
+    PRESETS,
+    RECURSIONS,
+    Preset,
+    each_pair,
+    logarithmic,
+    one_per,
+)
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 from torch import Tensor
@@ -14,12 +23,13 @@ from torch import Tensor
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.strategies import Strategy, gp_ucb, tv_gp_ucb, ui_gp_ucb, w_gp_ucb
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=32)
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=26)
 TRIALS = 2
 X = SETTING.domain.X
-FORGETTING = {"decay", "inflation", "retention", "multiplier", "gains"}
 each_engine = pytest.mark.parametrize("engine", RECURSIONS)
-each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+WAYS_TO_FORGET = one_per(
+    lambda preset: preset.way_to_forget, [preset for preset in PRESETS if preset.only_forgets]
+)
 
 
 def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -45,9 +55,8 @@ def strategy_of(preset: Preset, engine: str) -> Strategy:
     ("preset", "planning"),
     [
         pytest.param(preset, planning, id=f"{preset.name}-{planning}")
-        for preset in PRESETS
-        for planning in ("explicit", "alternating")
-        if planning == "alternating" or set(preset.book(1.0)) <= FORGETTING
+        for presets, planning in ((WAYS_TO_FORGET, "explicit"), (PRESETS, "alternating"))
+        for preset in presets
     ],
 )
 def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
@@ -57,7 +66,7 @@ def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
     """
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     planned, measured = schedule()
-    strategies = {engine: strategy_of(preset, engine) for engine in RECURSIONS}
+    strategies = {engine: strategy_of(preset, engine) for engine in preset.recursions}
     states = {
         engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
         for engine, strategy in strategies.items()
@@ -131,8 +140,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
     return record
 
 
-@each_engine
-@each_preset
+@each_pair(0)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """Seconds since 1970 are as good as rounds: the clock's zero is nowhere in the formulas."""
     strategy = strategy_of(preset, engine)
@@ -143,8 +151,7 @@ def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
         torch.testing.assert_close(one.sd, other.sd, atol=1e-10, rtol=0.0)
 
 
-@each_engine
-@each_preset
+@each_pair(1)
 def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     strategy = strategy_of(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
@@ -162,8 +169,7 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
 
 
-@each_engine
-@each_preset
+@each_pair(2)
 def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
     """1 in the first round, then one after the newest time told, in each trial."""
     strategy = strategy_of(preset, engine)

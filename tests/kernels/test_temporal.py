@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from gpytorch.constraints import Interval
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from oracles.dense import decay_between
@@ -117,7 +118,36 @@ def test_prior_is_finite_where_nothing_is_forgotten():
         assert all(p.grad is None or p.grad.isfinite().all() for p in kernel.parameters())
 
 
-@pytest.mark.parametrize("epsilon", [-0.1, 1.0, float("nan")])
+@pytest.mark.parametrize("diag", [False, True])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_markov_at_one_keeps_only_what_is_of_the_same_instant(columns, diag):
+    kernel = MarkovKernel(epsilon=1.0).double()
+    assert not kernel.raw_epsilon.requires_grad
+    assert not list(kernel.named_priors())
+    x = TIMES.unsqueeze(-1).expand(6, columns).clone().requires_grad_()
+    if diag:
+        assert torch.equal(kernel(x, x.flip(0), diag=True), torch.tensor([0.0, 0, 1, 1, 0, 0]))
+        return
+    dense = kernel(x).to_dense()
+    expected = decay_between(("markov", 1.0), TIMES.numpy(), TIMES.numpy(), 0.0)
+    np.testing.assert_array_equal(dense.detach().numpy(), expected)
+    kernel.raw_epsilon.requires_grad_()
+    kernel(x).to_dense().sum().backward()
+    assert kernel.raw_epsilon.grad.isfinite().all()
+    assert x.grad.isfinite().all()
+
+
+def test_a_batch_with_one_member_at_one():
+    own = Interval(0.0, 1.0, transform=None)
+    kernel = MarkovKernel(batch_shape=torch.Size([2]), epsilon_constraint=own).double()
+    kernel.epsilon = torch.tensor([0.3, 1.0], dtype=torch.float64)[:, None, None]
+    dense = kernel(TIMES.unsqueeze(-1)).to_dense().detach().numpy()
+    for member, epsilon in enumerate((0.3, 1.0)):
+        expected = decay_between(("markov", epsilon), TIMES.numpy(), TIMES.numpy(), 0.0)
+        np.testing.assert_allclose(dense[member], expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.0 - 1e-8, 1.1, float("nan")])
 def test_markov_refuses_what_cannot_be_learned(epsilon):
     with pytest.raises(ValueError, match="epsilon is"):
         MarkovKernel(epsilon=epsilon)

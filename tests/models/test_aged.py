@@ -5,13 +5,20 @@ from functools import partial
 import pytest
 import torch
 from botorch.cross_validation import batch_cross_validation, efficient_loo_cv, gen_loo_cv_folds
+from botorch.exceptions import UnsupportedError
 from botorch.sampling.pathwise import draw_kernel_feature_paths, draw_matheron_paths
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
 from oracles.dense import noise_factor
 
-from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
+from botorch_tv.forgetting import (
+    ExponentialWeights,
+    Markov,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
 
@@ -100,7 +107,10 @@ def test_cross_validation_in_a_batch(forgetting, known):
     assert results.posterior.variance.isfinite().all()
 
 
-@pytest.mark.parametrize("forgetting", ["static", "markov", "weights", "markov and weights"])
+@pytest.mark.parametrize(
+    "forgetting",
+    ["static", "markov", "wiener", "weights", "markov and weights", "wiener and injection"],
+)
 def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     """Their update asks for noise without inputs. Within 4 standard errors of 2,000 paths,
     and the error of the features."""
@@ -155,12 +165,57 @@ def test_features_have_the_covariance_of_the_kernel(spatial, epsilon, columns):
     assert error < 4 / 2**7
 
 
-def test_no_features_of_a_random_walk():
-    model = build("wiener")
-    model.eval()
-    with pytest.raises(Exception, match="WienerKernel"):
-        draw_kernel_feature_paths(model, torch.Size([2]))
-    assert isinstance(model.covar_module.temporal, WienerKernel)
+@pytest.mark.parametrize("columns", [None, (3, 0, 1)])
+def test_steps_have_the_covariance_of_a_random_walk(columns):
+    """Within the horizon and at 30 times it, before the origin, and over 2^17 features."""
+    torch.manual_seed(0)
+    from botorch.sampling.pathwise.features import gen_kernel_features
+
+    walk = WienerKernel(0.3, origin=torch.tensor([2.0, 0.0]), batch_shape=torch.Size([2]))
+    kernel = SpatioTemporalKernel(RBFKernel(ard_num_dims=2), walk, 1, active_dims=columns).double()
+    X = torch.rand(12, 3 if columns is None else 4, dtype=torch.float64)
+    time = 1 if columns is None else 0
+    X[:, time] = torch.tensor([-1.0, 0, 0, 1, 2, 3, 5, 8, 10, 10, 30, 300])
+    horizon = torch.tensor([8.0, 10.0], dtype=torch.float64)[:, None, None]
+    features = gen_kernel_features(
+        kernel, num_inputs=X.shape[-1], num_outputs=2**17, horizon=horizon
+    )
+    exact = kernel(X).to_dense()
+    scale = exact.diagonal(dim1=-1, dim2=-2).sqrt()
+    assert features(X).shape == (2, 12, features.num_outputs)
+    gap = (features(X) @ features(X).mT - exact).abs() / (scale[:, :, None] * scale[:, None])
+    assert gap.max().item() < 0.03
+
+
+def test_features_that_are_not_known():
+    from botorch.sampling.pathwise.features import gen_kernel_features
+
+    walk = SpatioTemporalKernel(RBFKernel(), WienerKernel(0.1))
+    with pytest.raises(UnsupportedError, match="pass horizon"):
+        gen_kernel_features(walk, num_inputs=3, num_outputs=64)
+    redrawn = build("markov").covar_module
+    redrawn.temporal = MarkovKernel(1.0).double()
+    with pytest.raises(UnsupportedError, match="epsilon = 1"):
+        gen_kernel_features(redrawn, num_inputs=3, num_outputs=64)
+
+
+def test_an_objective_redrawn_all_the_time_is_known_only_where_it_is_measured_now():
+    """epsilon = 1 leaves the prior, but for what was measured at the time of the prediction."""
+    X, Y = data()
+    model = TimeVaryingGP(X, Y, forgetting=Markov(1.0), outcome_transform=None)
+    later = model.posterior(present(model))
+    assert torch.equal(later.mean, torch.zeros(5, 1).double())
+    assert torch.allclose(later.variance, torch.ones(5, 1).double(), atol=1e-12)
+    alone = TimeVaryingGP(X[-1:], Y[-1:], forgetting=Static(), outcome_transform=None)
+    at = X[-1:].expand(4, 3).clone()
+    at[:, :2] = torch.rand(4, 2, dtype=torch.float64)
+    assert_same(model.posterior(at), alone.posterior(at), atol=1e-12)
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    model.train()
+    mll(model(X), model.train_targets, X).backward()
+    gradients = [p.grad for p in model.parameters() if p.requires_grad]
+    assert all(g is None or g.isfinite().all() for g in gradients)
+    assert model.covar_module.temporal.epsilon.item() == 1.0
 
 
 def test_a_present_for_each_member_of_a_batch():

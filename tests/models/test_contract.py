@@ -190,6 +190,48 @@ def test_transforms_of_space_and_outcomes(forgetting, m):
     assert torch.equal(grown.train_inputs[0].reshape(-1, 14, 3)[0], X)
 
 
+@pytest.mark.parametrize("forgetting", ["markov", "markov and weights"])
+def test_a_transform_for_each_member_of_a_batch(forgetting):
+    """As many outputs as members: neither is taken for the other, in any mode."""
+    X, Y = data(n=10, m=2, batch=(2,))
+    X[1, :, :2] = 10 + 5 * X[1, :, :2]
+    test_X = X[:, :4] + 0.1
+    new_X, new_Y = X[:, -2:], Y[:, -2:]
+    model = TimeVaryingGP(
+        X[:, :8],
+        Y[:, :8],
+        forgetting=FORGETTINGS[forgetting],
+        input_transform=Normalize(3, indices=[0, 1], batch_shape=torch.Size([2])),
+        outcome_transform=None,
+        now=30.0,
+    )
+    loss = ExactMarginalLogLikelihood(model.likelihood, model)
+    together = loss(model(*model.train_inputs), model.train_targets, *model.train_inputs)
+    grown = model.condition_on_observations(new_X, new_Y)
+    for member, output in itertools.product(range(2), range(2)):
+        alone = TimeVaryingGP(
+            X[member, :8],
+            Y[member, :8, output : output + 1],
+            forgetting=FORGETTINGS[forgetting],
+            input_transform=Normalize(3, indices=[0, 1]),
+            outcome_transform=None,
+            now=30.0,
+        )
+        single = ExactMarginalLogLikelihood(alone.likelihood, alone)
+        value = single(alone(*alone.train_inputs), alone.train_targets, *alone.train_inputs)
+        assert together[member, output].item() == pytest.approx(value.item(), rel=1e-10)
+        answer = new_Y[member, :, output : output + 1]
+        for ours, theirs in (
+            (model, alone),
+            (grown, alone.condition_on_observations(new_X[member], answer)),
+        ):
+            found, expected = ours.posterior(test_X), theirs.posterior(test_X[member])
+            for moment in ("mean", "variance"):
+                part = getattr(found, moment)[member, :, output]
+                whole = getattr(expected, moment).squeeze(-1)
+                assert torch.allclose(part, whole, rtol=0, atol=1e-10)
+
+
 def test_a_nonlinear_outcome_transform():
     X, Y = data()
     model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log(), forgetting=Markov(0.1))

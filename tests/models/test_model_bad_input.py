@@ -162,7 +162,7 @@ class Custom(Decay):
         ({"forgetting": (Markov(0.1), Wiener(0.1))}, "one decay"),
         ({"forgetting": (ExponentialWeights(0.9), UncertaintyInjection(1.0))}, "one inflation"),
         ({"forgetting": Custom()}, "there is no kernel"),
-        ({"forgetting": Markov(1.0)}, r"\[0, 1 - 1e-6\]"),
+        ({"forgetting": Markov(1.0 - 1e-8)}, r"\[0, 1 - 1e-6\]"),
         ({"forgetting": Markov(0.1), "covar_module": RBFKernel()}, "spatial_module"),
         ({"spatial_module": RBFKernel(), "covar_module": RBFKernel()}, "spatial_module"),
         (
@@ -192,3 +192,39 @@ def test_the_transform_named_in_the_message_works():
     assert advice is not None
     model = TimeVaryingGP(X, Y, input_transform=eval(advice.group()))
     assert model.posterior(present(model)).mean.isfinite().all()
+
+
+@pytest.mark.parametrize("forgetting", ["markov", "markov and weights"])
+@pytest.mark.parametrize("known", [False, True])
+def test_training_data_that_cannot_be_set(forgetting, known):
+    """Another number of rows beside known variances, times ahead of now, NaN, mixed dtypes."""
+    model = build(forgetting, known=known, now=LATE)
+    before = model.posterior(X)
+    late = altered(X, 4, 2, LATE + 1)
+    y = Y.squeeze(-1)
+    bad = [
+        (InputDataError, "call set_now", late, y),
+        (InputDataError, "time is", altered(X, 4, 2, float("nan")), y),
+        (InputDataError, "NaN", X, torch.full_like(y, float("nan"))),
+        (InputDataError, "same dtype", X, y.float()),
+        (BotorchTensorDimensionError, "12 inputs", X, y[:5]),
+        (BotorchTensorDimensionError, "x 3, one column", X[:, :2], y),
+    ]
+    if known:
+        bad.append((BotorchTensorDimensionError, "variances of 12 .*train_Yvar", X[:5], y[:5]))
+    for error, said, inputs, targets in bad:
+        with pytest.raises(error, match=said):
+            model.set_train_data(inputs, targets, strict=False)
+        assert_same(model.posterior(X), before, atol=0)
+    if not known:
+        model.set_train_data(X[:5], y[:5], strict=False)
+        assert model.posterior(X).mean.isfinite().all()
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_test_points_of_another_batch(m):
+    model = build(batch=(2,), m=m)
+    wrong = torch.rand(3, 4, 3, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"Shape mismatch|trailing batch dimensions"):
+        model.posterior(wrong)
+    assert model.posterior(wrong[:1]).mean.shape == (2, 4, m)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, reset_period, unit_kernel
+from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 
 
 @pytest.fixture
@@ -21,17 +21,6 @@ def settings() -> Settings:
         delta=0.2,
         width=Logarithmic(c1=0.4, c2=4.0),
     )
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "period"), [(0.001, 68), (0.01, 38), (0.03, 29), (0.05, 26), (0.1, 22), (0, 200)]
-)
-def test_periods_of_the_papers(epsilon, period):
-    assert reset_period(epsilon, 200) == period
-
-
-def test_period_is_capped_by_the_horizon():
-    assert reset_period(0.001, 50) == 50
 
 
 def test_kernels():

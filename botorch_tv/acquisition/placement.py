@@ -1,0 +1,106 @@
+"""Points of space put at the present."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models.model import Model, ModelList
+from torch import Tensor
+
+from botorch_tv.kernels.batching import like
+from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models.aging_gp import AgingGP
+from botorch_tv.models.checks import check_now
+from botorch_tv.validation import require
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Gives points the present as their time.
+
+    Args:
+        now: The present, `batch_shape`.
+        time_dim: Column of time among all columns, counted from 0.
+        columns: Number of columns with time, d.
+    """
+
+    now: Tensor
+    time_dim: int
+    columns: int
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Points at the present, `... x q x d`.
+
+        Args:
+            X: Points without a time, `... x q x (d - 1)`, or with one that is replaced,
+                `... x q x d`.
+
+        Raises:
+            BotorchTensorDimensionError: If the columns are neither d nor d - 1.
+        """
+        if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
+            raise BotorchTensorDimensionError(
+                f"X is {tuple(X.shape)}, but points at the present are ... x q x "
+                f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
+                f"whose column {self.time_dim} is replaced."
+            )
+        now = self.now.to(X)[..., None, None]
+        batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
+        X = X.expand(*batch, *X.shape[-2:])
+        with_time = X.shape[-1] == self.columns
+        before, after = X[..., : self.time_dim], X[..., self.time_dim + with_time :]
+        return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
+
+    @classmethod
+    def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
+        """Where the points of a model belong.
+
+        Args:
+            model: A ``TimeVaryingGP``, a list of models with one in it, or any BoTorch model with
+                training inputs.
+            now: The present, a number or `batch_shape`; the model's own where None.
+            time_dim: Column of time; the model's own where None.
+
+        Raises:
+            InputDataError: If ``now`` lies before an observation, or is not the ``now`` from which
+                the noise of the observations is aged.
+            ValueError: If the model does not know what is missing.
+        """
+        parts = list(model.models) if isinstance(model, ModelList) else [model]
+        known = [part for part in parts if isinstance(part, AgingGP)]
+        if known:
+            time_dim = known[0].time_dim if time_dim is None else time_dim
+            now = known[0].now if now is None else now
+        if now is None or time_dim is None:
+            raise ValueError(
+                f"{type(model).__name__} does not know what time it is; give now and time_dim."
+            )
+        (inputs, *_) = (known or parts)[0].train_inputs
+        present = like(now, inputs)
+        require(
+            bool(present.isfinite().all()),
+            f"now is {present.tolist()}, but it must be finite; without observations there is "
+            "none to follow, so say what time it is.",
+        )
+        columns = inputs.shape[-1]
+        require(
+            -columns <= time_dim < columns,
+            f"time_dim is {time_dim}, but the model has {columns} columns; name the one of time.",
+        )
+        for part in known:
+            _check_age(part, present)
+        return cls(present, time_dim % columns, columns)
+
+
+def _check_age(model: AgingGP, now: Tensor) -> None:
+    """Raise unless observations are no later than ``now``, and aged as seen from it."""
+    if model.train_targets.shape[-1]:
+        check_now(now, model.newest)
+    if isinstance(model.likelihood, AgeNoiseLikelihood) and bool((model.now != now).any()):
+        raise InputDataError(
+            f"now is {now.tolist()}, but the model's observations are as old as they are at "
+            f"{model.now.tolist()}; call model.set_now(now) first, then build the acquisition "
+            "function."
+        )

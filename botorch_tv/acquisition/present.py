@@ -1,0 +1,264 @@
+"""BoTorch's acquisition functions at the present, where only the columns other than time are free.
+
+Any of them, wrapped by :func:`at_present`; and two that need the present when they are built: noisy
+expected improvement, whose incumbents are values of today, and the knowledge gradient, which
+optimises fantasies along.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from botorch.acquisition import (
+    AcquisitionFunction,
+    OneShotAcquisitionFunction,
+    qKnowledgeGradient,
+    qLogNoisyExpectedImprovement,
+)
+from botorch.acquisition.logei import TAU_MAX, TAU_RELU
+from botorch.acquisition.objective import MCAcquisitionObjective, PosteriorTransform
+from botorch.exceptions import InputDataWarning, UnsupportedError
+from botorch.models.model import Model
+from botorch.sampling.base import MCSampler
+from torch import Tensor
+
+from botorch_tv.acquisition.placement import Placement
+
+
+def at_present(
+    acq_function: AcquisitionFunction,
+    now: float | Tensor | None = None,
+    *,
+    time_dim: int | None = None,
+) -> AcquisitionFunction:
+    """An acquisition function whose points are all taken at the present.
+
+    What it returns takes the columns other than time, `b x q x (d - 1)`, for an ``optimize_acqf``
+    over these; or all of them, `b x q x d`, with whatever time they have replaced, as under
+    ``fixed_features``. Analytic and Monte Carlo ones work, and ``qKnowledgeGradient``, which
+    BoTorch's own ``FixedFeatureAcquisitionFunction`` breaks.
+
+    Args:
+        acq_function: The acquisition function.
+        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
+        time_dim: Column of time; that of the model where None.
+
+    Raises:
+        InputDataError: If ``now`` lies before an observation, or the model's age noise is that at
+            another time.
+        UnsupportedError: For other one-shot acquisition functions.
+        ValueError: If ``now`` or ``time_dim`` is needed.
+
+    Example:
+        >>> best = at_present(qLogExpectedImprovement(model, best_f), now=12.0)
+        >>> x, _ = optimize_acqf(best, bounds[:, :-1], q=2, num_restarts=4, raw_samples=64)
+    """
+    place = Placement.of(acq_function.model, now, time_dim)
+    if type(acq_function) in (qKnowledgeGradient, qKnowledgeGradientAtPresent):
+        return qKnowledgeGradientAtPresent(
+            model=acq_function.model,
+            num_fantasies=acq_function.num_fantasies,
+            sampler=acq_function.sampler,
+            objective=acq_function.objective,
+            posterior_transform=acq_function.posterior_transform,
+            inner_sampler=acq_function.inner_sampler,
+            X_pending=acq_function.X_pending,
+            current_value=acq_function.current_value,
+            now=place.now,
+            time_dim=place.time_dim,
+        )
+    if isinstance(acq_function, OneShotAcquisitionFunction):
+        raise UnsupportedError(
+            f"{type(acq_function).__name__} optimises fantasies along in a way of its own; hold "
+            f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
+        )
+    baseline = getattr(acq_function, "X_baseline", None)
+    if baseline is not None and not torch.equal(baseline, place(baseline)):
+        warnings.warn(
+            f"X_baseline of {type(acq_function).__name__} holds points of the past, whose values "
+            "then are not those of today; qLogNoisyExpectedImprovementAtPresent brings them up.",
+            InputDataWarning,
+            stacklevel=2,
+        )
+    return AtPresent(acq_function, place)
+
+
+class AtPresent(AcquisitionFunction):  # type: ignore[misc]
+    """An acquisition function behind a placement; see :func:`at_present`.
+
+    Args:
+        acq_function: The acquisition function on all columns.
+        place: Puts points at the present.
+    """
+
+    def __init__(self, acq_function: AcquisitionFunction, place: Placement) -> None:
+        super().__init__(acq_function.model)
+        self.acq_function = acq_function
+        self.place = place
+        self._log = acq_function._log
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
+        value: Tensor = self.acq_function(self.place(X))
+        return value
+
+    @property
+    def X_pending(self) -> Tensor | None:
+        """Points chosen but not measured yet, at the present, `p x d`."""
+        return getattr(self.acq_function, "X_pending", None)
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
+
+
+class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
+    """The one-shot knowledge gradient of a measurement at the present, for a choice at the present.
+
+    Fantasies and the points that are best under them are at the present like the candidates; age
+    noise gives fantasies the noise of a new measurement.
+
+    Args:
+        model: As in ``qKnowledgeGradient``, like all up to ``current_value``.
+        num_fantasies: Number of fantasies; that of ``sampler`` where None.
+        sampler: Sampler of the fantasies.
+        objective: Monte Carlo objective.
+        posterior_transform: Transform of the posterior.
+        inner_sampler: Sampler under an ``objective``.
+        X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
+        current_value: Highest posterior mean *at the present*, subtracted where given.
+        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
+        time_dim: Column of time; that of the model where None.
+
+    Raises:
+        InputDataError: See :func:`at_present`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        num_fantasies: int | None = 64,
+        sampler: MCSampler | None = None,
+        objective: MCAcquisitionObjective | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        inner_sampler: MCSampler | None = None,
+        X_pending: Tensor | None = None,
+        current_value: Tensor | None = None,
+        now: float | Tensor | None = None,
+        time_dim: int | None = None,
+    ) -> None:
+        self.project = Placement.of(model, now, time_dim)  # by this name BoTorch looks for it
+        super().__init__(
+            model=model,
+            num_fantasies=num_fantasies,
+            sampler=sampler,
+            objective=objective,
+            posterior_transform=posterior_transform,
+            inner_sampler=inner_sampler,
+            X_pending=X_pending,
+            current_value=current_value,
+        )
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values at candidates and, after them, the points best under each fantasy.
+
+        Args:
+            X: `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
+        """
+        value: Tensor = super().forward(self.project(X))
+        return value
+
+    def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
+        """Values at candidates `b x q x (d - 1)`, the points best under each fantasy sought.
+
+        Args:
+            X: Candidates, or with a column of time that is replaced.
+            bounds: Where to seek, `2 x (d - 1)`, or with a column of time that does not matter.
+            kwargs: Options of the search, as ``qKnowledgeGradient`` has them.
+        """
+        value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)
+        return value
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        super().set_X_pending(None if X_pending is None else self.project(X_pending))
+
+
+class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
+    """Log noisy expected improvement at the present, over what earlier points are worth today.
+
+    Args:
+        model: As in ``qLogNoisyExpectedImprovement``, like all up to ``incremental``.
+        X_baseline: Points observed, `r x (d - 1)` or with their times `... x r x d`; brought to the
+            present, and points measured more than once counted once.
+        sampler: Sampler of the values.
+        objective: Monte Carlo objective.
+        posterior_transform: Transform of the posterior.
+        X_pending: Points chosen but not measured yet, `p x (d - 1)` or `p x d`.
+        constraints: Outcome constraints.
+        eta: Their temperature.
+        fat: Whether the smoothed ReLU has fat tails.
+        prune_baseline: Whether points unlikely to be best are left out.
+        cache_root: Whether the root of the covariance of the baseline is kept.
+        tau_max: Temperature of the maximum.
+        tau_relu: Temperature of the ReLU.
+        marginalize_dim: Dimension to marginalise over.
+        incremental: Whether the improvement is that over pending points, too.
+        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
+        time_dim: Column of time; that of the model where None.
+
+    Raises:
+        InputDataError: See :func:`at_present`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        X_baseline: Tensor,
+        sampler: MCSampler | None = None,
+        objective: MCAcquisitionObjective | None = None,
+        posterior_transform: PosteriorTransform | None = None,
+        X_pending: Tensor | None = None,
+        constraints: list[Callable[[Tensor], Tensor]] | None = None,
+        eta: Tensor | float = 1e-3,
+        fat: bool = True,
+        prune_baseline: bool = True,
+        cache_root: bool | None = None,
+        tau_max: float = TAU_MAX,
+        tau_relu: float = TAU_RELU,
+        marginalize_dim: int | None = None,
+        incremental: bool = True,
+        now: float | Tensor | None = None,
+        time_dim: int | None = None,
+    ) -> None:
+        self.place = place = Placement.of(model, now, time_dim)
+        baseline = place(X_baseline)
+        super().__init__(
+            model=model,
+            X_baseline=baseline if baseline.dim() > 2 else torch.unique(baseline, dim=0),
+            sampler=sampler,
+            objective=objective,
+            posterior_transform=posterior_transform,
+            X_pending=None if X_pending is None else place(X_pending),
+            constraints=constraints,
+            eta=eta,
+            fat=fat,
+            prune_baseline=prune_baseline,
+            cache_root=cache_root,
+            tau_max=tau_max,
+            tau_relu=tau_relu,
+            marginalize_dim=marginalize_dim,
+            incremental=incremental,
+        )
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
+        value: Tensor = super().forward(self.place(X))
+        return value
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        super().set_X_pending(None if X_pending is None else self.place(X_pending))

@@ -1,0 +1,29 @@
+"""Time-varying objectives in Ax: a generation strategy whose trials each have their time.
+
+Importing this registers with Ax what it needs to build, save and load these models.
+"""
+
+try:
+    import ax.api.client  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "botorch_tv.ax needs Ax, which is not installed or cannot be imported; install it by "
+        "pip install 'botorch-tv[ax]'."
+    ) from error
+
+from botorch_tv.ax.acquisition import PresentAcquisition
+from botorch_tv.ax.clock import Clock
+from botorch_tv.ax.storage import register
+from botorch_tv.ax.strategy import time_varying_generation_strategy
+from botorch_tv.ax.surrogate import time_varying_model_config
+from botorch_tv.ax.trials import complete_trial_at
+
+register()
+
+__all__ = [
+    "Clock",
+    "PresentAcquisition",
+    "complete_trial_at",
+    "time_varying_generation_strategy",
+    "time_varying_model_config",
+]

@@ -1,0 +1,176 @@
+"""Acquisition at the present time, inside Ax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from ax.core.search_space import SearchSpaceDigest
+from ax.exceptions.core import UserInputError
+from ax.generators.torch.botorch_modular.acquisition import Acquisition
+from ax.generators.torch.botorch_modular.surrogate import Surrogate
+from ax.generators.torch_base import TorchOptConfig
+from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
+from botorch.generation.sampling import SamplingStrategy
+from botorch.models.model import Model, ModelList
+from botorch.utils.datasets import SupervisedDataset
+from torch import Tensor
+
+from botorch_tv.acquisition.placement import Placement
+from botorch_tv.acquisition.upper_confidence import upper_confidence_bound
+from botorch_tv.ax.clock import check_fixed
+from botorch_tv.models import TimeVaryingGP
+
+
+class PresentAcquisition(Acquisition):  # type: ignore[misc]
+    """Ax's acquisition with every trial so far seen as it would be now.
+
+    Now is the value at which the parameter of time is fixed. The model's observations age until
+    then, and points that an acquisition function compares with or keeps away from (observed ones,
+    and those pending) count by what they would give now, since no other time is to be had.
+
+    Among ``options``, ``"width"`` is a confidence width, from which ``UpperConfidenceBound`` gets
+    its beta: in the round after as many as there are observations, and with the dimension of the
+    parameters other than time. Where suggestions are pending, analytic functions are those of the
+    model that has seen its own mean there ([D14]).
+
+    [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
+    Process Bandit Optimization", 2014.
+    """
+
+    X_observed: Tensor | None
+    X_pending: Tensor | None
+
+    def __init__(
+        self,
+        surrogate: Surrogate,
+        search_space_digest: SearchSpaceDigest,
+        torch_opt_config: TorchOptConfig,
+        botorch_acqf_class: type[AcquisitionFunction] | None,
+        botorch_acqf_options: dict[str, Any] | None = None,
+        botorch_acqf_classes_with_options: list[tuple[type[AcquisitionFunction], dict[str, Any]]]
+        | None = None,
+        n: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        models = time_varying_models(surrogate.model)
+        time = models[0].time_dim
+        newest = max(float(X[:, time].max()) for X in surrogate.Xs)
+        now = (torch_opt_config.fixed_features or {}).get(time, newest)
+        if now < newest:
+            raise UserInputError(
+                f"{search_space_digest.feature_names[time]!r} is fixed at {now}, but a trial was "
+                f"measured at {newest}; suggestions are for that time or later."
+            )
+        for model in models:
+            model.set_now(now)
+        place = Placement.of(surrogate.model, now, time)
+        # On a copy, so that the data which the surrogate was fitted to stays what it is.
+        present = copy(surrogate)
+        present._training_data = [_placed(data, place) for data in surrogate.training_data]
+        pending = torch_opt_config.pending_observations
+        if pending is not None:  # of an outcome for which nothing is pending it has no columns
+            pending = [place(X) if X.numel() else X for X in pending]
+        self.time_dim = time
+        super().__init__(
+            surrogate=present,
+            search_space_digest=search_space_digest,
+            torch_opt_config=replace(torch_opt_config, pending_observations=pending),
+            botorch_acqf_class=botorch_acqf_class,
+            botorch_acqf_options=botorch_acqf_options,
+            botorch_acqf_classes_with_options=botorch_acqf_classes_with_options,
+            n=n,
+            options=options,
+        )
+
+    def _construct_botorch_acquisition(
+        self,
+        botorch_acqf_class: type[AcquisitionFunction],
+        botorch_acqf_options: dict[str, Any],
+        model: Model,
+    ) -> AcquisitionFunction:
+        pending = self.X_pending
+        if self.X_observed is not None:
+            # The same setting measured twice is one point now, and the covariance of both singular.
+            self.X_observed = torch.unique(self.X_observed, dim=0)
+        if issubclass(botorch_acqf_class, AnalyticAcquisitionFunction):
+            if self._outcome_constraints is not None:
+                raise UserInputError(
+                    f"{botorch_acqf_class.__name__} knows no outcome constraints; leave out the "
+                    "width to let Ax choose an acquisition function that does."
+                )
+            width = self.options.get("width")
+            if width is not None:
+                told = model.train_targets.shape[-1]
+                bound = upper_confidence_bound(model, width, t=told + 1)
+                botorch_acqf_options = {**botorch_acqf_options, "beta": bound.acq_function.beta}
+            if pending is not None:
+                mean = model.posterior(pending).mean.detach()
+                model = model.condition_on_observations(pending, mean)
+                self.X_pending = None  # analytic functions refuse it
+        acqf = super()._construct_botorch_acquisition(
+            botorch_acqf_class, botorch_acqf_options, model
+        )
+        self.X_pending = pending
+        return acqf
+
+    def optimize(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        inequality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        equality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        fixed_features: dict[int, float] | None = None,
+        rounding_func: Callable[[Tensor], Tensor] | None = None,
+        optimizer_options: dict[str, Any] | None = None,
+        candidate_set: Tensor | None = None,
+        sampling_strategy: SamplingStrategy | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As Ax's, once it is clear what time it is.
+
+        Raises:
+            UserInputError: If the parameter of time is not fixed.
+        """
+        name = search_space_digest.feature_names[self.time_dim]
+        check_fixed((fixed_features or {}).get(self.time_dim), name)
+        return super().optimize(  # type: ignore[no-any-return]
+            n=n,
+            search_space_digest=search_space_digest,
+            inequality_constraints=inequality_constraints,
+            equality_constraints=equality_constraints,
+            fixed_features=fixed_features,
+            rounding_func=rounding_func,
+            optimizer_options=optimizer_options,
+            candidate_set=candidate_set,
+            sampling_strategy=sampling_strategy,
+        )
+
+
+def time_varying_models(model: Model) -> list[TimeVaryingGP]:
+    """The models of the outcomes, one for all or a list.
+
+    Raises:
+        UserInputError: If one of them is no ``TimeVaryingGP``.
+    """
+    models = list(model.models) if isinstance(model, ModelList) else [model]
+    for one in models:
+        if not isinstance(one, TimeVaryingGP):
+            raise UserInputError(
+                f"The surrogate is a {type(one).__name__}, but the present time is told to a "
+                "TimeVaryingGP; use it as botorch_model_class, see time_varying_model_config."
+            )
+    return models
+
+
+def _placed(data: SupervisedDataset, place: Placement) -> SupervisedDataset:
+    """A dataset whose points are moved to the present."""
+    return SupervisedDataset(
+        X=place(data.X),
+        Y=data.Y,
+        Yvar=data.Yvar,
+        feature_names=data.feature_names,
+        outcome_names=data.outcome_names,
+    )

@@ -1,0 +1,73 @@
+"""What Ax needs to know to save and load a time-varying experiment."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ax.storage.botorch_modular_registry import (
+    register_acquisition,
+    register_acquisition_function,
+    register_model,
+)
+from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+from ax.storage.transform_registry import register_transform
+from botorch.acquisition import UpperConfidenceBound
+
+from botorch_tv import acquisition, forgetting
+from botorch_tv.acquisition.present import (
+    qKnowledgeGradientAtPresent,
+    qLogNoisyExpectedImprovementAtPresent,
+)
+from botorch_tv.ax.acquisition import PresentAcquisition
+from botorch_tv.ax.clock import Clock
+from botorch_tv.models import TimeVaryingGP
+
+VALUES: tuple[type[Any], ...] = (
+    forgetting.Markov,
+    forgetting.Wiener,
+    forgetting.ExponentialWeights,
+    forgetting.UncertaintyInjection,
+    forgetting.Static,
+    acquisition.AgnosticGPUCB,
+    acquisition.BayesEventTriggered,
+    acquisition.BayesResetting,
+    acquisition.BayesTV,
+    acquisition.Constant,
+    acquisition.Heteroscedastic,
+    acquisition.IGPUCB,
+    acquisition.Logarithmic,
+    acquisition.WGPUCB,
+    acquisition.ClosedForm,
+    acquisition.DoublyWeighted,
+    acquisition.Greedy,
+    acquisition.Realised,
+)
+"""Frozen records that a generation strategy may hold."""
+
+
+def label(kind: type[Any]) -> str:
+    """The name under which a class is saved, which no class of Ax's will have."""
+    return f"botorch_tv.{kind.__name__}"
+
+
+def encode(value: Any) -> dict[str, Any]:
+    """A record as Ax writes it."""
+    kept = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {"__type": label(type(value)), **kept}
+
+
+def register() -> None:
+    """Tell Ax how to save and load what time-varying strategies hold; again is harmless."""
+    register_model(TimeVaryingGP)
+    register_acquisition(PresentAcquisition)
+    for function in (
+        UpperConfidenceBound,
+        qKnowledgeGradientAtPresent,
+        qLogNoisyExpectedImprovementAtPresent,
+    ):
+        register_acquisition_function(function)
+    register_transform(Clock)
+    for kind in VALUES:
+        CORE_ENCODER_REGISTRY[kind] = encode
+        CORE_DECODER_REGISTRY[label(kind)] = kind

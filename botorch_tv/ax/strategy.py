@@ -1,0 +1,126 @@
+"""A generation strategy for an ``ax.api.client.Client``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ax.adapter.registry import Cont_X_trans, Generators, MBM_X_trans
+from ax.adapter.transforms.bilog_y import BilogY
+from ax.adapter.transforms.derelativize import Derelativize
+from ax.adapter.transforms.standardize_y import StandardizeY
+from ax.adapter.transforms.unit_x import UnitX
+from ax.core.experiment_status import ExperimentStatus
+from ax.core.trial_status import TrialStatus
+from ax.generation_strategy.generation_node import GenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+from ax.generation_strategy.generator_spec import GeneratorSpec
+from ax.generation_strategy.transition_criterion import MinTrials
+from ax.generators.torch.botorch_modular.surrogate import SurrogateSpec
+from botorch.acquisition import UpperConfidenceBound
+
+from botorch_tv.acquisition import Width
+from botorch_tv.ax.acquisition import PresentAcquisition
+from botorch_tv.ax.clock import Clock
+from botorch_tv.ax.surrogate import time_varying_model_config
+from botorch_tv.models.forgetting import Forgetting
+from botorch_tv.validation import require, require_integer
+
+# Ax's own but for the scaling to the unit cube, which Sobol points do without: through it and back
+# a time of 7.25 is another one.
+RANDOM_TRANSFORMS = [transform for transform in Cont_X_trans if transform is not UnitX]
+# Ax's own but for winsorising: an objective that has just fallen is news, not an outlier.
+OUTCOME_TRANSFORMS = [Derelativize, BilogY, StandardizeY]
+
+
+def time_varying_generation_strategy(
+    time_parameter: str,
+    forgetting: Forgetting = None,
+    learn_forgetting: bool = True,
+    width: Width | None = None,
+    initialization_trials: int = 5,
+    seed: int | None = None,
+) -> GenerationStrategy:
+    """Sobol points first, then the best ones at the time that each trial is given.
+
+    Time is a range parameter of the experiment, in its own unit, and fixed for every trial:
+    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. It reaches the model as
+    it is, so that rates of change count per unit of it; everything else is scaled as Ax does.
+
+    Args:
+        time_parameter: Name of that parameter.
+        forgetting: What :class:`TimeVaryingGP` forgets; ``Markov`` where None.
+        learn_forgetting: Whether its rates are learned from the data.
+        width: Confidence width of an upper (or, to minimise, lower) confidence bound, in the units
+            of the standardised objective. The noisy expected improvement at the present time
+            otherwise, as Ax chooses it for one objective or several.
+        initialization_trials: Sobol points to begin with, at least 1; trials attached count.
+        seed: Of the Sobol sequence.
+
+    Returns:
+        A strategy for ``client.set_generation_strategy``.
+
+    Raises:
+        ValueError: If ``time_parameter`` is empty, ``initialization_trials`` below 1, or
+            ``forgetting`` none that the model knows.
+
+    Example:
+        >>> client.set_generation_strategy(
+        ...     time_varying_generation_strategy("t", forgetting=Markov(epsilon=0.03))
+        ... )
+        >>> trials = client.get_next_trials(max_trials=1, fixed_parameters={"t": now})
+    """
+    require(bool(time_parameter), "time_parameter is empty; name the parameter that is time.")
+    require_integer(
+        "initialization_trials", initialization_trials, 1, "a model needs data to begin with."
+    )
+    config = time_varying_model_config(time_parameter, forgetting, learn_forgetting)
+    clock = {"Clock": {"time_parameter": time_parameter}}
+    bayesian: dict[str, Any] = {
+        "surrogate_spec": SurrogateSpec(model_configs=[config]),
+        "acquisition_class": PresentAcquisition,
+        "transforms": [Clock, *MBM_X_trans, *OUTCOME_TRANSFORMS],
+        "transform_configs": {**clock, "Derelativize": {"use_raw_status_quo": True}},
+    }
+    if width is not None:
+        bayesian["botorch_acqf_class"] = UpperConfidenceBound
+        bayesian["acquisition_options"] = {"width": width}
+    random = {
+        "seed": seed,
+        "transforms": [Clock, *RANDOM_TRANSFORMS],
+        "transform_configs": clock,
+    }
+    sobol = GenerationNode(
+        name="Sobol",
+        generator_specs=[GeneratorSpec(generator_enum=Generators.SOBOL, generator_kwargs=random)],
+        transition_criteria=_enough(initialization_trials),
+        should_deduplicate=True,
+        suggested_experiment_status=ExperimentStatus.INITIALIZATION,
+    )
+    present = GenerationNode(
+        name="TimeVarying",
+        generator_specs=[
+            GeneratorSpec(generator_enum=Generators.BOTORCH_MODULAR, generator_kwargs=bayesian)
+        ],
+        should_deduplicate=True,
+        suggested_experiment_status=ExperimentStatus.OPTIMIZATION,
+    )
+    return GenerationStrategy(name="Sobol+TimeVaryingGP", nodes=[sobol, present])
+
+
+def _enough(trials: int) -> list[MinTrials]:
+    """When the Sobol points end: so many suggested or attached, and half of them measured."""
+    return [
+        MinTrials(
+            threshold=trials,
+            transition_to="TimeVarying",
+            not_in_statuses=[TrialStatus.FAILED, TrialStatus.ABANDONED],
+            use_all_trials_in_exp=True,
+        ),
+        MinTrials(
+            threshold=(trials + 1) // 2,
+            transition_to="TimeVarying",
+            only_in_statuses=[TrialStatus.COMPLETED],
+            use_all_trials_in_exp=True,
+            count_only_trials_with_data=True,
+        ),
+    ]

@@ -1,0 +1,32 @@
+"""Experts: past points measured again, few of them and well chosen, so that a model stays true."""
+
+import botorch_tv.strategies  # noqa: F401  first, because it offers the presets made here
+from botorch_tv.experts.dpp import Subset, default_steps, greedy_map, k_dpp
+from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.experts.refresh import (
+    Consultation,
+    EveryRound,
+    ExpertData,
+    ExpertWarning,
+    Refresh,
+    Schedule,
+    Windows,
+)
+from botorch_tv.experts.sparq import SparQ
+
+__all__ = [
+    "Consultation",
+    "EveryRound",
+    "ExpertData",
+    "ExpertWarning",
+    "Refresh",
+    "Schedule",
+    "SparQ",
+    "Subset",
+    "Windows",
+    "default_steps",
+    "greedy_map",
+    "k_dpp",
+    "sparq_gp_ucb",
+    "w_sparq_gp_ucb",
+]

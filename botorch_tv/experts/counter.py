@@ -1,0 +1,68 @@
+"""Random numbers by count: as many as a sampler needs, from a fixed number of draws.
+
+How long a Markov chain runs depends on the trial. If each trial took its numbers from the study's
+streams, trials in one batch would change what later rounds see. So a trial draws one key per use,
+and its numbers are a hash of the key and of how many were made before (SplitMix64 of Steele, Lea
+and Flood 2014), made where they are needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.draws import Draws
+
+
+KEY_PARTS = 4
+"""Numbers drawn per key. 16 bits are taken of each, which float32 holds with room to spare."""
+_BITS = 16
+_MANTISSA = 52
+
+
+def _signed(word: int) -> int:
+    """An unsigned 64-bit word as the int64 with the same bits."""
+    return word - 2**64 if word >= 2**63 else word
+
+
+_STEP = _signed(0x9E3779B97F4A7C15)
+_FACTORS = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
+
+
+def draw_keys(draws: Draws) -> Tensor:
+    """One key per trial, `batch_shape`, int64."""
+    parts = (draws.uniform(KEY_PARTS).double() * 2**_BITS).long()
+    key = torch.zeros_like(parts[..., 0])
+    for part in parts.unbind(-1):
+        key = (key << _BITS) ^ part
+    return hashed(key)
+
+
+def uniforms(key: Tensor, number: Tensor) -> Tensor:
+    """The numbers of some keys, uniform on the open interval (0, 1).
+
+    Args:
+        key: From :func:`draw_keys`, of a shape that ``number`` broadcasts with, int64.
+        number: Which of a key's numbers are wanted, counted from 0, int64.
+
+    Returns:
+        float64, of the shape that both broadcast to.
+    """
+    word = hashed(key + (number + 1) * _STEP)
+    # Half a step off the ends, so that logarithms are finite.
+    return (_shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
+
+
+def hashed(word: Tensor) -> Tensor:
+    """Bits mixed so that near words go far apart, int64; integer overflow wraps on purpose."""
+    for shift, factor in zip((30, 27), _FACTORS):
+        word = (word ^ _shifted(word, shift)) * factor
+    return word ^ _shifted(word, 31)
+
+
+def _shifted(word: Tensor, by: int) -> Tensor:
+    """A right shift that fills with zeros; PyTorch's fills with the sign."""
+    return (word >> by) & (2 ** (64 - by) - 1)

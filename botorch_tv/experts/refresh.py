@@ -1,0 +1,146 @@
+"""When an expert is asked, about how many points, and what is kept of the answers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from botorch.exceptions.warnings import BotorchWarning
+from torch import Tensor
+
+from botorch_tv.experts.dpp import Steps, require_steps
+from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
+from botorch_tv.validation import require
+
+
+class ExpertWarning(BotorchWarning):
+    """An expert was due but did not answer, so a strategy goes on with what data it has."""
+
+
+class Consultation(NamedTuple):
+    """What an expert is asked: the values of f now, at points measured before."""
+
+    X: Tensor
+    """The points, `batch_shape x Q x d`."""
+    choice: Tensor
+    """As a log keeps them: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`."""
+    mask: Tensor
+    """Which entries are asked, `batch_shape x Q`, bool; trials may differ in number."""
+    time: Tensor
+    """The time of f that is asked about, that of the newest observation, `batch_shape`, float64."""
+    told: int
+    """The round t whose observation has just been told."""
+    limit: int
+    """Most points that any trial can be asked about in this round, the same for every batch."""
+
+    @property
+    def count(self) -> Tensor:
+        """Side queries of every trial, `batch_shape`, int64."""
+        return self.mask.sum(-1)
+
+
+class ExpertData(NamedTuple):
+    """What a state keeps of an expert's answers, a dataset beside the log of observations."""
+
+    choice: Tensor
+    """The points in use, as :attr:`Consultation.choice`."""
+    y: Tensor
+    """Answers, `batch_shape x Q`; 0 where there is none."""
+    noise: Tensor
+    """Their noise variances, `batch_shape x Q`; infinite where there is no answer."""
+    time: Tensor
+    """The time they are about, `batch_shape`, float64."""
+    told: int
+    """The round of the newest consultation that was answered."""
+    asked: Tensor
+    """Side queries since the newest observation was told, `batch_shape`, int64."""
+    unanswered: Tensor
+    """Points of the newest consultation without answer, `batch_shape`, int64."""
+
+
+class Schedule(ABC):
+    """The rounds after which an expert is asked."""
+
+    @abstractmethod
+    def due(self, t: int) -> bool:
+        """Whether the expert is asked once round t, counted from 1, has been told."""
+
+
+@dataclass(frozen=True)
+class EveryRound(Schedule):
+    """Ask after every round: SparQ-GP-UCB, [M] Algorithm 1."""
+
+    def due(self, t: int) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Windows(Schedule):
+    """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
+
+    t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32): so long that noise that grows as
+    lag^α stays within t^α~.
+
+    Args:
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); the larger, the longer are windows; 1/4 in the paper.
+
+    Raises:
+        ValueError: If ``alpha`` or ``alpha_tilde`` is out of range.
+    """
+
+    alpha: float
+    alpha_tilde: float = 0.25
+
+    def __post_init__(self) -> None:
+        require(
+            0 < self.alpha < math.inf,
+            f"Windows: alpha is {self.alpha}, but the exponent must be positive and finite; an "
+            "objective that stands still needs no expert.",
+        )
+        require_alpha_tilde(self.alpha_tilde)
+
+    def due(self, t: int) -> bool:
+        return is_window_start(t, self.alpha, self.alpha_tilde)
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """How an expert's knowledge enters: when it is asked, and about how many points.
+
+    Args:
+        schedule: After which rounds.
+        c_Q: Scale c_Q of the number of points, ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
+        steps: Proposals of the swap chain that draws the points: None for
+            :func:`~botorch_tv.experts.dpp.default_steps`, or ``"exact"`` for the exact sampler,
+            which is faster than the chain for a few hundred points.
+
+    Raises:
+        ValueError: If an argument is out of range or of the wrong kind.
+    """
+
+    schedule: Schedule = field(default_factory=EveryRound)
+    c_Q: float = 1.0
+    steps: Steps = None
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.schedule, Schedule),
+            f"Refresh: schedule is {self.schedule!r}; give EveryRound() or Windows(alpha).",
+        )
+        require(
+            0 < self.c_Q < math.inf,
+            f"Refresh: c_Q is {self.c_Q}, but the scale of the number of side queries is positive "
+            "and finite; 1 is usual.",
+        )
+        require_steps("Refresh", self.steps)
+
+    def due(self, t: int) -> bool:
+        """Whether the expert is asked once round t has been told; never before the first."""
+        return t >= 1 and self.schedule.due(t)
+
+    def queries(self, t: int, dim: int) -> int:
+        """⌈c_Q ln^d(t + 1)⌉, the most points asked about after round t."""
+        return math.ceil(self.c_Q * math.log(t + 1) ** dim)

@@ -1,0 +1,297 @@
+"""SparQ-GP-UCB and W-SparQ-GP-UCB: bandits that have an expert measure some past points again.
+
+[M] Algorithms 1 and 2. The round: ``tell`` the observation, ``consult`` what the expert is to be
+asked about f now, ``absorb`` the answers, ``ask`` for the next choice.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.experts.asking import draw_points
+from botorch_tv.experts.engines import OnArmsWithExpert, OnBoxWithExpert
+from botorch_tv.experts.refresh import Consultation, ExpertData, ExpertWarning, Refresh
+from botorch_tv.forgetting import KeepAll
+from botorch_tv.inference.basis import Basis
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.checks import require_same_kind
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.engines import Engine
+from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.validation import require
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SparQ(Strategy):
+    """A strategy that consults an expert.
+
+    Regression is on the newest answers and on what was observed after the round of that
+    consultation; all older observations, and the one of that round itself, are set aside. Of those
+    only the points live on, as candidates for the next consultation. Lags of both kinds of data
+    count from their own times.
+
+    An expert may be slow: answers absorbed rounds later count from the time they are about, and
+    observations made since are kept beside them. It may answer part of the points (``ok``), in each
+    trial another part. Where it does not answer at all a trial goes on with the answers and
+    observations it has, and :meth:`ask` warns.
+
+    Args:
+        refresh: When the expert is asked and about how many points.
+
+    Raises:
+        ValueError: If the retention is not :class:`KeepAll`, since the consultation decides what is
+            kept, or hyperparameters are to be learned, which looks at observations alone.
+    """
+
+    refresh: Refresh = field(default_factory=Refresh)
+
+    consults: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            isinstance(self.refresh, Refresh),
+            f"SparQ: refresh is {self.refresh!r}, but it must be a Refresh.",
+        )
+        require(
+            isinstance(self.retention, KeepAll),
+            f"SparQ: retention is {self.retention!r}, but the consultations decide which data are "
+            "kept; leave it out.",
+        )
+        require(
+            self.learning is None,
+            f"SparQ: learning is {self.learning!r}, but it would not see the expert's answers; "
+            "leave it out.",
+        )
+
+    def engine_for(self, domain: Domain) -> Engine:
+        """How the posterior is computed on a domain."""
+        return OnBoxWithExpert(self) if isinstance(domain, Box) else OnArmsWithExpert(self)
+
+    @torch.no_grad()
+    def ask(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+        generator: Generators | Draws | None = None,
+    ) -> Suggestion:
+        """Choose where to measure; as :meth:`Strategy.ask`, with a warning if an answer is due."""
+        answered = 0 if state.expert is None else state.expert.told
+        if self.refresh.due(state.told) and answered < state.told:
+            warnings.warn(
+                f"the expert was to be asked after round {state.told}, but no answers have been "
+                f"absorbed since round {answered}; round {state.told + 1} is decided with the "
+                "data there are. Call consult() and absorb() between tell() and ask().",
+                ExpertWarning,
+                stacklevel=3,
+            )
+        return super().ask(state, now=now, context=context, generator=generator)
+
+    @torch.no_grad()
+    def tell(
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor,
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: float | Tensor | None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Take in an observation; as :meth:`Strategy.tell`.
+
+        ``Info.side_queries`` counts what the expert was asked between the observation before and
+        this one, that is, to decide this round.
+        """
+        after, info = super().tell(
+            state, suggestion, y, time=time, ok=ok, noise=noise, check=check, consume=consume
+        )
+        if state.expert is None:
+            return after, info
+        info = info._replace(side_queries=state.expert.asked)
+        expert = state.expert._replace(asked=torch.zeros_like(state.expert.asked))
+        return after._replace(expert=expert), info
+
+    @torch.no_grad()
+    def consult(
+        self, state: State, *, generator: Generators | Draws | None = None
+    ) -> Consultation | None:
+        """What to ask the expert now; to be called after :meth:`tell`, before the next ask.
+
+        The points are drawn by a k-DPP of the kernel from the distinct points chosen so far, as
+        many as min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
+
+        Args:
+            state: All that has been told.
+            generator: As in :meth:`Strategy.ask`.
+
+        Returns:
+            The points whose present value is wanted; None where no consultation is due.
+
+        Raises:
+            InputDataError: If the generators are not one per trial.
+        """
+        if not self.refresh.due(state.told):
+            return None
+        size = self.refresh.queries(state.told, state.domain.dim)
+        draws = draws_from(generator, state)
+        choice, mask = draw_points(state, size, draws, self.refresh.steps)
+        return Consultation(
+            X=state.domain.points(choice, state.basis.variance),
+            choice=choice,
+            mask=mask,
+            time=state.time,
+            told=state.told,
+            limit=min(size, state.told),
+        )
+
+    @torch.no_grad()
+    def absorb(
+        self,
+        state: State,
+        consultation: Consultation,
+        y: Tensor,
+        *,
+        ok: Tensor | None = None,
+        check: bool = True,
+    ) -> State:
+        """Take in an expert's answers, which replace those before and older observations.
+
+        Args:
+            state: The newest state; that of the consultation, or a later one if the expert is slow.
+            consultation: What was asked.
+            y: The answers, `batch_shape x Q`; where ``consultation.mask`` is False anything.
+            ok: Which points were answered, bool, `batch_shape x Q`; all unless given.
+            check: Whether to look at the values; doing so waits for the device.
+
+        Returns:
+            The state to ask next. ``state.expert.unanswered`` counts the points without answer.
+
+        Raises:
+            InputDataError: If there are not as many answers as points, an answer is NaN or
+                infinite, or the consultation is not of this run or was overtaken by a later one.
+        """
+        answered = consultation.mask if ok is None else consultation.mask & ok
+        self._check_order(state, consultation)
+        self._check_shapes(state, consultation, y, ok)
+        if check:
+            _check_values(y, answered)
+        any_answer = answered.any(-1)
+        looks = check or y.device.type == "cpu"
+        all_trials = ok is None or (looks and bool(any_answer.all()))
+        if check and not all_trials:
+            warnings.warn(
+                f"the expert gave no answer at all in {int((~any_answer).sum())} of "
+                f"{any_answer.numel()} trials after round {consultation.told}; they go on with the "
+                "data they have.",
+                ExpertWarning,
+                stacklevel=3,
+            )
+        asked = consultation.count
+        expert = ExpertData(
+            choice=consultation.choice,
+            y=torch.where(answered, y, 0.0),
+            noise=torch.where(answered, self.noise, math.inf).to(y.dtype),
+            time=consultation.time,
+            told=consultation.told,
+            asked=asked if state.expert is None else state.expert.asked + asked,
+            unanswered=asked - answered.sum(-1),
+        )
+        if state.expert is not None and not all_trials:
+            expert = _kept_where(~any_answer, state.expert, expert)
+        told, origin = consultation.told, torch.minimum(state.origin, consultation.time)
+        return state._replace(
+            expert=expert,
+            start=torch.where(any_answer, told, state.start),
+            dropped=max(state.dropped, told) if all_trials else state.dropped,
+            origin=torch.where(any_answer, origin, state.origin),
+        )
+
+    def numbers_per_trial(self, state: State, horizon: int) -> int:
+        """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
+        points = min(horizon, state.basis.arms) if isinstance(state.basis, Basis) else horizon
+        asked = min(points, self.refresh.queries(horizon, state.domain.dim))
+        return super().numbers_per_trial(state, horizon) + 2 * points**2 + 3 * points * asked
+
+    def _check_order(self, state: State, consultation: Consultation) -> None:
+        if consultation.told > state.told:
+            raise InputDataError(
+                f"the consultation follows round {consultation.told}, but the state has been told "
+                f"{state.told} rounds; pass the state that was consulted, or a later one."
+            )
+        if state.expert is not None and state.expert.told >= consultation.told:
+            raise InputDataError(
+                f"the consultation follows round {consultation.told}, but answers of round "
+                f"{state.expert.told} have been absorbed already; each is absorbed once, and "
+                "answers that come after newer ones are dropped."
+            )
+
+    def _check_shapes(
+        self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None
+    ) -> None:
+        wanted = tuple(consultation.mask.shape)
+        if wanted[:-1] != tuple(state.time.shape):
+            raise InputDataError(
+                f"the consultation is of trials {wanted[:-1]}, but the state's batch_shape is "
+                f"{tuple(state.time.shape)}; consult the state itself."
+            )
+        for name, tensor in (("y", y), ("ok", ok)):
+            if name == "ok" and tensor is None:
+                continue
+            if not isinstance(tensor, Tensor) or tuple(tensor.shape) != wanted:
+                given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
+                raise InputDataError(
+                    f"{name} is {given}, but the expert was asked about points of shape {wanted}; "
+                    "give one value per point, and ok=False for points without answer."
+                )
+        require_same_kind("y", y, state)
+        if ok is not None and (ok.dtype != torch.bool or ok.device != y.device):
+            raise InputDataError(f"ok is {ok.dtype} on {ok.device}; pass a bool on {y.device}.")
+
+
+def _check_values(y: Tensor, answered: Tensor) -> None:
+    good = y.isfinite() | ~answered
+    if bool(good.all()):
+        return
+    *trial, number = (~good).nonzero()[0].tolist()
+    where = f" of trial {trial[0] if len(trial) == 1 else tuple(trial)}" if trial else ""
+    raise InputDataError(
+        f"answer number {number}{where} is {y[(*trial, number)].item()}, but answers are finite; "
+        "pass ok=False for points that the expert did not answer."
+    )
+
+
+def _kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
+    """New answers, but in some trials the points, values and time of the old ones."""
+    count = max(old.y.shape[-1], new.y.shape[-1])
+    keep = old_trials.unsqueeze(-1)
+
+    def widened(part: Tensor, fill: float, dim: int) -> Tensor:
+        shape = list(part.shape)
+        shape[dim] = count - shape[dim]
+        return torch.cat([part, part.new_full(shape, fill)], dim)
+
+    place = old_trials.dim()
+    choices = [widened(one.choice, 0, place) for one in (old, new)]
+    wide = keep.unsqueeze(-1) if choices[0].dim() > keep.dim() else keep
+    return new._replace(
+        choice=torch.where(wide, *choices),
+        y=torch.where(keep, widened(old.y, 0.0, place), widened(new.y, 0.0, place)),
+        noise=torch.where(
+            keep, widened(old.noise, math.inf, place), widened(new.noise, math.inf, place)
+        ),
+        time=torch.where(old_trials, old.time, new.time),
+    )

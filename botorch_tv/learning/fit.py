@@ -1,0 +1,203 @@
+"""Hyperparameters of many independent loops by their posterior density, within a strategy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+from botorch_tv.forgetting import Decay
+from botorch_tv.inference.quasi_newton import Minimum, minimize
+from botorch_tv.learning.layout import Layout, layout
+from botorch_tv.learning.objective import Data, Objective, prepare
+from botorch_tv.learning.refit import Refit
+from botorch_tv.learning.stationary import Stationary
+
+NUMBERS = 2**25
+"""Matrix entries worked on at a time (256 MB); more loops are taken one part after another."""
+_MATRICES = 10  # n x n matrices that an evaluation holds besides the squared differences
+_STARTS = 2  # searches per loop
+_VALUE_TOLERANCE = 1e-7
+_GRADIENT_TOLERANCE = 1e-3
+
+
+class Learned(NamedTuple):
+    """Hyperparameters of every loop, in the dtype of its observations."""
+
+    vector: Tensor
+    """As one vector, to start the next search from, `batch_shape x p`, float64."""
+    kernel: Kernel
+    """The spatial kernel with parameters of batch shape ``batch_shape``."""
+    noise: Tensor
+    """Variance σ² of a new observation, `batch_shape`."""
+    rate: Tensor
+    """ε under ``Markov``, σ_w² under ``Wiener``, 0 otherwise, `batch_shape`."""
+    log_posterior: Tensor
+    """Logarithm of the marginal likelihood times the prior densities, `batch_shape`."""
+    evaluations: int
+    """How often the posterior was evaluated, for all loops together."""
+
+
+@torch.no_grad()
+def learn(
+    refit: Refit,
+    kernel: Kernel,
+    decay: Decay,
+    noise: float,
+    X: Tensor,
+    times: Tensor,
+    y: Tensor,
+    live: Tensor,
+    relative_noise: Tensor | None = None,
+    start: Tensor | None = None,
+    *,
+    inflation: Tensor | None = None,
+    estimates_mean: bool = False,
+    extent: Tensor | None = None,
+) -> Learned:
+    """Learn the hyperparameters of every loop from its own observations.
+
+    A loop's result depends on its own data alone, whatever the batch. Computed in float64.
+
+    Args:
+        refit: What is learned, and under which priors.
+        kernel: The spatial kernel, without batch shape: squared exponential or Matérn, possibly
+            scaled. Its parameters are where the first search starts.
+        decay: How covariance falls with time; its parameter likewise.
+        noise: Variance σ² of a new observation, likewise.
+        X: Inputs, `batch_shape x n x d`.
+        times: When they were observed, `batch_shape x n`; counted from the origin for ``Wiener``.
+        y: Observations less a known prior mean, `batch_shape x n`.
+        live: Which rows are in use, bool, `batch_shape x n`; the others may hold anything.
+        relative_noise: Variances of the observations relative to σ², `batch_shape x n`; 1 unless
+            given, infinite where one failed.
+        start: The vector of the last result, `batch_shape x p`; what the user gave unless given.
+        inflation: Factor by which age has inflated the noise of each observation, at least 1,
+            `batch_shape x n`. Such a row counts 1 / inflation times; see ``prepare``.
+        estimates_mean: Whether the prior mean is estimated by generalised least squares.
+        extent: Sides of the domain, `d`, in which default priors measure lengthscales; a unit cube
+            unless given.
+
+    Raises:
+        InputDataError: If the kernel is of another kind, or shapes do not fit.
+        ValueError: If parameters lie outside the bounds of ``refit``.
+    """
+    parts = Stationary.of(kernel)
+    shape, n, d = X.shape[:-2], *X.shape[-2:]
+    loops = shape.numel()
+    sides = torch.ones(d, dtype=torch.float64) if extent is None else extent.detach()
+    ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0])
+    rows = {"times": times, "y": y, "live": live}
+    rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise
+    if inflation is not None:
+        rows["inflation"] = inflation
+    _check_shapes(X, rows, start, ordered.size)
+    problem = _Problem(refit, parts, decay, ordered, estimates_mean)
+    flat = {name: one.reshape(loops, n) for name, one in rows.items()}
+    packed = _packed({"X": X.reshape(loops, n, d), **flat})
+    given = ordered.given.to(X.device)
+    begin = (given if start is None else start.to(given)).expand(*shape, ordered.size)
+    ends = problem.solve(packed, begin.reshape(loops, ordered.size))
+    lengthscale, variance, learned, rate = (
+        one.reshape((*shape, *one.shape[1:])).to(y) for one in ordered.values(ends.x)
+    )
+    return Learned(
+        vector=ends.x.reshape((*shape, ordered.size)),
+        kernel=parts.with_parameters(lengthscale, variance),
+        noise=learned,
+        rate=rate,
+        log_posterior=-ends.value.reshape(shape),
+        evaluations=ends.evaluations,
+    )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What all loops have in common."""
+
+    refit: Refit
+    kernel: Stationary
+    decay: Decay
+    layout: Layout
+    estimates_mean: bool
+
+    def solve(self, rows: dict[str, Tensor], begin: Tensor) -> Minimum:
+        """The best end of every loop's searches, `b x p`, as many loops at a time as fit."""
+        n = rows["y"].shape[-1]
+        matrices = _STARTS * (self.kernel.lengthscales + _MATRICES)
+        size = max(1, NUMBERS // max(1, matrices * n * n))
+        pieces = zip(*(one.split(size) for one in rows.values()))
+        ends = [
+            self._solve(prepare(self.kernel, self.decay, **dict(zip(rows, piece))), one)
+            for piece, one in zip(pieces, begin.split(size))
+        ]
+        return Minimum(
+            torch.cat([one.x for one in ends]),
+            torch.cat([one.value for one in ends]),
+            sum(one.evaluations for one in ends),
+        )
+
+    def _solve(self, data: Data, begin: Tensor) -> Minimum:
+        given = self.layout.given.to(begin)
+        starts = torch.stack([begin, *(one.expand_as(begin) for one in self._others(given))], 1)
+        b, s, p = starts.shape
+        # Loops with too few observations stay where they are: their bounds leave no room.
+        few = ((data.root > 0).sum(-1) < self.refit.least)[:, None, None]
+        stay = begin.unsqueeze(1)
+        lower = torch.where(few, stay, self.layout.lower.to(begin)).expand(b, s, p)
+        upper = torch.where(few, stay, self.layout.upper.to(begin)).expand(b, s, p)
+        ends = minimize(
+            Objective(
+                self.kernel,
+                self.decay,
+                self.layout,
+                data,
+                torch.arange(b, device=begin.device).repeat_interleave(s),
+                estimates_mean=self.estimates_mean,
+            ),
+            starts.reshape(-1, p),
+            lower.reshape(-1, p),
+            upper.reshape(-1, p),
+            evaluations=self.refit.evaluations,
+            value_tolerance=_VALUE_TOLERANCE,
+            gradient_tolerance=_GRADIENT_TOLERANCE,
+        )
+        value, best = ends.value.view(b, s).min(-1)
+        x = ends.x.view(b, s, p)[torch.arange(b, device=best.device), best]
+        return Minimum(x, value, ends.evaluations)
+
+    def _others(self, given: Tensor) -> list[Tensor]:
+        """Where to search from besides the last result."""
+        return [given]
+
+
+def _packed(rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Rows in use first, and as few others as the fullest loop leaves room for."""
+    live = rows["live"]
+    most = min(live.shape[-1], max(1, int(live.sum(-1).max())))
+    order = live.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :most]
+    return {
+        name: one.gather(
+            1, order if one.dim() == 2 else order.unsqueeze(-1).expand(-1, -1, one.shape[-1])
+        )
+        for name, one in rows.items()
+    }
+
+
+def _check_shapes(X: Tensor, rows: dict[str, Tensor], start: Tensor | None, size: int) -> None:
+    for name, one in rows.items():
+        if one.shape != X.shape[:-1]:
+            raise InputDataError(
+                f"{name} has shape {tuple(one.shape)}, but X has {tuple(X.shape)}; every row of X "
+                "needs one."
+            )
+    wanted = (*X.shape[:-2], size)
+    if start is not None and start.shape != wanted:
+        raise InputDataError(
+            f"start has shape {tuple(start.shape)}, but {size} hyperparameters make it {wanted}; "
+            "pass the vector of the last result."
+        )

@@ -1,0 +1,208 @@
+"""The posterior density of hyperparameters, of many loops at once, with its gradient.
+
+Observations have covariance A = K ∘ D + N with N = σ² diag(ρ). With S = N^(-½), a row that is not
+in use has S = 0, and
+
+    -ln p(y) = ½ ln det(I + S (K ∘ D) S) + ½ yᵀS (I + S (K ∘ D) S)⁻¹ S y + ½ Σ ln(2π N_ii)
+
+over the rows in use: rows that are not leave nothing behind, so loops of a batch may have different
+numbers of them. Gradients come from M = I + S (K ∘ D) S by H = ½ (M⁻¹ - ββᵀ), β = M⁻¹ S y.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting import Decay, Markov, Wiener
+from botorch_tv.learning.layout import KNEE, Layout, Values
+from botorch_tv.learning.stationary import Stationary
+
+
+class Data(NamedTuple):
+    """Observations of b loops, prepared for many evaluations."""
+
+    squares: Tensor
+    """Squared differences of inputs per lengthscale, `b x lengthscales x n x n`."""
+    elapsed: Tensor | None
+    """|t - t'| of ``Markov`` or min(t, t') of ``Wiener``, `b x n x n`; None where time is idle."""
+    y: Tensor
+    """Observations less the prior mean, 0 where a row is not in use, `b x n`."""
+    root: Tensor
+    """ρ^(-½), 0 where a row is not in use, `b x n`."""
+    count: Tensor
+    """How many observations there are, those of inflated noise counted in part, `b`."""
+    constant: Tensor
+    """What -ln p(y) has that no hyperparameter changes, `b`."""
+
+    def of(self, loops: Tensor) -> Data:
+        """The data of some loops, `m`."""
+        return Data(*(None if part is None else part[loops] for part in self))
+
+
+def prepare(
+    kernel: Stationary,
+    decay: Decay,
+    X: Tensor,
+    times: Tensor,
+    y: Tensor,
+    live: Tensor,
+    relative_noise: Tensor,
+    inflation: Tensor | None = None,
+) -> Data:
+    """What of the data enters the posterior.
+
+    Args:
+        kernel: The spatial kernel.
+        decay: How covariance falls with time.
+        X: Inputs, `b x n x d`.
+        times: `b x n`, counted from the origin of the walk for ``Wiener``.
+        y: Observations less the prior mean, `b x n`.
+        live: Which rows are in use, `b x n`; the others may hold anything.
+        relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
+        inflation: Factor w⁻¹ >= 1 by which age has inflated the noise of each besides, `b x n`.
+            That noise was never in y; it says that the row counts w times, as in a likelihood
+            raised to the power w. Taken for noise, it would drive the estimate of σ² to 0.
+    """
+    live = live & relative_noise.isfinite()
+    weight = live.double()
+    if inflation is not None:
+        live = live & inflation.isfinite()
+        weight = torch.where(live, 1 / inflation.double(), 0.0)
+    X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
+    times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
+    noise = torch.where(live, relative_noise.double(), 1.0)
+    elapsed = None
+    match decay:
+        case Markov():
+            elapsed = (times.unsqueeze(-1) - times.unsqueeze(-2)).abs()
+        case Wiener():
+            elapsed = torch.minimum(times.unsqueeze(-1), times.unsqueeze(-2)).clamp_min(0)
+    return Data(
+        squares=kernel.squares(kernel.columns(X)),
+        elapsed=elapsed,
+        y=y,
+        root=(weight / noise).sqrt() * live,
+        count=weight.sum(-1),
+        constant=0.5 * (weight * (math.log(2 * math.pi) + noise.log())).sum(-1),
+    )
+
+
+class Objective:
+    """The negative logarithm of the posterior density of hyperparameters.
+
+    A row whose age noise makes it count w times contributes its likelihood to the power w, as a
+    Gaussian of noise σ² ρ / w with the normalisation of w observations.
+
+    Args:
+        kernel: The spatial kernel.
+        decay: How covariance falls with time.
+        layout: What a vector of hyperparameters means.
+        data: Observations of b loops.
+        loops: The loop that each problem belongs to, `problems`.
+        estimates_mean: Whether the prior mean is the constant of generalised least squares,
+            1ᵀA⁻¹y / 1ᵀA⁻¹1, at every vector anew.
+    """
+
+    def __init__(
+        self,
+        kernel: Stationary,
+        decay: Decay,
+        layout: Layout,
+        data: Data,
+        loops: Tensor,
+        *,
+        estimates_mean: bool = False,
+    ) -> None:
+        self._profile = kernel.profile
+        self._scaled = kernel.scaled
+        self._decay = decay
+        self._layout = layout
+        self._data = data
+        self._loops = loops
+        self._estimates_mean = estimates_mean
+        self._rows: Tensor | None = None
+        self._held = data
+
+    def __call__(self, vector: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Value and gradient.
+
+        Args:
+            vector: Hyperparameters, `m x p`.
+            rows: Numbers of the problems they belong to, `m`.
+
+        Returns:
+            `m`, infinite where the covariance has no Cholesky factor, and `m x p`.
+        """
+        if rows is not self._rows:  # the search leaves out problems now and then only
+            self._rows, self._held = rows, self._data.of(self._loops[rows])
+        value, gradient = self._evidence(self._layout.values(vector), self._held)
+        log, slope = self._layout.log_prior(vector)
+        value, gradient = value - log, gradient - slope
+        good = value.isfinite() & gradient.isfinite().all(-1)
+        return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
+
+    def _evidence(self, at: Values, data: Data) -> tuple[Tensor, Tensor]:
+        """-ln p(y) and its derivatives by the vector."""
+        m, lengthscales, n = data.squares.shape[:3]
+        flat = data.squares.view(m, lengthscales, n * n)
+        inverse_squares = at.lengthscale**-2  # m x lengthscales
+        squared = (inverse_squares.unsqueeze(-2) @ flat).view(m, n, n)
+        correlation, slope = self._profile(squared)
+        root = data.root * at.noise.rsqrt().unsqueeze(-1)
+        scale = root.unsqueeze(-1) * root.unsqueeze(-2)
+        if self._scaled:
+            scale = scale * at.variance[:, None, None]
+        decayed, decay_slope = self._decayed(at.rate, data.elapsed)
+        if decayed is not None:
+            scale = scale * decayed
+        signal = scale * correlation  # S (K ∘ D) S
+
+        matrix = signal.clone()
+        matrix.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
+        inverse = torch.cholesky_inverse(factor).mT  # symmetric; transposed it lies in rows
+        observed = (root * data.y).unsqueeze(-1)
+        if self._estimates_mean:
+            observed = self._centred(observed, root.unsqueeze(-1), inverse)
+        fitted = inverse @ observed  # β
+        quadratic = (observed * fitted).sum((-2, -1))
+        log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        value = 0.5 * (log_det + quadratic + data.count * at.noise.log()) + data.constant
+        value = torch.where(failed == 0, value, math.inf)
+
+        half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative by M
+        trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
+        size = fitted.square().sum((-2, -1))
+        by_noise = 0.5 * (trace - n + data.count - size)
+        by_variance = 0.5 * (n - quadratic - trace + size) * self._scaled
+        by_squared = (half * scale * slope).reshape(m, n * n, 1)
+        by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)
+        by_rate = torch.zeros_like(value)
+        if decay_slope is not None:
+            by_rate = (half * signal * decay_slope).sum((-2, -1))
+        by_rate = by_rate * (KNEE + at.rate)  # the rate is c (e^v - 1)
+        gradient = torch.stack([by_variance, by_noise, by_rate], -1)
+        return value, torch.cat([by_lengthscale, gradient], -1)
+
+    def _decayed(self, rate: Tensor, elapsed: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """D and the derivative of ln D by the rate, `m x n x n` each."""
+        if elapsed is None:
+            return None, None
+        rate = rate[:, None, None]
+        if isinstance(self._decay, Markov):
+            kept = (1 - rate).clamp_min(1e-16)  # ε = 1, where only elapsed = 0 is left
+            return torch.exp(0.5 * kept.log() * elapsed), -0.5 * elapsed / kept
+        grown = 1 + rate * elapsed
+        return grown, elapsed / grown
+
+    @staticmethod
+    def _centred(observed: Tensor, root: Tensor, inverse: Tensor) -> Tensor:
+        """S (y - μ 1) at the mean of generalised least squares; 0 without data."""
+        solved = inverse @ root
+        information = (root * solved).sum(-2, keepdim=True)
+        mean = (observed * solved).sum(-2, keepdim=True) / information.clamp_min(1e-300)
+        return observed - mean * root

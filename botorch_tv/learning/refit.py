@@ -1,0 +1,130 @@
+"""When hyperparameters are learned again, and which."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+
+from botorch.utils.types import DEFAULT, _DefaultType
+
+from botorch_tv.learning.densities import Prior
+from botorch_tv.validation import require, require_integer
+
+VOIDS = (
+    "Hyperparameters are learned from the data they are then used on. The confidence widths of "
+    "the theorems and the false-alarm probability of the event trigger are proved for known "
+    "ones, so neither bound holds any longer: bands may cover less than 1 - delta, and the "
+    "trigger may fire more often than delta_B allows, or, where noise is overestimated, not at "
+    "all. Regret bounds are void with them."
+)
+
+
+@dataclass(frozen=True)
+class Free:
+    """A hyperparameter that is learned.
+
+    Args:
+        prior: Distribution of the hyperparameter itself, not of its logarithm: of PyTorch or of
+            ``gpytorch.priors``. None for none: the likelihood alone then decides. See
+            :class:`Refit` for the defaults.
+        lower: Smallest value considered; a default of its own where None.
+        upper: Largest value considered; a default of its own where None.
+
+    Raises:
+        ValueError: If the prior is no distribution, or the bounds leave nothing between them.
+    """
+
+    prior: Prior | _DefaultType | None = DEFAULT
+    lower: float | None = None
+    upper: float | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            self.prior is None or self.prior == DEFAULT or isinstance(self.prior, Prior),
+            f"Free: prior is {self.prior!r}, but it must be a distribution such as "
+            "gpytorch.priors.GammaPrior(3.0, 6.0), or None for none.",
+        )
+        lower = 0.0 if self.lower is None else self.lower
+        upper = math.inf if self.upper is None else self.upper
+        require(
+            0 <= lower < upper,
+            f"Free: bounds are {self.lower} and {self.upper}, but hyperparameters are not negative "
+            "and need room; give 0 <= lower < upper.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit:
+    """Learn hyperparameters again every few rounds, each loop of a batch from its own data.
+
+    What is maximised is the posterior density of the hyperparameters: the marginal likelihood of
+    the observations a loop retains, [B16] (24), times the priors. The search starts from the last
+    result, and from what the user gave, and keeps the better end.
+
+    This voids guarantees: see :attr:`voids`.
+
+    Default priors presume inputs in a unit cube (or are told the extent of the domain):
+
+    - lengthscale: log-normal with median 0.2 √d and deviation 0.75 of the logarithm. BoTorch's has
+      its median at 4.1 √d, which suits a fit to spread-out data; a bandit's data crowd around one
+      optimum, cannot contradict a long lengthscale, and a loop that believes in one stops looking.
+      It applies to a kernel made with it, as any prior that the kernel itself has goes first;
+    - output scale, for a ``ScaleKernel``: the kernel's own, else log-normal with the value given as its median and
+      deviation 1 of the logarithm, because outcomes are not standardised here;
+    - noise: BoTorch's, log-normal with median e⁻⁴ of the kernel's variance and deviation 1;
+    - ε and σ_w²: half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
+      rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being taken for
+      change. ``Free(prior=None)`` leaves ε to the likelihood.
+
+    Args:
+        every: Rounds between fits, at least 1.
+        least: Observations in use below which a loop keeps the parameters it has, at least 1.
+        lengthscale: Of the kernel, one per column where it has as many; None to keep it fixed.
+        outputscale: Of a ``ScaleKernel``; None to keep it fixed.
+        noise: Variance σ² of a new observation; None to keep it fixed.
+        epsilon: Rate of change of ``Markov``, from 0 to 0.999 by default; None to keep it fixed.
+        sigma_w2: Rate of growth of ``Wiener``; None to keep it fixed.
+        evaluations: How often the posterior may be evaluated in one fit.
+
+    Raises:
+        ValueError: If a number is out of range or nothing is learned.
+    """
+
+    every: int = 5
+    least: int = 5
+    lengthscale: Free | None = field(default_factory=Free)
+    outputscale: Free | None = field(default_factory=Free)
+    noise: Free | None = field(default_factory=Free)
+    epsilon: Free | None = field(default_factory=Free)
+    sigma_w2: Free | None = field(default_factory=Free)
+    evaluations: int = 100
+
+    def __post_init__(self) -> None:
+        require_integer("Refit: every", self.every, 1, "give the rounds between fits.")
+        require_integer("Refit: least", self.least, 1, "give a number of observations.")
+        require_integer("Refit: evaluations", self.evaluations, 1, "100 is usual.")
+        free = []
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ("every", "least", "evaluations"):
+                continue
+            require(
+                value is None or isinstance(value, Free),
+                f"Refit: {one.name} is {value!r}; give Free(prior) to learn it or None to keep it.",
+            )
+            free.append(value)
+        require(any(free), "Refit: nothing is learned; leave one hyperparameter free.")
+        require(
+            self.epsilon is None or (self.epsilon.upper or 0) < 1,
+            f"Refit: epsilon goes up to {self.epsilon.upper if self.epsilon else None}, but at 1 "
+            "nothing is remembered and nothing learned; 0.999 is the default limit.",
+        )
+
+    @property
+    def voids(self) -> str:
+        """What no longer holds once hyperparameters are learned from the data."""
+        return VOIDS
+
+    def due(self, told: int) -> bool:
+        """Whether a fit is due once ``told`` rounds have been told."""
+        return told > 0 and told % self.every == 0

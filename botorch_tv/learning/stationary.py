@@ -1,0 +1,172 @@
+"""GPyTorch kernels taken apart: what depends on parameters, and how.
+
+Learning evaluates the covariance of a few hundred observations some thirty times with other
+parameters. GPyTorch's machinery around a kernel then costs more than the numbers. A stationary
+kernel is a function of r² = Σ_k (x_k - x'_k)² / ℓ_k² alone, so squared differences are computed
+once and everything else is a formula, derivative included.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Takes r², any shape; gives the correlation g(r²) and its derivative by r²."""
+
+
+def _squared_exponential(squared: Tensor) -> tuple[Tensor, Tensor]:
+    correlation = torch.exp(-0.5 * squared)
+    return correlation, -0.5 * correlation
+
+
+def _matern12(squared: Tensor) -> tuple[Tensor, Tensor]:
+    distance = squared.sqrt()
+    correlation = torch.exp(-distance)
+    # Infinite at distance 0, where every squared difference it is multiplied with is 0.
+    slope = torch.where(squared > 0, -0.5 * correlation / distance, 0.0)
+    return correlation, slope
+
+
+def _matern32(squared: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = (3 * squared).sqrt()
+    decay = torch.exp(-scaled)
+    return (1 + scaled) * decay, -1.5 * decay
+
+
+def _matern52(squared: Tensor) -> tuple[Tensor, Tensor]:
+    scaled = (5 * squared).sqrt()
+    decay = torch.exp(-scaled)
+    return (1 + scaled + (5 / 3) * squared) * decay, (-5 / 6) * (1 + scaled) * decay
+
+
+_MATERN: dict[float, Profile] = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """A squared exponential or Matérn kernel, possibly scaled, over some columns of the input.
+
+    Args:
+        kernel: As the user made it, without batch shape.
+        base: The kernel inside a scale, or the kernel itself.
+        profile: Its correlation as a function of r².
+    """
+
+    kernel: Kernel
+    base: Kernel
+    profile: Profile
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Stationary:
+        """Take a kernel apart.
+
+        Raises:
+            InputDataError: If it is of another kind, or has a batch shape.
+        """
+        base = kernel.base_kernel if type(kernel) is ScaleKernel else kernel
+        profile: Profile | None = None
+        if type(base) is RBFKernel:
+            profile = _squared_exponential
+        elif type(base) is MaternKernel:
+            profile = _MATERN.get(float(base.nu))
+        if profile is None:
+            described = kernel if isinstance(kernel, Tensor) else type(base).__name__
+            raise InputDataError(
+                f"the kernel is {described!r}, but hyperparameters are learned for RBFKernel and "
+                "MaternKernel (nu 0.5, 1.5 or 2.5), alone or in one ScaleKernel; use one of these, "
+                "or fit a TimeVaryingGP with fit_gpytorch_mll."
+            )
+        if kernel.batch_shape.numel() != 1:
+            raise InputDataError(
+                f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, from "
+                "which every loop starts."
+            )
+        return cls(kernel, base, profile)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether there is an output scale to learn."""
+        return self.kernel is not self.base
+
+    @property
+    def lengthscales(self) -> int:
+        """How many lengthscales there are: one, or one per column."""
+        return int(self.base.ard_num_dims or 1)
+
+    @property
+    def lengthscale(self) -> Tensor:
+        """As the user set them, `lengthscales`, float64."""
+        return self.base.lengthscale.detach().double().reshape(-1)
+
+    @property
+    def variance(self) -> float:
+        """The kernel's variance k(x, x) as the user set it."""
+        return float(self.kernel.outputscale.detach().double()) if self.scaled else 1.0
+
+    def columns(self, X: Tensor) -> Tensor:
+        """The columns of an input that the kernel looks at, `... x n x d -> ... x n x d'`.
+
+        Raises:
+            InputDataError: If there are not as many as lengthscales.
+        """
+        if self.kernel.active_dims is not None:
+            X = X.index_select(-1, self.kernel.active_dims.to(X.device))
+        if self.lengthscales not in (1, X.shape[-1]):
+            raise InputDataError(
+                f"X has {X.shape[-1]} columns for the kernel, which has {self.lengthscales} "
+                "lengthscales; give one per column, or a single one."
+            )
+        return X
+
+    def squares(self, X: Tensor) -> Tensor:
+        """Squared differences per lengthscale, `b x n x d -> b x lengthscales x n x n`."""
+        columns = X.mT  # b x d x n
+        squares = (columns.unsqueeze(-1) - columns.unsqueeze(-2)).square()
+        return squares if self.lengthscales > 1 else squares.sum(-3, keepdim=True)
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """What the constraint on ``lengthscale`` or ``outputscale`` allows."""
+        holder = self.base if name == "lengthscale" else self.kernel
+        constraint: Any = getattr(holder, f"raw_{name}_constraint", None)
+        if constraint is None:
+            return 0.0, math.inf
+        return float(constraint.lower_bound.max()), float(constraint.upper_bound.min())
+
+    def prior(self, name: str) -> Any:
+        """The prior that the kernel itself has for ``lengthscale`` or ``outputscale``, or None."""
+        return getattr(self.base if name == "lengthscale" else self.kernel, f"{name}_prior", None)
+
+    def with_parameters(self, lengthscale: Tensor, variance: Tensor) -> Kernel:
+        """A copy of the kernel whose parameters are those of a batch.
+
+        Args:
+            lengthscale: `batch_shape x lengthscales`.
+            variance: Output scales, `batch_shape`; used where the kernel has one.
+
+        Returns:
+            A kernel of batch shape ``batch_shape`` in the dtype and on the device of these, which
+            needs no gradient.
+        """
+        made = copy.deepcopy(self.kernel).to(lengthscale)
+        base = made.base_kernel if self.scaled else made
+        _set(base, "lengthscale", lengthscale.unsqueeze(-2))
+        base.batch_shape = variance.shape
+        if self.scaled:
+            _set(made, "outputscale", variance)
+            made.batch_shape = variance.shape
+        return made.requires_grad_(False)
+
+
+def _set(kernel: Kernel, name: str, value: Tensor) -> None:
+    constraint = getattr(kernel, f"raw_{name}_constraint", None)
+    raw = value if constraint is None else constraint.inverse_transform(value)
+    setattr(kernel, f"raw_{name}", torch.nn.Parameter(raw.clone()))

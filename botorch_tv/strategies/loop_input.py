@@ -1,0 +1,161 @@
+"""What a loop accepts from people, and the numbers and tensors it makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.state import State
+
+Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
+"""Points or values: a tensor, or plain numbers."""
+
+
+def as_number(name: str, value: object, fix: str) -> float:
+    """A finite number: a float, an int, or a tensor or array with one element.
+
+    Raises:
+        InputDataError: If it is none.
+    """
+    try:
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputDataError(f"{name} is {value!r}, but it must be one number; {fix}") from error
+    if not math.isfinite(number):
+        raise InputDataError(f"{name} is {number}, but it must be finite; {fix}")
+    return number
+
+
+def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
+    """Points `q x columns` in the dtype and on the device of a state.
+
+    Args:
+        name: What they are.
+        value: Points, or a single one; numbers alone where there is one column.
+        columns: Coordinates of each.
+        state: Whose dtype and device they get.
+
+    Raises:
+        InputDataError: If they are of another shape.
+    """
+    own = state.basis.variance
+    try:
+        X = torch.as_tensor(value, dtype=own.dtype, device=own.device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputDataError(
+            f"{name} is {value!r}; give points as rows of {columns} numbers."
+        ) from error
+    if X.dim() <= 1:
+        X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
+    if X.dim() != 2 or X.shape[-1] != columns:
+        raise InputDataError(
+            f"{name} has shape {tuple(X.shape)}, but points here have {columns} coordinates; give "
+            f"one point as {columns} numbers, or several as q x {columns}."
+        )
+    return X
+
+
+def as_point(name: str, value: object, columns: int, state: State) -> Tensor:
+    """One point, `columns`; see :func:`as_points`."""
+    X = as_points(name, value, columns, state)
+    if len(X) != 1:
+        raise InputDataError(f"{name} holds {len(X)} points, but one is needed; pass one of them.")
+    return X[0]
+
+
+def as_known(state: State, context: Numbers | None) -> Tensor | None:
+    """What is known before a round, `c`; None where the domain has no context.
+
+    Raises:
+        InputDataError: If it is missing, of another size, or not asked for.
+    """
+    c = state.domain.columns - state.domain.dim
+    if context is None and c:
+        raise InputDataError(
+            f"context is missing, but {state.domain!r} has one; give its {c} numbers."
+        )
+    if context is None:
+        return None
+    if c == 0:
+        raise InputDataError(
+            f"context is {context}, but {state.domain!r} takes none; use a Box with context_dim."
+        )
+    known = as_points("context", context, c, state)
+    if len(known) != 1:
+        raise InputDataError(
+            f"context is {context}, but {state.domain!r} needs {c} number{'s' if c > 1 else ''}."
+        )
+    return as_context(state, known[0])
+
+
+def measurements(
+    state: State,
+    X: Numbers,
+    y: Numbers,
+    *,
+    time: Numbers | None,
+    noise: Numbers | None,
+    context: Numbers | None,
+) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
+    """The rows of a table in order of time: point, value, time, noise and context.
+
+    Args:
+        state: Of the loop they are for.
+        X: `n x d`.
+        y: `n`.
+        time: `n`; 1, 2, ..., n where None.
+        noise: `n`; None for the strategy's.
+        context: `n x c`; None where there is none.
+
+    Raises:
+        InputDataError: If the columns do not fit each other, or a number is not finite.
+    """
+    c = state.domain.columns - state.domain.dim
+    points = as_points("X", X, state.domain.dim, state)
+    n = len(points)
+    values = as_series("y", y, n)
+    times = as_series("time", list(range(1, n + 1)) if time is None else time, n)
+    noises = [None] * n if noise is None else as_series("noise", noise, n)
+    contexts: Sequence[Numbers | None] = [context] * n
+    if context is not None and c:
+        known = as_points("context", context, c, state)
+        if len(known) != n:
+            raise InputDataError(
+                f"context has {len(known)} rows, but X has {n}; give one row per measurement."
+            )
+        contexts = list(known)
+    for row in sorted(range(n), key=lambda one: times[one]):
+        yield points[row], values[row], times[row], noises[row], contexts[row]
+
+
+def as_series(name: str, value: object, rows: int) -> list[float]:
+    """A finite number per row of a table.
+
+    Raises:
+        InputDataError: If the number of rows differs or a number is not finite.
+    """
+    try:
+        series = torch.as_tensor(value, dtype=torch.float64).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputDataError(f"{name} is {value!r}; give {rows} numbers, one per row.") from error
+    if series.numel() != rows or series.dim() not in (1, 2):
+        raise InputDataError(
+            f"{name} has shape {tuple(series.shape)}, but X has {rows} rows; give one number per "
+            "row."
+        )
+    series = series.reshape(-1)
+    bad = ~series.isfinite()
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise InputDataError(
+            f"{name} is {float(series[row])} in row {row}; leave out rows without a measurement."
+        )
+    numbers: list[float] = series.tolist()
+    return numbers

@@ -1,0 +1,127 @@
+"""What the papers prove, as functions to call and plot.
+
+Information gains, regret bounds, rules from what is known of the change to the parameters of a
+strategy, and the windows and side queries of [M]. Functions named ``..._regret`` carry the
+constants of their theorems or proofs and are bounds; those named ``..._order`` are known up to a
+``constant``. Pictures are in :mod:`botorch_tv.theory.plots`, which needs matplotlib.
+
+    >>> from botorch_tv.theory import igp_ucb_regret, window_starts
+    >>> igp_ucb_regret(100, gain=12.0, B=1.0, R=0.1, delta=0.1)
+    tensor(217.3619, dtype=torch.float64)
+    >>> window_starts(20, alpha=1.0, alpha_tilde=0.25)
+    (1, 3, 5, 7, 9, 11, 13, 15, 17, 20)
+"""
+
+from botorch_tv.theory.bounds import (
+    analysis_memory,
+    bandit_lower_bound,
+    et_gp_ucb_regret,
+    gp_ts_order,
+    gp_ts_regret,
+    igp_ucb_order,
+    igp_ucb_regret,
+    log_decision_set,
+    markov_lower_bound,
+    model_mismatch,
+    r_gp_ucb_order,
+    r_gp_ucb_regret,
+    r_gp_ucb_regret_improved,
+    reset_time_bound,
+    resetting_mismatch,
+    smallest_constant,
+    sparq_gp_ucb_order,
+    time_varying_gain,
+    tv_gp_ucb_order,
+    tv_gp_ucb_regret,
+    tv_gp_ucb_regret_by_blocks,
+    ui_gp_ucb_order,
+    w_gp_ucb_order,
+    w_gp_ucb_regret,
+    w_sparq_gp_ucb_order,
+)
+from botorch_tv.theory.eigendecay import (
+    discounted_gain_bound,
+    exponential_gain_bound,
+    polynomial_gain_bound,
+    universal_gain_bound,
+)
+from botorch_tv.theory.information_gain import (
+    aged_information_gain,
+    information_gain,
+    running_information_gain,
+    weighted_information_gain,
+)
+from botorch_tv.theory.maximum_gain import (
+    closed_form_information_gain,
+    greedy_information_gain,
+    markov_information_gain,
+    matern_exponent,
+)
+from botorch_tv.theory.rules import analysis_block, budget_period, discount, reset_period
+from botorch_tv.theory.side_queries import (
+    necessary_side_queries,
+    side_queries,
+    sufficient_side_queries,
+    total_side_queries,
+)
+from botorch_tv.theory.tails import TailConstants, squared_exponential_tails
+from botorch_tv.theory.windows import (
+    is_window_start,
+    next_window_start,
+    window_count,
+    window_starts,
+)
+
+__all__ = [
+    "TailConstants",
+    "aged_information_gain",
+    "analysis_block",
+    "analysis_memory",
+    "bandit_lower_bound",
+    "budget_period",
+    "closed_form_information_gain",
+    "discount",
+    "discounted_gain_bound",
+    "et_gp_ucb_regret",
+    "exponential_gain_bound",
+    "gp_ts_order",
+    "gp_ts_regret",
+    "greedy_information_gain",
+    "igp_ucb_order",
+    "igp_ucb_regret",
+    "information_gain",
+    "is_window_start",
+    "log_decision_set",
+    "markov_information_gain",
+    "markov_lower_bound",
+    "matern_exponent",
+    "model_mismatch",
+    "necessary_side_queries",
+    "next_window_start",
+    "polynomial_gain_bound",
+    "r_gp_ucb_order",
+    "r_gp_ucb_regret",
+    "r_gp_ucb_regret_improved",
+    "reset_period",
+    "reset_time_bound",
+    "resetting_mismatch",
+    "running_information_gain",
+    "side_queries",
+    "smallest_constant",
+    "sparq_gp_ucb_order",
+    "squared_exponential_tails",
+    "sufficient_side_queries",
+    "time_varying_gain",
+    "total_side_queries",
+    "tv_gp_ucb_order",
+    "tv_gp_ucb_regret",
+    "tv_gp_ucb_regret_by_blocks",
+    "ui_gp_ucb_order",
+    "universal_gain_bound",
+    "w_gp_ucb_order",
+    "w_gp_ucb_regret",
+    "w_sparq_gp_ucb_order",
+    "weighted_information_gain",
+    "window_count",
+    "window_starts",
+]

@@ -1,0 +1,87 @@
+"""Checks and conversions that the functions of the theory share.
+
+Everything is computed in float64 unless a horizon is given in another floating type, on the device
+of the horizon. Functions take a number or a tensor where results are wanted for many horizons at
+once, and always answer with a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_tv.validation import require
+
+Number = float | Tensor
+
+
+def rounds(name: str, T: Number, least: int = 1) -> Tensor:
+    """A horizon as a tensor of its own shape.
+
+    Args:
+        name: Who asks, for the error.
+        T: Whole numbers of rounds, any shape.
+        least: The smallest horizon that the result is about.
+
+    Raises:
+        ValueError: If a value is below ``least``, not whole or not finite.
+    """
+    T = T if isinstance(T, Tensor) else torch.tensor(float(T), dtype=torch.float64)
+    T = T if T.is_floating_point() else T.to(torch.float64)
+    wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
+    if bool(wrong.any()):
+        raise ValueError(
+            f"{name}: T is {T[wrong][0].item():g}, but it must be a whole number of rounds of at "
+            f"least {least}."
+        )
+    return T
+
+
+def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
+    """An information gain as a tensor beside ``T``, at least 0 and finite.
+
+    Raises:
+        ValueError: If a value is negative or not finite.
+    """
+    gain = torch.as_tensor(gain, dtype=T.dtype, device=T.device)
+    wrong = ~((gain >= 0) & gain.isfinite())
+    if bool(wrong.any()):
+        raise ValueError(
+            f"{name} is {gain[wrong][0].item():g}, but an information gain is finite and at least "
+            "0; greedy_information_gain bounds the largest one."
+        )
+    return gain
+
+
+def require_positive(name: str, value: float, why: str) -> None:
+    """Raise unless ``value`` is positive and finite."""
+    require(0 < value < math.inf, f"{name} is {value}, but must be positive and finite; {why}.")
+
+
+def require_at_least_zero(name: str, value: float, why: str) -> None:
+    """Raise unless ``value`` is at least 0 and finite."""
+    require(0 <= value < math.inf, f"{name} is {value}, but must be finite and at least 0; {why}.")
+
+
+def require_probability(name: str, value: float) -> None:
+    """Raise unless ``value`` lies strictly between 0 and 1."""
+    require(
+        0 < value < 1,
+        f"{name} is {value}, but a probability lies strictly between 0 and 1; the papers use 0.1.",
+    )
+
+
+def require_rate(name: str, value: float) -> None:
+    """Raise unless ``value`` is a rate of change in [0, 1]."""
+    require(0 <= value <= 1, f"{name} is {value}, but a rate of change lies in [0, 1].")
+
+
+def require_discount(name: str, value: float) -> None:
+    """Raise unless ``value`` is a discount strictly between 0 and 1."""
+    require(
+        0 < value < 1,
+        f"{name} is {value}, but the result is about discounts strictly between 0 and 1; "
+        "botorch_tv.theory.discount gives the paper's.",
+    )

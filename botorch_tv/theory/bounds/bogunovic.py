@@ -1,0 +1,210 @@
+"""Regret of R-GP-UCB and TV-GP-UCB on the Markov model, [B16] §4.
+
+All assume f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1} with draws g from a Gaussian process with
+0 <= k(x, x') <= 1, P(sup |∂f/∂x_j| > L) <= a1 exp(-(L/b1)²) on a compact convex domain in [0, r]^d,
+Gaussian noise of variance σ², and the width named in each. They hold with probability 1 - δ. They
+are far from sharp: on short horizons they exceed the regret of the worst choices.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_tv.acquisition.widths import BayesResetting, BayesTV
+from botorch_tv.theory.arguments import (
+    Number,
+    gain_like,
+    require_probability,
+    require_rate,
+    rounds,
+)
+from botorch_tv.theory.bounds.shared import (
+    bayes_beta,
+    block_regret,
+    check_tail,
+    information_constant,
+)
+from botorch_tv.validation import require, require_integer
+
+
+def r_gp_ucb_regret(
+    T: Number,
+    *,
+    period: int,
+    gain: float,
+    epsilon: float,
+    noise: float,
+    dim: int,
+    delta: float,
+    r: float,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+) -> Tensor:
+    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ_T(N, ε), [B16] Theorem 4.2, eq. (17)-(18).
+
+    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesResetting`, ψ as in :func:`resetting_mismatch`.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        period: N, at least 1.
+        gain: γ_N, the maximum information gain of N observations, at least 0.
+        epsilon: Rate of change ε in [0, 1].
+        noise: σ², in (0, 1].
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        r: Side of the box around the domain, positive.
+        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: b0 of the same, at least 0.
+        a1: a1 of the tail of slopes, positive.
+        b1: b1 of the same, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "r_gp_ucb_regret"
+    horizons = rounds(name, T)
+    require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
+    constant = information_constant(name, noise)
+    beta = bayes_beta(name, BayesResetting(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
+    gains = gain_like(f"{name}: gain", gain, horizons)
+    mismatch = resetting_mismatch(
+        horizons, beta, period=period, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0
+    )
+    return block_regret(constant, horizons, beta, period, gains) + horizons * mismatch
+
+
+def resetting_mismatch(
+    T: Number,
+    beta: Number,
+    *,
+    period: int,
+    epsilon: float,
+    noise: float,
+    delta: float,
+    a0: float,
+    b0: float,
+) -> Tensor:
+    """ψ_T(N, ε): regret per round for ignoring change between resets, [B16] eq. (18).
+
+    √(β_T (3σ^-2 + σ^-4) N³ε) + (σ^-2 + σ^-4) N³ε (2 + b0) √ln(2(1 + a0)π²T²/(3δ)), as printed. The
+    last step of its proof, (72), has both terms twice; [ET] (47) keeps that factor. Its bound on
+    |y_t| takes σ² <= 1.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        beta: β_T, at least 0.
+        period: N, at least 1.
+        epsilon: ε in [0, 1].
+        noise: σ², in (0, 1].
+        delta: δ in (0, 1).
+        a0: As in :func:`r_gp_ucb_regret`.
+        b0: As there.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "resetting_mismatch"
+    horizons = rounds(name, T)
+    require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
+    require_rate(f"{name}: epsilon", epsilon)
+    require(
+        0 < noise <= 1,
+        f"{name}: noise is {noise}, but [B16] (18) bounds |y| for noise variances in (0, 1] only; "
+        "rescale y, or use r_gp_ucb_regret_improved.",
+    )
+    require_probability(f"{name}: delta", delta)
+    check_tail(name, a0, b0)
+    change = period**3 * epsilon
+    largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * horizons**2 / (3 * delta)).log().sqrt()
+    beta = torch.as_tensor(beta, dtype=horizons.dtype, device=horizons.device)
+    spread = (beta * (3 / noise + noise**-2) * change).sqrt()
+    return spread + (1 / noise + noise**-2) * change * largest
+
+
+def tv_gp_ucb_regret(
+    T: Number, *, gain: Number, noise: float, dim: int, delta: float, r: float, a1: float, b1: float
+) -> Tensor:
+    """√(C_1 T β_T γ~_T) + 2, [B16] Theorem 4.3, eq. (20), with β_T of :class:`BayesTV`.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        gain: γ~_T, the maximum gain under the Markov model, for every ``T``; see
+            :func:`markov_information_gain` and :func:`time_varying_gain`.
+        noise: σ², positive.
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        r: As in :func:`r_gp_ucb_regret`.
+        a1: As there.
+        b1: As there.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "tv_gp_ucb_regret"
+    horizons = rounds(name, T)
+    constant = information_constant(name, noise)
+    beta = bayes_beta(name, BayesTV(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
+    return (constant * horizons * beta * gain_like(f"{name}: gain", gain, horizons)).sqrt() + 2
+
+
+def tv_gp_ucb_regret_by_blocks(
+    T: Number,
+    *,
+    block: int,
+    gain: float,
+    epsilon: float,
+    noise: float,
+    dim: int,
+    delta: float,
+    r: float,
+    a1: float,
+    b1: float,
+) -> Tensor:
+    """√(C_1 T β_T (T/Ñ + 1)(γ_Ñ + Ñ³ε)) + 2, [B16] Theorem 4.3, eq. (21); any Ñ in 1, ..., T.
+
+    Eq. (20) with :func:`time_varying_gain`. Arguments and errors are those of
+    :func:`tv_gp_ucb_regret` and :func:`time_varying_gain`.
+    """
+    varying = time_varying_gain(T, block=block, gain=gain, epsilon=epsilon)
+    return tv_gp_ucb_regret(T, gain=varying, noise=noise, dim=dim, delta=delta, r=r, a1=a1, b1=b1)
+
+
+def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> Tensor:
+    """γ~_T <= (T/Ñ + 1)(γ_Ñ + Ñ³ε), [B16] eq. (46); any Ñ in 1, ..., T.
+
+    The proof works out σ² = 1. For other noise it shows Ñ^(5/2) ε / (2√6 σ²) in place of Ñ³ε, so
+    the printed form is proved for σ² >= 1/√(24 Ñ), that is 0.04 at Ñ = 26.
+    :func:`markov_information_gain` has no such restriction.
+
+    Args:
+        T: Rounds, at least Ñ; any shape.
+        block: Ñ, at least 1; :func:`botorch_tv.theory.analysis_block` has the paper's.
+        gain: γ_Ñ, the maximum gain of Ñ observations of one function, at least 0.
+        epsilon: Rate of change ε in [0, 1].
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "time_varying_gain"
+    require_integer(f"{name}: block", block, 1, "it divides the rounds in the analysis.")
+    require_rate(f"{name}: epsilon", epsilon)
+    horizons = rounds(f"{name}: block is {block}, at most T", T, int(block))
+    gains = gain_like(f"{name}: gain", gain, horizons)
+    return (horizons / block + 1) * (gains + block**3 * epsilon)

@@ -1,0 +1,214 @@
+"""Regret of ET-GP-UCB, and a tighter bound for R-GP-UCB, on the Markov model, [ET] §6 and App. E.
+
+The assumptions are those of [B16] with a stationary kernel; see
+:mod:`botorch_tv.theory.bounds.bogunovic`. They hold with probability 1 - δ.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
+from botorch_tv.theory.arguments import (
+    Number,
+    gain_like,
+    require_positive,
+    require_probability,
+    require_rate,
+    rounds,
+)
+from botorch_tv.theory.bounds.shared import (
+    BayesWidth,
+    bayes_beta,
+    block_regret,
+    check_tail,
+    information_constant,
+)
+from botorch_tv.validation import require_integer
+
+
+def et_gp_ucb_regret(
+    T: Number,
+    *,
+    block: int,
+    gain: float,
+    epsilon: float,
+    noise: float,
+    dim: int,
+    delta: float,
+    r: float,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+) -> Tensor:
+    """√(C_1 T β_T (T/τ̄ + 1) γ_τ̄) + 2 + T φ_T(ε, δ, τ̄), [ET] Theorem 1, eq. (12)-(13).
+
+    C_1 = 8 / ln(1 + σ^(-2)), β_T of :class:`BayesEventTriggered`, φ as in :func:`model_mismatch`
+    with |y| bounded for 4 parts of δ. The proof counts T/τ̄ + 1 blocks, so it leaves out resets that
+    come sooner than τ̄ after each other.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        block: τ̄, rounds that a reset lets wait at most; see :func:`reset_time_bound`, for which
+            the theorem spends δ/4.
+        gain: γ_τ̄, the maximum information gain of τ̄ observations, at least 0.
+        epsilon: Rate of change ε in [0, 1].
+        noise: σ², positive.
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1); not the trigger's δ_B.
+        r: Side of the box around the domain, positive.
+        a0: a0 of P(sup |f| > L) <= a0 exp(-(L/b0)²), at least 0.
+        b0: b0 of the same, at least 0.
+        a1: a1 of the tail of slopes, positive.
+        b1: b1 of the same, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    width = BayesEventTriggered(delta=delta, r=r, a1=a1, b1=b1)
+    return _regret("et_gp_ucb_regret", T, width, 4, block, gain, epsilon, noise, dim, delta, a0, b0)
+
+
+def r_gp_ucb_regret_improved(
+    T: Number,
+    *,
+    period: int,
+    gain: float,
+    epsilon: float,
+    noise: float,
+    dim: int,
+    delta: float,
+    r: float,
+    a0: float,
+    b0: float,
+    a1: float,
+    b1: float,
+) -> Tensor:
+    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T φ_T(ε, δ, N), [ET] Theorem 2, eq. (46)-(47).
+
+    As [B16] (17) with a tighter mismatch, of order N² (1 - (1-ε)^(N/2)) where that has N³ε, and
+    for any noise. Its β_T is that of :class:`BayesResetting`, and |y| is bounded for 2 parts of δ.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        period: N, at least 1.
+        gain: γ_N, at least 0.
+        epsilon: As in :func:`et_gp_ucb_regret`, as the rest.
+        noise: σ², positive.
+        dim: Dimension d.
+        delta: δ.
+        r: r.
+        a0: a0.
+        b0: b0.
+        a1: a1.
+        b1: b1.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
+    return _regret(
+        "r_gp_ucb_regret_improved", T, width, 2, period, gain, epsilon, noise, dim, delta, a0, b0
+    )
+
+
+def model_mismatch(
+    beta: Number,
+    *,
+    block: int,
+    epsilon: float,
+    noise: float,
+    delta: float,
+    a0: float,
+    b0: float,
+    parts: int,
+) -> Tensor:
+    """φ_T: regret per round for taking an objective to stand still, [ET] eq. (13) and (47).
+
+    2 √(β_T (3σ^-2 + σ^-4) u) + 2 (σ^-2 + σ^-4) u ȳ with u = N² (1 - exp(-p(ε) N)),
+    p(ε) = -½ ln(1 - ε) and ȳ = (b0 + √2 σ) √ln(parts (a0 + 1) π² N² / (3δ)).
+
+    Args:
+        beta: β_T, at least 0; any shape.
+        block: N or τ̄, the longest time between resets, at least 1.
+        epsilon: ε in [0, 1].
+        noise: σ², positive.
+        delta: δ in (0, 1).
+        a0: As in :func:`et_gp_ucb_regret`.
+        b0: As there.
+        parts: 4 in eq. (13), 2 in eq. (47).
+
+    Returns:
+        The shape of ``beta``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "model_mismatch"
+    require_integer(f"{name}: block", block, 1, "give the rounds between resets.")
+    require_rate(f"{name}: epsilon", epsilon)
+    require_positive(f"{name}: noise", noise, "it is the variance σ²")
+    require_probability(f"{name}: delta", delta)
+    require_integer(f"{name}: parts", parts, 1, "it is 4 for ET-GP-UCB and 2 for R-GP-UCB.")
+    check_tail(name, a0, b0)
+    beta = torch.as_tensor(beta, dtype=None if isinstance(beta, Tensor) else torch.float64)
+    forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
+    change = block**2 * forgotten
+    tail = math.log(parts * (a0 + 1) * math.pi**2 * block**2 / (3 * delta))
+    largest = (b0 + math.sqrt(2 * noise)) * math.sqrt(tail)
+    spread = 2 * (beta * (3 / noise + noise**-2) * change).sqrt()
+    return spread + 2 * (1 / noise + noise**-2) * change * largest
+
+
+def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
+    """τ̄ = ⌈min(T, E[τ]/δ)⌉: the trigger fires sooner with probability 1 - δ, [ET] Lemma 4.
+
+    Markov's inequality; rounded up, since τ̄ counts observations in Theorem 1.
+
+    Args:
+        horizon: T, at least 1.
+        mean: E[τ], the mean time to the first reset in rounds, at least 1; measured, since no
+            formula is known.
+        delta: δ in (0, 1), a quarter of that of Theorem 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("reset_time_bound: horizon", horizon, 1, "give the number of rounds.")
+    require_positive("reset_time_bound: mean", mean, "a reset takes at least one round")
+    require_probability("reset_time_bound: delta", delta)
+    return max(1, math.ceil(min(horizon, mean / delta)))
+
+
+def _regret(
+    name: str,
+    T: Number,
+    width: BayesWidth,
+    parts: int,
+    block: int,
+    gain: float,
+    epsilon: float,
+    noise: float,
+    dim: int,
+    delta: float,
+    a0: float,
+    b0: float,
+) -> Tensor:
+    horizons = rounds(name, T)
+    constant = information_constant(name, noise)
+    beta = bayes_beta(name, width, horizons, dim)
+    mismatch = model_mismatch(
+        beta, block=block, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0, parts=parts
+    )
+    gains = gain_like(f"{name}: gain", gain, horizons)
+    return block_regret(constant, horizons, beta, block, gains) + horizons * mismatch

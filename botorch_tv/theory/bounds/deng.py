@@ -1,0 +1,147 @@
+"""Regret of WGP-UCB under a variation budget, [W22] §5 and Appendix C.
+
+Assume ‖f_t‖ <= B, k(x, x) <= 1, R-sub-Gaussian noise, Σ_{t < T} ‖f_{t+1} - f_t‖ <= B_T in the norm
+of the kernel's space, and weights γ^(-s).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from botorch_tv.acquisition.widths import WGPUCB, WidthContext
+from botorch_tv.theory.arguments import (
+    Number,
+    gain_like,
+    require_at_least_zero,
+    require_discount,
+    require_positive,
+    rounds,
+)
+from botorch_tv.validation import require, require_integer
+
+
+def w_gp_ucb_regret(
+    T: Number,
+    *,
+    gain: Number,
+    double_gain: Number,
+    budget: Number,
+    gamma: float,
+    noise: float,
+    B: float,
+    R: float,
+    delta: float,
+    memory: int,
+    features: int,
+    feature_error: float = 0.0,
+) -> Tensor:
+    """The bound of [W22] Appendix C.5, which Theorem 4 states as an order.
+
+    2β_T √(4λTγˇ + 2λmT² ln(1/γ)) + (2/λ) c^(3/2) B_T √(4λγˇ + 2λmc ln(1/γ)) + 4Bγ^c T/(λ(1-γ))
+    + (2/λ) B_T c² √ε_m/(1-γ) + 2β_T T √ε_m/(1-γ), with
+    β_T = B + (R/√λ) √(2 ln(1/δ) + 2γ̄_T). Holds with probability 1 - δ.
+
+    The kernel is approximated within ε_m by m features. Over finitely many arms its own features,
+    as many as the matrix has rank, leave ε_m = 0. The constant before √ε_m/(1-γ) is an order in
+    the paper's Lemma 15, so that the bound is explicit only then.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        gain: γˇ_T, the maximum gain weighted once, for every ``T``.
+        double_gain: γ̄_T, the maximum gain weighted twice, for every ``T``.
+        budget: B_T for every ``T``, at least 0.
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ; Lemma 16 needs 1/(2λ) <= ln(1 + 1/λ), which is λ >= 0.398.
+        B: Bound on the norms, at least 0.
+        R: Sub-Gaussian constant of the noise, at least 0.
+        delta: Probability δ of failure, in (0, 1).
+        memory: c, at least 1; any serves, :func:`analysis_memory` has the paper's.
+        features: m, at least 1.
+        feature_error: ε_m, at least 0.
+
+    Returns:
+        The shape of ``T``, the gains and ``budget`` together.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "w_gp_ucb_regret"
+    horizons = rounds(name, T)
+    single = gain_like(f"{name}: gain", gain, horizons)
+    double = gain_like(f"{name}: double_gain", double_gain, horizons)
+    change = torch.as_tensor(budget, dtype=horizons.dtype, device=horizons.device)
+    require(
+        bool(((change >= 0) & change.isfinite()).all()),
+        f"{name}: budget is {float(change.min())}, but it must be finite and at least 0.",
+    )
+    require_discount(f"{name}: gamma", gamma)
+    require_integer(f"{name}: memory", memory, 1, "analysis_memory has the paper's.")
+    require_integer(f"{name}: features", features, 1, "give the rank of the kernel.")
+    require_at_least_zero(f"{name}: feature_error", feature_error, "it bounds an error")
+    width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
+    require(
+        1 / (2 * noise) <= math.log1p(1 / noise),
+        f"{name}: noise is {noise}, but Lemma 16 of [W22] needs λ of at least 0.398.",
+    )
+    context = WidthContext(t=1, dim=1, weighted_information_gain=double)
+    beta = torch.as_tensor(width.multiplier(context))
+    lost = 1 - gamma
+    leak = 2 * noise * features * math.log(1 / gamma)
+    static = 2 * beta * (4 * noise * horizons * single + leak * horizons.square()).sqrt()
+    drift = 2 / noise * math.pow(memory, 1.5) * change * (4 * noise * single + leak * memory).sqrt()
+    forgotten = 4 * B * math.pow(gamma, memory) / (noise * lost) * horizons
+    error = math.sqrt(feature_error) / lost
+    approximation = (2 / noise * memory * memory * change + 2 * beta * horizons) * error
+    return static + drift + forgotten + approximation
+
+
+def w_gp_ucb_order(
+    T: Number, *, gain: Number, budget: Number, budget_known: bool = True, constant: float = 1.0
+) -> Tensor:
+    """γ̇^(7/8) B_T^(1/4) T^(3/4), or γ̇^(7/8) B_T T^(3/4) if B_T is unknown, [W22] Corollary 5.
+
+    An order up to ``constant`` and logarithms, for the discount of
+    :func:`botorch_tv.theory.discount`.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        gain: γ̇_T, the larger of both weighted gains, for every ``T``.
+        budget: B_T for every ``T``, positive.
+        budget_known: Whether the discount was chosen knowing B_T.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``, ``gain`` and ``budget`` together.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    horizons = rounds("w_gp_ucb_order", T)
+    gains = gain_like("w_gp_ucb_order: gain", gain, horizons)
+    change = torch.as_tensor(budget, dtype=horizons.dtype, device=horizons.device)
+    require(
+        bool(((change > 0) & change.isfinite()).all()),
+        f"w_gp_ucb_order: budget is {float(change.min())}, but it must be positive and finite; "
+        "without change see igp_ucb_order.",
+    )
+    require_positive("w_gp_ucb_order: constant", constant, "the paper gives an order only")
+    power = 0.25 if budget_known else 1.0
+    return constant * gains.pow(0.875) * change.pow(power) * horizons.pow(0.75)
+
+
+def analysis_memory(horizon: int, gamma: float) -> int:
+    """Memory c = ⌈ln T / (1 - γ)⌉, the age after which the analysis of [W22] Corollary 5 gives up.
+
+    Args:
+        horizon: T, at least 1.
+        gamma: Discount γ, strictly between 0 and 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("analysis_memory: horizon", horizon, 1, "give the number of rounds.")
+    require_discount("analysis_memory: gamma", gamma)
+    return max(1, math.ceil(math.log(horizon) / (1 - gamma)))

@@ -1,0 +1,128 @@
+"""Orders of regret under uncertainty injection, with and without an expert, [M] §2 and §3.
+
+All are stated as orders, for the squared exponential kernel, functions of bounded norm that change
+so that an observation of age a has noise σ²(1 + a^α), and the width of
+:class:`botorch_tv.acquisition.Heteroscedastic`. Each takes the ``constant`` that the paper leaves
+open; the upper ones hold with probability 1 - δ. The paper's γ_T is twice an information gain.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from botorch_tv.theory.arguments import (
+    Number,
+    require_at_least_zero,
+    require_positive,
+    require_probability,
+    rounds,
+)
+from botorch_tv.theory.windows import require_alpha_tilde
+from botorch_tv.validation import require_integer
+
+
+def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
+    """√(d² T^(3α+1) ln^(2(d+1)) T) for GP-UCB without an expert, [M] Proposition 2.2, eq. (13).
+
+    An order, known up to ``constant``; below T for α < 1/3 only.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        alpha: Exponent α of the growth of noise with age, at least 0.
+        dim: Dimension d, at least 1.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    horizons = _checked("ui_gp_ucb_order", T, 1, dim, constant)
+    require_at_least_zero("ui_gp_ucb_order: alpha", alpha, "0 stands still")
+    return constant * dim * horizons ** ((3 * alpha + 1) / 2) * horizons.log() ** (dim + 1)
+
+
+def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1.0) -> Tensor:
+    """√((ln(1/δ) + d ln^(d+1)(d ln T)) T d ln^(d+1) T), [M] Theorem 3.3, eq. (23).
+
+    An order, known up to ``constant``, for any α: with an expert asked in every round.
+
+    Args:
+        T: Rounds, at least e^(1/d), so that d ln T >= 1; any shape.
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "sparq_gp_ucb_order"
+    require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    horizons = _checked(name, T, math.ceil(math.exp(1 / dim)), dim, constant)
+    require_probability(f"{name}: delta", delta)
+    log = horizons.log()
+    asked = dim * (dim * log).log() ** (dim + 1)
+    return constant * ((asked - math.log(delta)) * horizons * dim * log ** (dim + 1)).sqrt()
+
+
+def w_sparq_gp_ucb_order(
+    T: Number, *, alpha_tilde: float, dim: int, delta: float, constant: float = 1.0
+) -> Tensor:
+    """√(T^(2α~+1) d ln^(d+1) T (ln(1/δ) + d T^α~ ln^(d+1) T)), [M] Theorem 3.10, eq. (34).
+
+    An order, known up to ``constant``, for any α: with an expert asked at window starts. The
+    printed equation lacks the root, which its proof and Table 2 have.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        alpha_tilde: α~ in (0, 1/3).
+        dim: Dimension d, at least 1.
+        delta: Probability δ of failure, in (0, 1).
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "w_sparq_gp_ucb_order"
+    horizons = _checked(name, T, 1, dim, constant)
+    require_alpha_tilde(alpha_tilde)
+    require_probability(f"{name}: delta", delta)
+    known = dim * horizons.log() ** (dim + 1)
+    risk = known * horizons**alpha_tilde - math.log(delta)
+    return constant * (horizons ** (2 * alpha_tilde + 1) * known * risk).sqrt()
+
+
+def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Tensor:
+    """√(T^(α+1)) for α < 1, T from there on: expected regret without an expert, [M] (17)-(18).
+
+    An order, known up to ``constant``, for the worst functions.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        alpha: α, at least 0.
+        constant: Factor on the order, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    horizons = _checked("bandit_lower_bound", T, 1, 1, constant)
+    require_at_least_zero("bandit_lower_bound: alpha", alpha, "0 stands still")
+    return constant * horizons ** ((min(alpha, 1.0) + 1) / 2)
+
+
+def _checked(name: str, T: Number, least: int, dim: int, constant: float) -> Tensor:
+    require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    require_positive(f"{name}: constant", constant, "the paper gives an order only")
+    return rounds(name, T, least)

@@ -1,0 +1,178 @@
+"""Bounds on weighted information gains from the decay of a kernel's eigenvalues, [W22] §6.
+
+The kernel is Σ c_m φ_m(x) φ_m(x') with eigenvalues c_m in falling order, |k| <= k̄ and
+|φ_m| <= ψ (Assumption 1 there). N of the terms are kept; the tail is δ_N = Σ_{m > N} c_m ψ².
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from botorch_tv.theory.arguments import (
+    Number,
+    require_at_least_zero,
+    require_discount,
+    require_positive,
+    rounds,
+)
+from botorch_tv.validation import require, require_integer
+
+
+def universal_gain_bound(
+    T: Number, *, noise: float, terms: int, tail: float, k_bar: float = 1.0
+) -> Tensor:
+    """γ̇_T <= N/2 ln(1 + k̄T/(λN)) + T δ_N/(2λ), [W22] Theorem 6.
+
+    Holds for any increasing weights, for gains weighted once or twice; so too for none.
+
+    Args:
+        T: Observations, at least 1; any shape.
+        noise: λ, positive.
+        terms: N, at least 1.
+        tail: δ_N, at least 0.
+        k_bar: k̄, positive.
+
+    Returns:
+        The shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    observations = rounds("universal_gain_bound", T)
+    _check("universal_gain_bound", noise, k_bar)
+    _check_terms("universal_gain_bound", terms, tail)
+    kept = terms / 2 * (k_bar * observations / (noise * terms)).log1p()
+    return kept + observations * tail / (2 * noise)
+
+
+def discounted_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    terms: int,
+    tail: float,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """γ̄_T <= N/2 ln(1 + k̄/(λN(1 - γ²))) + δ_N/(2λ(1 - γ²)) for weights γ^(-s), [W22] Thm 7.
+
+    It does not depend on T. For gains weighted once, γ takes the place of γ² (Appendix D.2; the
+    sentence after Corollary 8 has the two exchanged).
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        terms: N, at least 1.
+        tail: δ_N, at least 0.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    _check("discounted_gain_bound", noise, k_bar)
+    _check_terms("discounted_gain_bound", terms, tail)
+    lost = noise * _lost("discounted_gain_bound", gamma, double)
+    return terms / 2 * math.log1p(k_bar / (terms * lost)) + tail / (2 * lost)
+
+
+def polynomial_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    C_p: float,
+    beta_p: float,
+    psi: float = 1.0,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """((C_p ψ²/(λ(1-γ²)))^(1/β_p) L^(-1/β_p) + 1) L, L = ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.1.
+
+    For eigenvalues c_m <= C_p m^(-β_p). The proof bounds the tail by C_p ψ² N^(1 - β_p), which
+    takes β_p >= 2.
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        C_p: Scale of the eigenvalues, positive.
+        beta_p: Power of their decay, at least 2.
+        psi: ψ, positive.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    name = "polynomial_gain_bound"
+    _check(name, noise, k_bar)
+    require_positive(f"{name}: C_p", C_p, "it scales the eigenvalues")
+    require_positive(f"{name}: psi", psi, "it bounds the eigenfunctions")
+    require(
+        2 <= beta_p < math.inf,
+        f"{name}: beta_p is {beta_p}, but the proof needs a finite decay of at least 2; give "
+        "discounted_gain_bound the tail of a slower one.",
+    )
+    lost = noise * _lost(name, gamma, double)
+    log = math.log1p(k_bar / lost)
+    return (math.pow(C_p * psi**2 / (lost * log), 1 / beta_p) + 1) * log
+
+
+def exponential_gain_bound(
+    *,
+    gamma: float,
+    noise: float,
+    C_e1: float,
+    C_e2: float,
+    psi: float = 1.0,
+    k_bar: float = 1.0,
+    double: bool = True,
+) -> float:
+    """((ln(1/(1-γ²)) + ln(C_e1 ψ²/(λ C_e2))) / C_e2 + 1) ln(1 + k̄/(λ(1-γ²))), [W22] Cor. 8.2.
+
+    For eigenvalues c_m <= C_e1 exp(-C_e2 m). The proof keeps N terms, the first bracket / C_e2
+    rounded up, so that this must be positive, and the bound itself at least 1.
+
+    Args:
+        gamma: Discount γ, strictly between 0 and 1.
+        noise: λ, positive.
+        C_e1: Scale of the eigenvalues, positive.
+        C_e2: Rate of their decay, positive.
+        psi: ψ, positive.
+        k_bar: k̄, positive.
+        double: Whether weights enter twice.
+
+    Raises:
+        ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
+    """
+    name = "exponential_gain_bound"
+    _check(name, noise, k_bar)
+    require_positive(f"{name}: C_e1", C_e1, "it scales the eigenvalues")
+    require_positive(f"{name}: C_e2", C_e2, "it is their rate of decay")
+    require_positive(f"{name}: psi", psi, "it bounds the eigenfunctions")
+    lost = noise * _lost(name, gamma, double)
+    kept = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
+    log = math.log1p(k_bar / lost)
+    require(
+        kept > 0 and (kept + 1) * log >= 1,
+        f"{name}: noise is {noise}, but with these constants the proof keeps terms only below "
+        f"{C_e1 * psi**2 * noise / (C_e2 * lost):.4g} and needs a gain of at least 1 nat "
+        f"({(kept + 1) * log:.4g} here); use discounted_gain_bound.",
+    )
+    return (kept + 1) * log
+
+
+def _lost(name: str, gamma: float, double: bool) -> float:
+    require_discount(f"{name}: gamma", gamma)
+    return 1 - gamma**2 if double else 1 - gamma
+
+
+def _check(name: str, noise: float, k_bar: float) -> None:
+    require_positive(f"{name}: noise", noise, "it is the regularisation λ")
+    require_positive(f"{name}: k_bar", k_bar, "it bounds the kernel")
+
+
+def _check_terms(name: str, terms: int, tail: float) -> None:
+    require_integer(f"{name}: terms", terms, 1, "give the number N of eigenvalues kept.")
+    require_at_least_zero(f"{name}: tail", tail, "it is the sum of the eigenvalues left out")

@@ -1,0 +1,158 @@
+"""Pictures that lay bounds over measured regret; needs matplotlib.
+
+``botorch_tv.theory`` does not import this module; import it by its own name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_tv.simulation.drawing import (
+    GREY,
+    LINE_STYLES,
+    Curve,
+    canvas,
+    draw_curves,
+    lighten,
+    looks,
+    name_curves,
+    regret_curve,
+    settle_scale,
+    written,
+)
+from botorch_tv.simulation.result import StudyResult
+from botorch_tv.theory.bounds.shared import smallest_constant
+from botorch_tv.validation import require
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Bound = Callable[[Tensor], Tensor]
+"""From horizons T = 1, 2, ... to the bound at each, both `rounds`."""
+
+
+def plot_bounds(
+    result: StudyResult,
+    bounds: Mapping[str, Bound],
+    strategy: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Cumulative regret of one strategy in all trials, and upper bounds above it.
+
+    The scale of regret is logarithmic: bounds with the papers' constants lie orders of magnitude
+    above what is measured. The best that is said without any theorem, T times the largest regret
+    seen, is drawn besides, dotted.
+
+    Args:
+        result: The study.
+        bounds: Label to bound; at least one.
+        strategy: Label of the strategy; the first one unless given.
+        path: Where to write the picture; its ending chooses the format.
+
+    Raises:
+        ValueError: If there is no bound, a bound has the wrong shape, or the strategy is unknown.
+    """
+    label = _chosen(result, strategy)
+    horizons, drawn = _evaluated(result, bounds)
+    regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
+    curve = regret_curve(result, label, normalised=False)
+    trivial = horizons * float(result.regret.sel(strategy=label).max())
+    regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve.mean))
+    figure = canvas(8.5, 4.8)
+    axes = figure.subplots()
+    colour = looks(result.strategies)[label].colour
+    axes.plot(horizons, regret.T, color=colour, linewidth=0.5, alpha=0.25)
+    axes.plot(horizons, mean, color=colour, linewidth=1.8, label=f"{label}, mean of trials")
+    for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
+        axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
+    axes.plot(
+        horizons, trivial, color=GREY, linestyle="dotted", linewidth=1, label="T x largest regret"
+    )
+    axes.set_yscale("log")
+    axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
+    axes.set_xlabel("round")
+    axes.set_ylabel("cumulative regret $R_t$")
+    axes.legend(frameon=False, fontsize=8.5)
+    lighten(axes)
+    return written(figure, path)
+
+
+def plot_orders(
+    result: StudyResult,
+    orders: Mapping[str, Bound],
+    strategy: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Normalised regret of one strategy, and orders scaled to touch it from above.
+
+    Papers that state an order leave its constant open. Here it is the smallest for which the order
+    lies above the mean curve in the second half of the rounds: compare shapes, not levels.
+
+    Args:
+        result: The study.
+        orders: Label to order with constant 1; at least one.
+        strategy: Label of the strategy; the first one unless given.
+        path: Where to write the picture; its ending chooses the format.
+
+    Raises:
+        ValueError: If there is no order, an order has the wrong shape, or the strategy is unknown.
+    """
+    label = _chosen(result, strategy)
+    horizons, drawn = _evaluated(result, orders)
+    total = regret_curve(result, label, normalised=False).mean
+    late = len(horizons) // 2
+    curves = {label: regret_curve(result, label, normalised=True)}
+    for name, values in drawn.items():
+        constant = smallest_constant(
+            torch.from_numpy(values[late:]), torch.from_numpy(total[late:])
+        )
+        scaled = constant * values / horizons
+        curves[f"{name}\nx {constant:.3g}, fitted"] = Curve(scaled, np.full_like(scaled, np.nan))
+    styles = looks(list(curves))
+    figure = canvas(9.5, 4.4)
+    axes = figure.subplots()
+    draw_curves(axes, horizons, curves, styles)
+    settle_scale(axes, [curves[label]], 0.1)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, max(high, *(1.1 * float(one.mean[-1]) for one in curves.values())))
+    name_curves(axes, {name: float(curve.mean[-1]) for name, curve in curves.items()}, styles)
+    axes.set_xlabel("round")
+    axes.set_ylabel("normalised regret $R_t / t$")
+    return written(figure, path)
+
+
+def _chosen(result: StudyResult, strategy: str | None) -> str:
+    if strategy is None:
+        return result.strategies[0]
+    result.require_strategy(strategy)
+    return strategy
+
+
+def _evaluated(
+    result: StudyResult, bounds: Mapping[str, Bound]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Horizons, and every bound at each of them."""
+    require(len(bounds) > 0, "bounds is empty; give at least one by its label.")
+    horizons = np.asarray(result.data["round"].values, dtype=float)
+    drawn = {}
+    for name, bound in bounds.items():
+        values = np.asarray(bound(torch.from_numpy(horizons)).cpu(), dtype=float)
+        require(
+            values.shape == horizons.shape,
+            f"The bound {name!r} has shape {values.shape} for horizons of shape {horizons.shape}; "
+            "it must give one value per horizon.",
+        )
+        drawn[name] = values
+    return horizons, drawn
+
+
+def _lines(count: int) -> list[str]:
+    """A line style per bound, repeated where there are many."""
+    usual = [line for line in LINE_STYLES if line != "dotted"]
+    return [usual[number % len(usual)] for number in range(count)]

@@ -1,0 +1,119 @@
+"""From what is known of the change to what a strategy needs: period N, H, window W, discount γ."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from botorch_tv.theory.arguments import require_positive, require_rate
+from botorch_tv.theory.maximum_gain import matern_exponent
+from botorch_tv.validation import require, require_integer
+
+
+def reset_period(
+    epsilon: float,
+    horizon: int,
+    *,
+    nu: float | None = None,
+    dim: int | None = None,
+    constant: float | None = None,
+) -> int:
+    """Period N of R-GP-UCB for the Markov model, [B16] Corollary 4.1 and §5.1.
+
+    ⌈min(T, 12 ε^(-1/4))⌉ for the squared exponential kernel, ⌈min(T, 24 ε^(-1/(4 - c)))⌉ with
+    c = d(d+1)/(2ν + d(d+1)) for a Matérn kernel. Theory gives the powers; 12 and 24 were found by
+    cross-validation on the paper's worlds.
+
+    Args:
+        epsilon: Rate of change ε in [0, 1]; 0 never resets.
+        horizon: Rounds T, at least 1.
+        nu: Smoothness ν of a Matérn kernel, above 2; None for the squared exponential.
+        dim: Dimension d; needed for a Matérn kernel.
+        constant: In place of 12 or 24, positive.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    usual = 12.0 if nu is None else 24.0
+    scale = usual if constant is None else constant
+    require_positive("reset_period: constant", scale, "the paper has 12 and 24")
+    power = 1 / (4 - _exponent("reset_period", nu, dim))
+    return math.ceil(_block("reset_period", epsilon, horizon, power, scale))
+
+
+def analysis_block(
+    epsilon: float, horizon: int, *, nu: float | None = None, dim: int | None = None
+) -> int:
+    """The block Ñ for which [B16] (21) has the order of Corollary 4.1, [B16] Appendix E.
+
+    The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). The bound
+    uses it, TV-GP-UCB does not. Arguments and errors are those of :func:`reset_period`.
+    """
+    power = 1 / (3 - _exponent("analysis_block", nu, dim))
+    return max(1, round(_block("analysis_block", epsilon, horizon, power, 1.0)))
+
+
+def budget_period(horizon: int, budget: float, gain: float) -> int:
+    """H = W = ⌈ĝ^(1/4) (T / B_T)^(1/2)⌉, for BR-GP-UCB and SW-GP-UCB.
+
+    Zhou and Shroff (2021), as quoted in [W22] §7; an order taken with constant 1.
+
+    Args:
+        horizon: Rounds T, at least 1.
+        budget: Variation budget B_T >= Σ ‖f_{t+1} - f_t‖, positive.
+        gain: ĝ, a bound on the information gain such as (ln T)^(d+1), positive.
+
+    Returns:
+        Rounds, at least 1.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    _check_budget("budget_period", horizon, gain, budget)
+    return max(1, math.ceil(math.sqrt(math.sqrt(gain) * horizon / budget)))
+
+
+def discount(horizon: int, gain: float, budget: float | None = None) -> float:
+    """γ = 1 - ĝ^(-1/4) (B_T / T)^(1/2) for WGP-UCB, [W22] Corollary 5.
+
+    Without a known budget, γ = 1 - ĝ^(-1/4) T^(-1/2). Clipped to the open interval (0, 1).
+
+    Args:
+        horizon: Rounds T, at least 1.
+        gain: ĝ, a bound on the combined weighted gain γ̇_T, positive.
+        budget: Variation budget B_T, positive; None if unknown.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    known = 1.0 if budget is None else budget
+    _check_budget("discount", horizon, gain, known)
+    tiny = sys.float_info.epsilon
+    return min(max(1 - math.sqrt(known / horizon / math.sqrt(gain)), tiny), 1 - tiny)
+
+
+def _exponent(name: str, nu: float | None, dim: int | None) -> float:
+    if nu is None:
+        return 0.0
+    require(
+        2 < nu < math.inf,
+        f"{name}: nu is {nu}, but [B16] Corollary 4.1 is about Matérn kernels smoother than 2; "
+        "leave nu out for the squared exponential.",
+    )
+    if dim is None:
+        raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")
+    return matern_exponent(nu, dim)
+
+
+def _block(name: str, epsilon: float, horizon: int, power: float, scale: float) -> float:
+    require_rate(f"{name}: epsilon", epsilon)
+    require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
+    return horizon if epsilon == 0 else min(horizon, scale * epsilon**-power)
+
+
+def _check_budget(name: str, horizon: int, gain: float, budget: float) -> None:
+    require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
+    require_positive(f"{name}: gain", gain, "closed_form_information_gain has the usual orders")
+    require_positive(
+        f"{name}: budget", budget, "it bounds the total change; one of 0 calls for no forgetting"
+    )

@@ -1,0 +1,99 @@
+"""How many questions to an expert theory asks for, [M] §3 and §5."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from botorch_tv.theory.arguments import Number, require_positive, rounds
+from botorch_tv.theory.windows import window_exponent
+from botorch_tv.validation import require, require_integer
+
+
+def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
+    """⌈c_Q ln^d(t + 1)⌉, the most that is asked of the expert in round t.
+
+    [M] Proposition 3.2 gives the order O(ln^d t); the constant is the caller's. A strategy asks
+    less where fewer distinct points have been played or their kernel matrix has a lower rank.
+
+    Args:
+        t: Round, at least 1.
+        dim: Dimension d, at least 1.
+        constant: c_Q, positive.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("side_queries: t", t, 1, "rounds count from 1.")
+    require_integer("side_queries: dim", dim, 1, "give the domain's dimension.")
+    require_positive("side_queries: constant", constant, "1 is usual")
+    return math.ceil(constant * math.log(t + 1) ** dim)
+
+
+def total_side_queries(asking: Iterable[int], dim: int, *, constant: float = 1.0) -> int:
+    """N_T <= Σ_t ⌈c_Q ln^d(t + 1)⌉ over the rounds in which an expert is asked.
+
+    Args:
+        asking: ``range(1, T + 1)`` for SparQ-GP-UCB; for W-SparQ-GP-UCB the rounds of
+            :func:`botorch_tv.theory.window_starts`.
+        dim: Dimension d, at least 1.
+        constant: c_Q, positive.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    return sum(side_queries(t, dim, constant=constant) for t in asking)
+
+
+def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) -> Tensor:
+    """T^(α/(α+1)): with no more side queries than this order, regret is linear, [M] Theorem 5.3.
+
+    An order, known up to ``constant``, for α > 1.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        alpha: α, above 1.
+        constant: Factor on the order, positive.
+
+    Returns:
+        Side queries in all T rounds, the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require(
+        1 < alpha < math.inf,
+        f"necessary_side_queries: alpha is {alpha}, but [M] Theorem 5.3 is about fast change, "
+        "alpha above 1; for slower change no such threshold is known.",
+    )
+    require_positive("necessary_side_queries: constant", constant, "the paper gives an order only")
+    return constant * rounds("necessary_side_queries", T) ** (alpha / (alpha + 1))
+
+
+def sufficient_side_queries(
+    T: Number, alpha: float, alpha_tilde: float, dim: int, *, constant: float = 1.0
+) -> Tensor:
+    """T^(1 - α~/α) ln^d T: with so many, W-SparQ has sublinear regret, [M] Theorem 3.10, Table 2.
+
+    An order, known up to ``constant``. Table 2 prints it for α~ = 1/4, as T^((4α-1)/(4α)) ln^d T.
+
+    Args:
+        T: Rounds, at least 1; any shape.
+        alpha: As in :func:`botorch_tv.theory.next_window_start`.
+        alpha_tilde: As there.
+        dim: Dimension d, at least 1.
+        constant: Factor on the order, positive.
+
+    Returns:
+        Side queries in all T rounds, the shape of ``T``.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    exponent = 1 - float(window_exponent(alpha, alpha_tilde))
+    require_integer("sufficient_side_queries: dim", dim, 1, "give the domain's dimension.")
+    require_positive("sufficient_side_queries: constant", constant, "the paper gives an order only")
+    horizons = rounds("sufficient_side_queries", T)
+    return constant * horizons**exponent * horizons.log() ** dim

@@ -1,0 +1,128 @@
+"""When the windows of W-SparQ-GP-UCB start, [M] §3.3.
+
+Windows follow t_1 = 1, t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, the only integers that satisfy [M] (32).
+A start depends on α~/α alone, and is computed exactly: α~ and α are read as the decimals they
+print as, so that 0.25 / 0.75 is 1/3 and 1000^(1/3) is 10.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+from botorch_tv.theory.arguments import require_positive
+from botorch_tv.validation import require, require_integer
+
+ENDLESS = 2**62
+"""Rounds; a window that lasts longer is as good as endless."""
+EXACT_DENOMINATOR = 1000
+"""Powers p/q are compared as integers up to this q; beyond, no base below 2^1000 has a whole one
+but 1, and fifty digits decide."""
+
+
+def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
+    """The window start t_{j+1} after t_j, [M] (32).
+
+    Args:
+        start: t_j, at least 1.
+        alpha: Exponent α of the growth of noise with age, positive.
+        alpha_tilde: α~ in (0, 1/3); 1/4 in the paper. The larger, the longer are windows.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("next_window_start: start", start, 1, "rounds count from 1.")
+    return _next(int(start), window_exponent(alpha, alpha_tilde))
+
+
+def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, ...]:
+    """All window starts up to round T, the first of them 1.
+
+    Args:
+        horizon: T, at least 1.
+        alpha: As in :func:`next_window_start`.
+        alpha_tilde: As there.
+
+    Returns:
+        Rounds in increasing order.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("window_starts: horizon", horizon, 1, "give the number of rounds.")
+    return _starts(int(horizon), window_exponent(alpha, alpha_tilde))
+
+
+def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
+    """Whether a window starts in round t; starts are remembered, so asking every round is cheap.
+
+    Args:
+        t: Round, at least 1.
+        alpha: As in :func:`next_window_start`.
+        alpha_tilde: As there.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+    require_integer("is_window_start: t", t, 1, "rounds count from 1.")
+    return int(t) in _starts_below(int(t).bit_length(), window_exponent(alpha, alpha_tilde))
+
+
+def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:
+    """n(T), the number of windows up to round T: of order T^(1 - α~/α), [M] Theorem 3.10.
+
+    Arguments and errors are those of :func:`window_starts`.
+    """
+    return len(window_starts(horizon, alpha, alpha_tilde))
+
+
+def require_alpha_tilde(alpha_tilde: float) -> None:
+    """Raise unless α~ lies in (0, 1/3), where [M] Theorem 3.10 gives sublinear regret."""
+    require(
+        0 < alpha_tilde < 1 / 3,
+        f"alpha_tilde is {alpha_tilde}, but windows keep regret sublinear only for values strictly "
+        "between 0 and 1/3; the paper uses 1/4.",
+    )
+
+
+@lru_cache(maxsize=64)
+def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
+    """α~/α, the power of t_j in the length of a window; errors as :func:`next_window_start`."""
+    require_alpha_tilde(alpha_tilde)
+    require_positive("alpha", alpha, "an objective that stands still needs no windows")
+    return Fraction(str(float(alpha_tilde))) / Fraction(str(float(alpha)))
+
+
+def _next(start: int, exponent: Fraction) -> int:
+    return start + _floor_power(start, exponent) + 1
+
+
+def _floor_power(base: int, exponent: Fraction) -> int:
+    """⌊base^exponent⌋ for a base of at least 1, capped at ENDLESS."""
+    p, q = exponent.numerator, exponent.denominator
+    if float(exponent) * math.log(base) >= math.log(ENDLESS):
+        return ENDLESS
+    if q > EXACT_DENOMINATOR:
+        with localcontext(prec=50):
+            return int(Decimal(base) ** (Decimal(p) / Decimal(q)))
+    guess = int(base ** float(exponent))
+    while guess**q > base**p:
+        guess -= 1
+    while (guess + 1) ** q <= base**p:
+        guess += 1
+    return guess
+
+
+@lru_cache(maxsize=64)
+def _starts(horizon: int, exponent: Fraction) -> tuple[int, ...]:
+    starts = [1]
+    while (following := _next(starts[-1], exponent)) <= horizon:
+        starts.append(following)
+    return tuple(starts)
+
+
+@lru_cache(maxsize=256)
+def _starts_below(bits: int, exponent: Fraction) -> frozenset[int]:
+    return frozenset(_starts(2**bits - 1, exponent))

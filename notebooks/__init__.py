@@ -1,0 +1,1 @@
+"""Notebooks, paired with text, and what runs them."""

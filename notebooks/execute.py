@@ -1,0 +1,94 @@
+"""Run notebooks and keep what they show: ``python -m notebooks.execute [NAME ...]``.
+
+A notebook is a script in jupytext's percent format, ``NAME.py``, which is what one edits and
+reviews. Running it writes ``NAME.ipynb`` beside it, with its pictures. With ``SMOKE_TEST`` in the
+environment a notebook runs at a small size; such a run is a check, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import jupytext
+from nbclient import NotebookClient
+from nbformat import NotebookNode, write
+
+FOLDER = Path(__file__).parent
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+OWN = ("__init__", "execute")
+
+
+def names() -> list[str]:
+    """The notebooks there are, without their endings."""
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in OWN)
+
+
+def read(name: str) -> NotebookNode:
+    """A notebook as its text has it, without outputs.
+
+    Cells are numbered instead of named at random, and nothing tells of the machine, so that a
+    second run of the same text differs in its outputs alone.
+
+    Args:
+        name: One of :func:`names`.
+    """
+    notebook = jupytext.read(FOLDER / f"{name}.py")
+    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+        cell.metadata = NotebookNode()
+    return notebook
+
+
+def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 3600.0) -> None:
+    """Run all cells in a fresh kernel and fill in their outputs.
+
+    Args:
+        notebook: The notebook, changed in place.
+        smoke: Whether to run at the small size.
+        timeout: Seconds that one cell may take.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: If a cell raises.
+    """
+    environment = {key: value for key, value in os.environ.items() if key != "SMOKE_TEST"}
+    # The kernel would otherwise complain about Python's own frozen modules.
+    environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    if smoke:
+        environment["SMOKE_TEST"] = "1"
+    client = NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name=KERNEL["name"],
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(FOLDER)}},
+    )
+    client.execute(env=environment)
+    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the notebooks that are named, or all."""
+    parser = argparse.ArgumentParser(prog="notebooks.execute", description="Run notebooks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; all")
+    parser.add_argument("--smoke", action="store_true", help="run at a small size, write nothing")
+    parser.add_argument("--to", type=Path, default=FOLDER, help="folder for the .ipynb files")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.names) - set(names()))
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(names())}.")
+    smoke = options.smoke or "SMOKE_TEST" in os.environ
+    for name in options.names or names():
+        print(name, flush=True)
+        notebook = read(name)
+        execute(notebook, smoke=smoke)
+        if not smoke:
+            options.to.mkdir(parents=True, exist_ok=True)
+            write(notebook, options.to / f"{name}.ipynb")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,420 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Time in your existing BoTorch loop, before and after
+#
+# You have a loop that works: fit a `SingleTaskGP`, optimise an acquisition function, measure,
+# repeat. But the thing you optimise does not hold still. Tools wear, weather changes, users lose
+# interest, and the best setting of this morning is a poor one by noon.
+#
+# This notebook shows how such a loop goes wrong, and the three changes that put it right:
+#
+# 1. keep **time as a column** of `X`,
+# 2. take a **`TimeVaryingGP`** instead of a `SingleTaskGP`,
+# 3. **fix time to now** when optimising the acquisition function.
+#
+# Everything else stays BoTorch.
+
+# %%
+import math
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound
+from botorch.cross_validation import efficient_loo_cv
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.kernels import RBFKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from botorch_tv.acquisition.present import qLogNoisyExpectedImprovementAtPresent
+from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
+from botorch_tv.models import TimeVaryingGP
+from botorch_tv.test_functions import DriftingAckley, Orbit
+
+SMOKE_TEST = "SMOKE_TEST" in os.environ  # a small size, to check that everything runs
+ROUNDS = 3 if SMOKE_TEST else 60
+SEEDS = range(2) if SMOKE_TEST else range(6)
+torch.set_default_dtype(torch.float64)
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
+plt.rcParams.update(
+    {
+        "figure.dpi": 90,
+        "figure.constrained_layout.use": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+    }
+)
+
+# %% [markdown]
+# ## A world that moves
+#
+# One knob, and Ackley's function turned upside down: a hill with ripples. The hill wanders to and
+# fro, once in 100 rounds. Its top is always worth 0, but where it is changes. Time is the last
+# column of `X`, so `problem.bounds` has two columns: the knob and time.
+
+# %%
+problem = DriftingAckley(
+    dim=1, bounds=[(-3.0, 3.0)], motion=Orbit(period=100), horizon=400, negate=True
+)
+NOISE = 0.2  # standard deviation of a measurement
+knob = problem.spatial_bounds
+KNOBS = torch.linspace(-3, 3, 121).unsqueeze(-1)
+print(problem.bounds)
+
+
+def at_time(x, t):
+    """Settings `n x 1` with a column of time: the same time for all."""
+    return torch.cat([x, torch.full_like(x, t)], dim=-1)
+
+
+def draw_world(axes, times):
+    """Values over time and knob, and the best setting as a line."""
+    values = torch.stack([problem(at_time(KNOBS, t)) for t in times.tolist()], dim=-1)
+    drawn = axes.pcolormesh(
+        times, KNOBS.squeeze(-1), values, cmap="Greys_r", shading="nearest", rasterized=True
+    )
+    axes.plot(times, problem.path(times), color=RED, linewidth=1.5, label="best setting")
+    axes.set(xlabel="time", ylabel="knob")
+    return drawn
+
+
+figure, axes = plt.subplots(figsize=(7.5, 2.8))
+drawn = draw_world(axes, torch.arange(0.0, 100.0))
+figure.colorbar(drawn, label="value")
+axes.legend(loc="lower left", labelcolor="white")
+plt.show()
+
+# %% [markdown]
+# ## Before
+#
+# Here is the loop as it stands. Nothing in it knows of time.
+
+
+# %%
+def before(X, Y, now):
+    """Your loop: the next setting, and the model it was chosen by."""
+    model = SingleTaskGP(X[:, :1], Y, input_transform=Normalize(d=1, bounds=knob))
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    acquisition = UpperConfidenceBound(model, beta=4.0)
+    candidate, _ = optimize_acqf(acquisition, bounds=knob, q=1, num_restarts=2, raw_samples=32)
+    return candidate, model
+
+
+# %% [markdown]
+# To compare loops fairly, all start from the same four random settings, at the same time, and meet
+# the same noise in the same round. Every seed starts elsewhere on the path of the hill. What counts
+# is the **regret** of each round: how much better the best setting of that moment would have been.
+
+
+# %%
+def run(loop, seed):
+    """Play one loop: its X (settings and times), Y, the regret of every choice, the last model."""
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)  # for the starting points of optimize_acqf
+    start = 40.0 * seed
+    first = knob[0] + (knob[1] - knob[0]) * torch.rand(4, 1, generator=generator)
+    X = torch.cat([first, start + torch.arange(4.0).unsqueeze(-1)], dim=-1)
+    noise = NOISE * torch.randn(4 + ROUNDS, 1, generator=generator)
+    Y = problem(X).unsqueeze(-1) + noise[:4]
+    for number in range(4, 4 + ROUNDS):
+        candidate, model = loop(X, Y, now=start + number)
+        x = at_time(candidate, start + number)
+        X, Y = torch.cat([X, x]), torch.cat([Y, problem(x).unsqueeze(-1) + noise[number]])
+    return X, Y, problem.regret(X[4:]).numpy(), model
+
+
+def draw_run(X, regret, title):
+    """Where the loop measured, and what that cost."""
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(7.5, 4.2), sharex=True, height_ratios=[2, 1]
+    )
+    draw_world(above, torch.arange(X[0, 1].item(), X[-1, 1].item() + 1))
+    above.plot(X[4:, 1], X[4:, 0], "o", color=BLUE, markeredgecolor="white", label="chosen")
+    above.set(title=title, xlabel="")
+    above.legend(loc="lower left", labelcolor="white")
+    below.bar(X[4:, 1], regret, color=BLUE)
+    below.set(xlabel="time", ylabel="regret", ylim=(0, 12))
+    plt.show()
+
+
+X_before, Y_before, regret_before, model_before = run(before, seed=0)
+draw_run(X_before, regret_before, "Before: the hill moves, the loop stays")
+for name, part in (("first", regret_before[: ROUNDS // 2]), ("second", regret_before[ROUNDS // 2 :])):
+    print(f"mean regret, {name} half: {part.mean():.2f}")
+
+# %% [markdown]
+# To see why, compare the world after the last round with what the model believes of it.
+
+
+# %%
+def draw_belief(axes, X, Y, model, timed, title):
+    """The truth now against the model's mean and two standard deviations; old points faint."""
+    now = X[-1, 1].item()
+    with torch.no_grad():
+        posterior = model.posterior(at_time(KNOBS, now) if timed else KNOBS)
+    mean, deviation = posterior.mean.squeeze(-1), posterior.variance.sqrt().squeeze(-1)
+    x = KNOBS.squeeze(-1)
+    axes.plot(x, problem(at_time(KNOBS, now)), color=RED, label="truth now")
+    axes.plot(x, mean, color=BLUE, label="model's mean")
+    axes.fill_between(
+        x, mean - 2 * deviation, mean + 2 * deviation, color=BLUE, alpha=0.15, linewidth=0
+    )
+    freshness = (0.93 ** (now - X[:, 1])).numpy()
+    axes.scatter(X[:, 0], Y, color="black", alpha=freshness, s=18, label="measured")
+    axes.set(title=title, xlabel="knob", ylim=(-16, 5))
+
+
+figure, axes = plt.subplots(figsize=(4.6, 3))
+draw_belief(axes, X_before, Y_before, model_before, timed=False, title="Before")
+axes.set_ylabel("value")
+axes.legend(fontsize=8, loc="upper left", ncols=3)
+plt.show()
+scale = model_before.outcome_transform.stdvs.item()  # the model works on standardised outcomes
+believed = scale * model_before.likelihood.noise.item() ** 0.5
+print(f"noise of a measurement: {NOISE}; as the model sees it: {believed:.2f}")
+
+# %% [markdown]
+# ## After
+#
+# The same loop with the three changes.
+
+
+# %%
+def after(X, Y, now):
+    """The loop with time: three changes."""
+    model = TimeVaryingGP(  # was: SingleTaskGP(X[:, :1], Y, input_transform=Normalize(d=1, ...))
+        X, Y, input_transform=Normalize(d=2, indices=[0], bounds=knob)
+    )
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    acquisition = UpperConfidenceBound(model, beta=4.0)
+    candidate, _ = optimize_acqf(
+        acquisition,
+        bounds=problem.bounds,  # was: bounds=knob
+        fixed_features={1: now},  # new
+        q=1,
+        num_restarts=2,
+        raw_samples=32,
+    )
+    return candidate[:, :1], model
+
+
+X_after, Y_after, regret_after, model_after = run(after, seed=0)
+draw_run(X_after, regret_after, "After: the loop follows")
+for name, part in (("first", regret_after[: ROUNDS // 2]), ("second", regret_after[ROUNDS // 2 :])):
+    print(f"mean regret, {name} half: {part.mean():.2f}")
+print(f"learned rate of change: {model_after.covar_module.temporal.epsilon.item():.3f} per round")
+
+# %% [markdown]
+# Three things to notice in the code:
+#
+# * `Normalize(d=2, indices=[0], ...)` names the columns it may scale. Time is left alone, so that a
+#   rate of change keeps its meaning as data arrive; a transform that touches time is refused.
+# * `fixed_features={1: now}` holds the column of time. Without it `optimize_acqf` would choose the
+#   time as well, and gladly pick a moment long past.
+# * The rate of change is a parameter like any lengthscale, and `fit_gpytorch_mll` learns it along.
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(9, 3), sharey=True)
+draw_belief(axes[0], X_before, Y_before, model_before, timed=False, title="Before")
+draw_belief(axes[1], X_after, Y_after, model_after, timed=True, title="After")
+axes[0].set_ylabel("value")
+axes[0].legend(fontsize=8, loc="upper left", ncols=3)
+plt.show()
+
+# %% [markdown]
+# ## Is it worth it?
+#
+# One run may be lucky, so here are several. There is also a third loop, since the obvious idea is
+# to give `SingleTaskGP` itself a column of time, as just another input.
+
+
+# %%
+def time_as_input(X, Y, now):
+    """An ordinary SingleTaskGP whose second input happens to be time."""
+    model = SingleTaskGP(X, Y, input_transform=Normalize(d=2))
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    acquisition = UpperConfidenceBound(model, beta=4.0)
+    candidate, _ = optimize_acqf(
+        acquisition,
+        bounds=problem.bounds,
+        fixed_features={1: now},
+        q=1,
+        num_restarts=2,
+        raw_samples=32,
+    )
+    return candidate[:, :1], model
+
+
+LOOPS = {
+    "SingleTaskGP": (before, GREY),
+    "SingleTaskGP, time an input": (time_as_input, ORANGE),
+    "TimeVaryingGP": (after, BLUE),
+}
+regret = {name: np.stack([run(loop, s)[2] for s in SEEDS]) for name, (loop, _) in LOOPS.items()}
+
+
+def mean_and_error(values):
+    """Mean over seeds and its standard error."""
+    return values.mean(0), values.std(0, ddof=1) / math.sqrt(len(values))
+
+
+print(f"{'mean regret per round':29}   mean  error   less TimeVaryingGP (paired)")
+for name, values in regret.items():
+    mean, error = mean_and_error(values.mean(1))
+    gap, gap_error = mean_and_error(values.mean(1) - regret["TimeVaryingGP"].mean(1))
+    print(f"{name:29} {mean:6.2f} ±{error:5.2f}   {gap:6.2f} ±{gap_error:5.2f}")
+
+# %%
+figure, axes = plt.subplots(figsize=(7, 3.2))
+for name, values in regret.items():
+    mean, error = mean_and_error(values.cumsum(1))
+    rounds = np.arange(1, len(mean) + 1)
+    colour = LOOPS[name][1]
+    axes.plot(rounds, mean, color=colour, label=name)
+    axes.fill_between(rounds, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
+axes.set(xlabel="round", ylabel="regret so far", xlim=(1, ROUNDS), ylim=(0, None))
+axes.set_title(f"Mean of {len(SEEDS)} runs, bands ± 1 standard error", fontsize=10)
+axes.legend(loc="upper left")
+plt.show()
+
+# %% [markdown]
+# ## Which forgetting?
+#
+# `TimeVaryingGP(..., forgetting=...)` takes a model of how observations lose their worth. Two kinds:
+#
+# * A **decay** says that the *objective* moves away from what was measured. `Markov(epsilon)`: it
+#   is redrawn a little in every round; the default. `Wiener(sigma_w2)`: it walks at random and
+#   never returns to its mean.
+# * An **inflation** says that a measurement gets *noisier* with age. `ExponentialWeights(gamma)`:
+#   an old one counts γ times less per unit of time. `UncertaintyInjection(alpha, kappa)`: its
+#   variance grows like a power of its age.
+#
+# The picture shows what is left of a value of 1 that was measured at time 0, if nothing else is
+# known: once (solid), and ten times at the same place and time (dashed).
+
+# %%
+FORGETTINGS = {
+    "Markov(0.05)": (Markov(0.05), BLUE),
+    "Wiener(0.05)": (Wiener(0.05), GREEN),
+    "ExponentialWeights(0.95)": (ExponentialWeights(0.95), ORANGE),
+    "UncertaintyInjection(1.0)": (UncertaintyInjection(1.0), RED),
+}
+ages = torch.arange(0.0, 121.0, 5.0)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True)
+for name, (forgetting, colour) in FORGETTINGS.items():
+    for count, line in ((1, "solid"), (10, "dashed")):
+        space = RBFKernel()
+        model = TimeVaryingGP(
+            torch.zeros(count, 2),
+            torch.ones(count, 1),
+            train_Yvar=torch.full((count, 1), 0.1),
+            forgetting=forgetting,
+            spatial_module=space,
+            learn_forgetting=False,
+        )
+        told = []
+        for age in ages.tolist():
+            model.set_now(age)
+            posterior = model.posterior(torch.tensor([[0.0, age]]))
+            told.append((posterior.mean.item(), posterior.variance.item() ** 0.5))
+        mean, deviation = np.array(told).T
+        left.plot(ages, mean, color=colour, linestyle=line, label=name if count == 1 else None)
+        right.plot(ages, deviation, color=colour, linestyle=line)
+left.set(xlabel="age", title="Predicted value", ylim=(0, 1.05))
+right.set(xlabel="age", title="Standard deviation", ylim=(0, None))
+left.legend(fontsize=8)
+plt.show()
+
+# %% [markdown]
+# The dashed lines tell the kinds apart. Under a decay, ten old measurements say little more than
+# one: all were of a world that is gone. Under an inflation they still add up, as independent noisy
+# readings do. So:
+#
+# | your world | take |
+# |---|---|
+# | drifts, and comes back to typical values | `Markov`, the default |
+# | drifts, and may wander off for good | `Wiener` |
+# | you want a bounded memory, or follow [W22] or [M] | an inflation |
+# | drifts, and old records are less reliable besides | one of each, `forgetting=(Markov(0.01), ExponentialWeights(0.99))` |
+# | rests, then jumps | a strategy with an event trigger, `botorch_tv.strategies.et_gp_ucb` |
+#
+# ## What stays the same
+#
+# A `TimeVaryingGP` is a `SingleTaskGP`, so what you do with one goes on working. Take the log of
+# the last loop:
+
+# %%
+X, Y = X_after, Y_after
+now = X[-1, 1].item() + 1
+model = TimeVaryingGP(X, Y, input_transform=Normalize(d=2, indices=[0], bounds=knob))
+fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+
+# %% [markdown]
+# **Adding a measurement** without a refit, in O(n²):
+
+# %%
+x = torch.tensor([[0.5, now]])
+grown = model.condition_on_observations(x, problem(x).unsqueeze(-1))
+print(f"{len(model.train_targets)} -> {len(grown.train_targets)} observations")
+
+# %% [markdown]
+# **Fantasies**, what the model might look like after a measurement:
+
+# %%
+fantasies = model.fantasize(x, SobolQMCNormalSampler(torch.Size([8]), seed=0))
+print(fantasies.posterior(at_time(KNOBS, now)).mean.shape)  # fantasies x points x outputs
+
+# %% [markdown]
+# **Leave-one-out cross-validation.** It is also a quick test of whether your data drift at all:
+# compare the two models on the same log.
+
+# %%
+untimed = SingleTaskGP(X[:, :1], Y, input_transform=Normalize(d=1, bounds=knob))
+fit_gpytorch_mll(ExactMarginalLogLikelihood(untimed.likelihood, untimed))
+for name, one in (("SingleTaskGP", untimed), ("TimeVaryingGP", model)):
+    left_out = efficient_loo_cv(one)
+    error = (left_out.posterior.mean.flatten() - left_out.observed_Y.flatten()).square().mean()
+    print(f"{name:13} leave-one-out error {error.item() ** 0.5:.2f}")
+
+# %% [markdown]
+# **Other acquisition functions.** One thing to mind: a value measured long ago is worth today what
+# the model says it is worth *today*, so do not pass the best old `Y` as `best_f`. Take the best
+# posterior mean at the present instead:
+
+# %%
+best_f = model.posterior(at_time(X[:, :1], now)).mean.max().item()
+print(f"best value ever measured {Y.max().item():.2f}; best value expected now {best_f:.2f}")
+candidate, _ = optimize_acqf(
+    LogExpectedImprovement(model, best_f=best_f),
+    bounds=problem.bounds,
+    fixed_features={1: now},
+    q=1,
+    num_restarts=2,
+    raw_samples=32,
+)
+print(f"LogEI chooses {candidate[0, 0]:.2f}; the best setting is {problem.path(now).item():.2f}")
+
+# %% [markdown]
+# Noisy expected improvement has a baseline of past points, which must be brought to the present
+# likewise. `botorch_tv.acquisition.present` has a version that does so, and that is searched over
+# the knobs alone:
+
+# %%
+acquisition = qLogNoisyExpectedImprovementAtPresent(model, X_baseline=X, now=now)
+candidate, _ = optimize_acqf(acquisition, bounds=knob, q=2, num_restarts=2, raw_samples=32)
+print(f"qLogNEI chooses {candidate[0].item():.2f} and {candidate[1].item():.2f}")

@@ -1,0 +1,75 @@
+"""A small experiment in Ax whose trials each have their time."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def experiment():
+    """Make a client of x in [-1, 1], t in [0, horizon] and y, with a cheap search for the best."""
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+
+    from botorch_tv.ax import time_varying_generation_strategy
+
+    def make(
+        objective="y",
+        horizon=100.0,
+        parameters=(),
+        constraints=None,
+        initialization_trials=3,
+        time_parameter="t",
+        **options,
+    ):
+        client = Client(random_seed=1)
+        time = RangeParameterConfig(name="t", parameter_type="float", bounds=(0.0, horizon))
+        x = RangeParameterConfig(name="x", parameter_type="float", bounds=(-1.0, 1.0))
+        client.configure_experiment(parameters=parameters or [time, x])
+        client.configure_optimization(objective=objective, outcome_constraints=constraints)
+        strategy = time_varying_generation_strategy(
+            time_parameter, initialization_trials=initialization_trials, seed=0, **options
+        )
+        for node in strategy._nodes[1:]:
+            few = {"optimizer_kwargs": {"num_restarts": 2, "raw_samples": 32}}
+            node.generator_spec.generator_gen_kwargs["model_gen_options"] = few
+        client.set_generation_strategy(strategy)
+        return client
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def ask():
+    """Ask for one trial at a time: its index and parameters."""
+
+    def ask(client, now, time_parameter="t"):
+        ((index, parameters),) = client.get_next_trials(
+            max_trials=1, fixed_parameters={time_parameter: now}
+        ).items()
+        return index, parameters
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def tell():
+    """Attach trials measured elsewhere, rows of (t, x, y)."""
+
+    def tell(client, rows):
+        for t, x, y in rows:
+            index = client.attach_trial(parameters={"t": float(t), "x": float(x)})
+            client.complete_trial(trial_index=index, raw_data={"y": y})
+        return client
+
+    return tell
+
+
+@pytest.fixture(scope="session")
+def model_of():
+    """The BoTorch model inside a client that has suggested something."""
+    return lambda client: client._generation_strategy.adapter.generator.surrogate.model
+
+
+@pytest.fixture(scope="session")
+def acquisition_of():
+    """The acquisition function of the last suggestion."""
+    return lambda client: client._generation_strategy.adapter.generator._acquisition.acqf

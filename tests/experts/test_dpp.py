@@ -1,0 +1,316 @@
+"""k-DPP sampling against enumerated determinants and the transition matrix of the swap chain."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from numpy.typing import NDArray
+from torch import Tensor
+
+from botorch_tv.experts import default_steps, greedy_map, k_dpp
+from botorch_tv.experts.counter import draw_keys, uniforms
+from botorch_tv.experts.eigen import log_elementary_polynomials
+from botorch_tv.experts.swaps import swap_chain
+
+Array = NDArray[np.float64]
+
+
+class Numbers:
+    """Draws for a batch of trials, each from a generator of its own."""
+
+    def __init__(self, shape: tuple[int, ...], seeds: list[int] | None = None) -> None:
+        self.shape = shape
+        seeds = list(range(math.prod(shape))) if seeds is None else seeds
+        self.generators = [np.random.default_rng([7, seed]) for seed in seeds]
+
+    def uniform(self, *event: int) -> Tensor:
+        rows = np.stack([one.random(event) for one in self.generators])
+        return torch.from_numpy(rows.reshape(*self.shape, *event))
+
+    normal = uniform
+
+
+def line(points: int, lengthscale: float) -> Array:
+    x = np.linspace(0.0, 1.0, points)
+    return np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2)
+
+
+def law(K: Array, size: int) -> tuple[list[tuple[int, ...]], Array]:
+    """All subsets and their probabilities."""
+    subsets = list(itertools.combinations(range(len(K)), size))
+    weights = np.array([max(0.0, np.linalg.det(K[np.ix_(z, z)])) for z in subsets])
+    return subsets, weights / weights.sum()
+
+
+def chain_law(K: Array, start: tuple[int, ...], steps: int) -> Array:
+    """Distribution over all subsets after so many proposals, by the transition matrix."""
+    size, n = len(start), len(K)
+    subsets = list(itertools.combinations(range(n), size))
+    number = {z: i for i, z in enumerate(subsets)}
+    weight = np.array([max(0.0, np.linalg.det(K[np.ix_(z, z)])) for z in subsets])
+    P = np.zeros((len(subsets), len(subsets)))
+    for i, z in enumerate(subsets):
+        for out, into in itertools.product(z, set(range(n)) - set(z)):
+            j = number[tuple(sorted({*z, into} - {out}))]
+            P[i, j] += min(1.0, weight[j] / weight[i]) / (size * (n - size)) if weight[i] else 0.0
+        P[i, i] = 1.0 - P[i].sum()
+    at = np.zeros(len(subsets))
+    at[number[tuple(sorted(start))]] = 1.0
+    return at @ np.linalg.matrix_power(P, steps)
+
+
+def brute_greedy(K: Array, count: int) -> list[int]:
+    """One point after the other, each making the determinant as large as it can be."""
+    chosen: list[int] = []
+    for _ in range(count):
+        rest = [i for i in range(len(K)) if i not in chosen]
+        values = [np.linalg.det(K[np.ix_([*chosen, i], [*chosen, i])]) for i in rest]
+        best = max(values)
+        chosen.append(next(i for i, v in zip(rest, values) if v >= best * (1 - 1e-9)))
+    return chosen
+
+
+def frequencies(index: Tensor, subsets: list[tuple[int, ...]]) -> Array:
+    number = {z: i for i, z in enumerate(subsets)}
+    seen = [number[tuple(sorted(row))] for row in index.tolist()]
+    return np.bincount(seen, minlength=len(subsets)) / len(seen)
+
+
+def sampled(K: Array, size: int, draws: int, steps: int | str | None, subsets: list) -> Array:
+    batch = torch.from_numpy(K).expand(draws, *K.shape)
+    return frequencies(k_dpp(batch, size, Fast(draws), steps=steps).index, subsets)
+
+
+class Fast(Numbers):
+    """The same from one generator, for very many trials."""
+
+    def __init__(self, trials: int) -> None:
+        self.shape, self.generator = (trials,), np.random.default_rng(11)
+
+    def uniform(self, *event: int) -> Tensor:
+        return torch.from_numpy(self.generator.random((*self.shape, *event)))
+
+
+def variation(first: Array, second: Array) -> float:
+    return 0.5 * float(np.abs(first - second).sum())
+
+
+def expected_variation(p: Array, draws: int) -> float:
+    """Of the frequencies of so many exact draws, about."""
+    return 0.5 * float(np.sqrt(2 / np.pi * p * (1 - p) / draws).sum())
+
+
+@pytest.mark.parametrize("lengthscale", [0.1, 0.2])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_default_chain_is_mixed_and_q_ln_q_is_not(lengthscale: float, size: int) -> None:
+    """The law of the chain itself on 8 points, without sampling error."""
+    K = line(8, lengthscale)
+    _, p = law(K, size)
+    steps = int(default_steps(torch.tensor(8), torch.tensor(size)))
+    assert steps == math.ceil(8 * 8 * math.log(8))
+    start = tuple(brute_greedy(K, size))
+    assert variation(chain_law(K, start, steps), p) <= 0.01
+    assert variation(chain_law(K, start, math.ceil(size * math.log(size))), p) > 0.02
+
+
+@pytest.mark.parametrize("steps", [1, 3, 12])
+def test_chain_follows_its_transition_matrix(steps: int) -> None:
+    """Far from equilibrium, where a wrong proposal or ratio shows most."""
+    K, size, draws = line(8, 0.2) * 0.7, 3, 8000
+    subsets, _ = law(K, size)
+    expected = chain_law(K, tuple(brute_greedy(K, size)), steps)
+    f = sampled(K, size, draws, steps, subsets)
+    assert variation(f, expected) < 1.6 * expected_variation(expected, draws)
+
+
+@pytest.mark.parametrize(("size", "steps", "draws"), [(2, None, 20000), (4, "exact", 60000)])
+def test_samples_have_the_determinants_probabilities(
+    size: int, steps: str | None, draws: int
+) -> None:
+    """Total variation over all subsets, of which about 0.014 is sampling error."""
+    K = line(8, 0.2)
+    subsets, p = law(K, size)
+    assert variation(sampled(K, size, draws, steps, subsets), p) <= 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+@pytest.mark.parametrize("steps", [None, "exact"])
+def test_samples_have_the_determinants_probabilities_in_full(size: int, steps: str | None) -> None:
+    K = line(8, 0.15)
+    subsets, p = law(K, size)
+    assert variation(sampled(K, size, 80000, steps, subsets), p) <= 0.02
+
+
+def test_how_many_proposals_are_looked_at_together_does_not_matter() -> None:
+    K = torch.from_numpy(line(30, 0.1)).expand(5, 30, 30)
+    points = torch.ones(5, 30, dtype=torch.bool)
+    start = greedy_map(K, 8).index
+    size, steps = torch.tensor([8, 3, 5, 8, 1]), torch.tensor([200, 10, 77, 0, 40])
+    key = draw_keys(Numbers((5,)))
+    runs = [
+        swap_chain(K, start, size, points, steps, key, together=together)
+        for together in (1, 8, 300)
+    ]
+    assert torch.equal(runs[0], runs[1])
+    assert torch.equal(runs[0], runs[2])
+    assert torch.equal(runs[0][3], start[3])
+    assert not torch.equal(runs[0][0], start[0])
+
+
+@pytest.mark.parametrize("steps", [None, "exact"])
+def test_batch_is_a_loop_of_singles(steps: str | None) -> None:
+    """With points, numbers of points and sizes that differ by trial."""
+    random = np.random.default_rng(3)
+    n, sizes = 14, [14, 3, 9, 1]
+    K = np.stack([line(n, scale) for scale in (0.05, 0.1, 0.3, 0.2)])
+    there = np.zeros((4, n), dtype=bool)
+    for trial, number in enumerate(sizes):
+        there[trial, random.permutation(n)[:number]] = True
+    together = k_dpp(
+        torch.from_numpy(K).view(2, 2, n, n),
+        6,
+        Numbers((2, 2)),
+        points=torch.from_numpy(there).view(2, 2, n),
+        steps=steps,
+        clip=True,
+    )
+    assert together.index.shape == together.mask.shape == (2, 2, 6)
+    for trial in range(4):
+        places = np.flatnonzero(there[trial])
+        alone = k_dpp(
+            torch.from_numpy(K[trial][np.ix_(places, places)]),
+            6,
+            Numbers((), [trial]),
+            steps=steps,
+            clip=True,
+        )
+        index = together.index.view(4, 6)[trial][together.mask.view(4, 6)[trial]]
+        assert len(index) == min(6, sizes[trial])
+        assert set(index.tolist()) <= set(places.tolist())
+        if steps is None:  # eigenvectors of one and of many matrices may differ in sign
+            assert index.tolist() == [places[i] for i in alone.index[alone.mask].tolist()]
+
+
+def test_greedy_start() -> None:
+    random = np.random.default_rng(5)
+    for _ in range(5):
+        root = random.standard_normal((9, 9))
+        K = root @ root.T
+        greedy = greedy_map(torch.from_numpy(K), 5)
+        expected = brute_greedy(K, 5)
+        assert greedy.index.tolist() == expected
+        growth = [
+            np.linalg.det(K[np.ix_(expected[:q], expected[:q])]) if q else 1.0 for q in range(6)
+        ]
+        np.testing.assert_allclose(greedy.variance, np.divide(growth[1:], growth[:-1]))
+    assert greedy_map(torch.eye(4).double(), 3).index.tolist() == [0, 1, 2]  # ties: lowest first
+
+
+def test_elementary_polynomials() -> None:
+    """Against sums of products, and where plain numbers would overflow or vanish."""
+    values = np.array([[1e-3, 0.2, 0.0, 3.0, 0.7]])
+    with np.errstate(divide="ignore"):
+        ours = log_elementary_polynomials(torch.from_numpy(np.log(values)), 3)[0].exp()
+    for upto in range(6):
+        for k in range(4):
+            terms = itertools.combinations(values[0, :upto], k)
+            assert ours[upto, k] == pytest.approx(sum(math.prod(one) for one in terms), abs=1e-14)
+    tiny = torch.full((1, 400), -50.0, dtype=torch.float64)
+    assert log_elementary_polynomials(tiny, 200)[0, 400, 200] == pytest.approx(
+        200 * -50 + math.lgamma(401) - 2 * math.lgamma(201)
+    )
+
+
+@pytest.mark.parametrize("steps", [None, "exact"])
+def test_a_singular_kernel(steps: str | None) -> None:
+    """Rank 3 on 7 points, two of them the same: no subset ever has determinant 0."""
+    features = np.random.default_rng(8).standard_normal((7, 3))
+    features[6] = features[0]
+    K = features @ features.T
+    subsets, p = law(K, 3)
+    f = sampled(K, 3, 5000, steps, subsets)
+    assert f[p < 1e-12].sum() == 0
+    assert variation(f, p) < 1.6 * expected_variation(p, 5000)
+    clipped = k_dpp(torch.from_numpy(K).expand(9, 7, 7), 5, Numbers((9,)), steps=steps, clip=True)
+    assert clipped.mask.sum(-1).tolist() == [3] * 9
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 3.0])
+def test_nearly_singular_kernels(lengthscale: float) -> None:
+    """Smooth kernels on a fine line: subsets of full numerical rank, all points distinct."""
+    K = torch.from_numpy(line(60, lengthscale)).expand(4, 60, 60)
+    drawn = k_dpp(K, 60, Numbers((4,)), steps=400, clip=True)
+    rank = drawn.mask.sum(-1)
+    values = np.linalg.eigvalsh(line(60, lengthscale))
+    assert bool((rank <= (values > 1e-13 * values[-1]).sum()).all())
+    assert bool((rank >= (values > 1e-8 * values[-1]).sum()).all())
+    for index, mask in zip(drawn.index, drawn.mask):
+        assert len(set(index[mask].tolist())) == int(mask.sum())
+
+
+def test_single_precision() -> None:
+    """K of float32 has a lower numerical rank; one that suffices is drawn from alike."""
+    K = torch.from_numpy(line(12, 0.1)).expand(6, 12, 12)
+    double, single = (k_dpp(one, 4, Numbers((6,)), steps=40) for one in (K, K.float()))
+    assert torch.equal(double.index, single.index)
+    wide = torch.from_numpy(line(40, 0.3))
+    ranks = [int(k_dpp(one, 40, Numbers(()), clip=True).mask.sum()) for one in (wide, wide.float())]
+    assert ranks[1] < ranks[0]
+
+
+def test_no_point_and_one_point() -> None:
+    there = torch.tensor([[False, False], [False, True]])
+    drawn = k_dpp(torch.eye(2).double().expand(2, 2, 2), 1, Numbers((2,)), points=there, clip=True)
+    assert drawn.mask.tolist() == [[False], [True]]
+    assert int(drawn.index[1, 0]) == 1
+
+
+def test_default_length() -> None:
+    n = torch.tensor([0, 1, 8, 600, 600])
+    size = torch.tensor([0, 1, 4, 3, 40])
+    long = math.ceil(8 * 600 * math.log(600))
+    short = math.ceil(3 * 600 * math.log(600))
+    assert default_steps(n, size).tolist() == [0, 0, 134, short if long > 2**15 else long, long]
+
+
+def test_numbers_of_a_key() -> None:
+    """Uniform, independent of each other and between keys, and the same however they are made."""
+    key = draw_keys(Numbers((50,)))
+    u = uniforms(key.unsqueeze(-1), torch.arange(2000))
+    assert float(u.min()) > 0
+    assert float(u.max()) < 1
+    assert torch.equal(u[:, 7], uniforms(key, torch.tensor(7)))
+    counts = np.histogram(u, bins=20, range=(0, 1))[0]
+    assert ((counts - 5000) ** 2 / 5000).sum() < 50  # chi square with 19 degrees of freedom
+    for other in (u.roll(1, 0), u.roll(1, 1), u.roll(3, 1)):
+        correlation = np.corrcoef(u.flatten(), other.flatten())[0, 1]
+        assert abs(correlation) < 4 / math.sqrt(u.numel())
+
+
+def test_bad_input() -> None:
+    K = torch.from_numpy(line(8, 0.2))
+    low = torch.ones(8, 8).double() + torch.diag(torch.arange(8).double() < 1).double()
+    numbers = Numbers(())
+    with pytest.raises(InputDataError, match=r"8 points are fewer than the size = 9"):
+        k_dpp(K, 9, numbers)
+    there = torch.ones(3, 8, dtype=torch.bool)
+    there[1, 3:] = False
+    with pytest.raises(InputDataError, match=r"^3 of trial 1 points are fewer than the size = 4"):
+        k_dpp(K.expand(3, 8, 8), 4, Numbers((3,)), points=there)
+    with pytest.raises(InputDataError, match=r"^2 is the numerical rank .* below the size = 3"):
+        k_dpp(low, 3, numbers)
+    with pytest.raises(InputDataError, match="not finite"):
+        k_dpp(K.masked_fill(torch.eye(8).bool(), math.nan), 3, numbers)
+    with pytest.raises(InputDataError, match=r"shape \(8, 7\)"):
+        k_dpp(K[:, :7], 3, numbers)
+    with pytest.raises(InputDataError, match="pass a bool tensor"):
+        k_dpp(K, 3, numbers, points=torch.ones(8))
+    with pytest.raises(ValueError, match="size is 0"):
+        k_dpp(K, 0, numbers)
+    for steps in (-1, 2.5, "fast"):
+        with pytest.raises(ValueError, match="steps is"):
+            k_dpp(K, 3, numbers, steps=steps)  # type: ignore[arg-type]

@@ -1,0 +1,223 @@
+"""Learning: each loop alone, no worse than BoTorch's fit, and the truth within its error."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.means import ZeroMean
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import GammaPrior
+
+from botorch_tv.forgetting import Markov, Static, Wiener
+from botorch_tv.learning import Free, Refit, learn
+from botorch_tv.models import TimeVaryingGP
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.test_functions import MarkovFunction
+
+
+def observed(loops, rounds, epsilon, seed=0, noise=0.02):
+    """Noisy values of drifting functions with lengthscale 0.2 at random points of [0, 1]²."""
+    world = MarkovFunction(
+        unit_kernel("se", 0.2), epsilon=epsilon, horizon=rounds, batch_shape=(loops,), seed=seed
+    )
+    generator = torch.Generator().manual_seed(seed)
+    X = torch.rand(loops, rounds, 2, generator=generator, dtype=torch.float64)
+    times = torch.arange(rounds, dtype=torch.float64).expand(loops, rounds)
+    y = world(torch.cat([X, times.unsqueeze(-1)], -1))
+    y = y + math.sqrt(noise) * torch.randn(y.shape, generator=generator, dtype=torch.float64)
+    return X, times, y
+
+
+def all_of(y):
+    return torch.ones_like(y, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("decay", [Markov(0.03), Wiener(0.03), Static()], ids=repr)
+def test_a_batch_is_its_loops_one_by_one(decay):
+    X, times, y = observed(4, 25, 0.05)
+    live = torch.rand(4, 25, generator=torch.Generator().manual_seed(1)) < 0.6
+    live[2, 3:] = False  # too few to learn from
+    ratio = 0.5 + torch.rand(4, 25, generator=torch.Generator().manual_seed(2)).double()
+    kernel = ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2)).double()
+    together = learn(Refit(), kernel, decay, 0.05, X, times, y, live, ratio)
+    for i in range(4):
+        alone = learn(Refit(), kernel, decay, 0.05, X[i], times[i], y[i], live[i], ratio[i])
+        torch.testing.assert_close(
+            together.log_posterior[i], alone.log_posterior, atol=1e-7, rtol=0
+        )
+        for name in ("vector", "noise", "rate"):
+            one, other = getattr(together, name)[i], getattr(alone, name)
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
+        wanted = alone.kernel(X[i]).to_dense()
+        torch.testing.assert_close(together.kernel(X).to_dense()[i], wanted, rtol=1e-6, atol=1e-8)
+    assert float(together.noise[2]) == pytest.approx(0.05)
+    assert bool((together.noise[[0, 1, 3]] != 0.05).all())
+
+
+def test_batch_dimensions_are_kept_and_parts_taken_one_after_another(monkeypatch):
+    X, times, y = observed(6, 20, 0.05)
+    kernel = unit_kernel("se", 0.3)
+    whole = learn(Refit(), kernel, Markov(0.01), 0.05, X, times, y, all_of(y))
+    monkeypatch.setattr("botorch_tv.learning.fit.NUMBERS", 1)
+    X, times, y = X.view(2, 3, 20, 2), times.reshape(2, 3, 20), y.view(2, 3, 20)
+    parts = learn(Refit(), kernel, Markov(0.01), 0.05, X, times, y, all_of(y))
+    assert parts.rate.shape == (2, 3)
+    assert parts.kernel.batch_shape == (2, 3)
+    torch.testing.assert_close(parts.vector.view(6, -1), whole.vector, rtol=1e-6, atol=1e-8)
+
+
+def test_as_good_as_botorch_on_the_same_posterior():
+    X, times, y = observed(1, 60, 0.05)
+    spatial = get_covar_module_with_dim_scaled_prior(ard_num_dims=2).double()
+    model = TimeVaryingGP(
+        torch.cat([X[0], times[0, :, None]], -1),
+        y[0, :, None],
+        spatial_module=spatial,
+        mean_module=ZeroMean(),
+        outcome_transform=None,
+        forgetting=Markov(0.01),
+    )
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    noise = model.likelihood.noise.item()
+    fit_gpytorch_mll(mll)
+    mll.train()
+    theirs = 60 * mll(model(*model.train_inputs), model.train_targets)
+    kernel = get_covar_module_with_dim_scaled_prior(ard_num_dims=2).double()  # its prior counts
+    learned = learn(Refit(), kernel, Markov(0.01), noise, X[0], times[0], y[0], all_of(y[0]))
+    assert float(learned.log_posterior) >= float(theirs.detach()) - 1e-3
+    if float(learned.log_posterior) < float(theirs.detach()) + 1e-2:  # the same maximum
+        ours = learned.kernel.lengthscale.flatten()
+        torch.testing.assert_close(ours, spatial.lengthscale.detach().flatten(), rtol=0.02, atol=0)
+        epsilon = model.covar_module.temporal.epsilon.item()
+        assert float(learned.rate) == pytest.approx(epsilon, rel=0.02, abs=1e-4)
+
+
+def test_parameters_of_simulated_loops_return_within_their_error():
+    X, times, y = observed(8, 120, 0.02)
+    refit = Refit(epsilon=Free(prior=None), lengthscale=Free(prior=None), noise=Free(prior=None))
+    learned = learn(refit, unit_kernel("se", 0.5), Markov(0.01), 0.1, X, times, y, all_of(y))
+    found = {
+        "epsilon": (learned.rate, 0.02, 0.3),
+        "lengthscale": (learned.kernel.lengthscale.flatten(), 0.2, 0.2),
+        "noise": (learned.noise, 0.02, 0.5),
+    }
+    for name, (values, truth, limit) in found.items():
+        error = float(values.std()) / math.sqrt(len(values))
+        assert error < limit * truth, name
+        assert abs(float(values.mean()) - truth) < 3 * error, name
+
+
+def test_standstill_is_found_and_the_prior_does_not_hide_it():
+    X, times, y = observed(4, 150, 0.0)
+    refit = Refit(lengthscale=None, noise=None)
+    learned = learn(refit, unit_kernel("se", 0.2), Markov(0.05), 0.02, X, times, y, all_of(y))
+    assert float(learned.rate.max()) < 1e-3
+    assert float(learned.rate.min()) == 0.0
+
+
+def test_what_is_not_free_stays():
+    X, times, y = observed(2, 30, 0.05)
+    kernel = ScaleKernel(unit_kernel("matern52", 0.3)).double()
+    kernel.outputscale = torch.tensor(1.4, dtype=torch.float64)
+    refit = Refit(lengthscale=None, outputscale=None, noise=None)
+    learned = learn(refit, kernel, Markov(0.01), 0.07, X, times, y, all_of(y))
+    wanted = kernel(X).to_dense().detach()
+    torch.testing.assert_close(learned.kernel(X).to_dense(), wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(learned.noise, torch.full((2,), 0.07, dtype=torch.float64))
+    still = learn(Refit(epsilon=None), kernel, Markov(0.25), 0.07, X, times, y, all_of(y))
+    torch.testing.assert_close(still.rate, torch.full((2,), 0.25, dtype=torch.float64))
+    gone = learn(Refit(epsilon=None), kernel, Markov(1.0), 0.07, X, times, y, all_of(y))
+    torch.testing.assert_close(gone.rate, torch.ones(2, dtype=torch.float64))
+
+
+def test_a_warm_start_is_followed_and_never_worse():
+    X, times, y = observed(3, 50, 0.05)
+    kernel = unit_kernel("se", 0.9)
+    first = learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y))
+    again = learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y), start=first.vector)
+    assert bool((again.log_posterior >= first.log_posterior - 1e-6).all())
+    with pytest.raises(InputDataError, match="start has shape"):
+        learn(Refit(), kernel, Markov(0.3), 1.0, X, times, y, all_of(y), start=first.vector[0])
+
+
+def test_without_data_parameters_stay():
+    X = torch.zeros(2, 0, 2, dtype=torch.float64)
+    none = torch.zeros(2, 0, dtype=torch.float64)
+    learned = learn(Refit(), unit_kernel("se", 0.3), Markov(0.2), 0.1, X, none, none, none.bool())
+    torch.testing.assert_close(learned.rate, torch.full((2,), 0.2, dtype=torch.float64))
+    torch.testing.assert_close(learned.kernel.lengthscale, torch.full((2, 1, 1), 0.3).double())
+
+
+def test_an_estimated_mean_does_not_matter_to_shifted_data():
+    X, times, y = observed(2, 40, 0.05)
+    kernel = unit_kernel("se", 0.3)
+    arguments = (Refit(), kernel, Markov(0.01), 0.05, X, times)
+    low = learn(*arguments, y, all_of(y), estimates_mean=True)
+    high = learn(*arguments, y + 100, all_of(y), estimates_mean=True)
+    torch.testing.assert_close(low.vector, high.vector, rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_in_other_units_give_the_same_in_those_units():
+    X, times, y = observed(2, 40, 0.05)
+    narrow, wide = RBFKernel(ard_num_dims=2).double(), RBFKernel(ard_num_dims=2).double()
+    extent = torch.tensor([10.0, 0.5], dtype=torch.float64)
+    narrow.lengthscale = torch.tensor([0.3, 0.3], dtype=torch.float64)
+    wide.lengthscale = 0.3 * extent
+    unit = learn(Refit(), narrow, Markov(0.01), 0.05, X, times, y, all_of(y))
+    other = learn(Refit(), wide, Markov(0.01), 0.05, X * extent, times, y, all_of(y), extent=extent)
+    found = other.kernel.lengthscale / extent
+    torch.testing.assert_close(found, unit.kernel.lengthscale, rtol=1e-3, atol=0)
+
+
+def test_single_precision_is_kept():
+    X, times, y = observed(2, 30, 0.05)
+    learned = learn(
+        Refit(),
+        unit_kernel("se", 0.3),
+        Markov(0.01),
+        0.05,
+        X.float(),
+        times,
+        y.float(),
+        all_of(y),
+    )
+    assert {learned.noise.dtype, learned.rate.dtype, learned.kernel.dtype} == {torch.float32}
+    assert learned.vector.dtype == torch.float64
+
+
+def test_a_prior_decides_where_data_do_not():
+    """[ET] cart-pole: Gamma(15, 10/3), whose mode is 4.2."""
+    X, times, y = observed(1, 30, 0.05)
+    refit = Refit(least=1, lengthscale=Free(prior=GammaPrior(15.0, 10 / 3)))
+    learned = learn(refit, unit_kernel("se", 1.0), Markov(0.03), 0.02, X, times, 0 * y, ~all_of(y))
+    assert float(learned.rate) == pytest.approx(0.03)  # nothing at all: all stay
+    live = torch.arange(30) < 1
+    learned = learn(
+        refit, unit_kernel("se", 1.0), Markov(0.03), 0.02, X, times, 0 * y, live.expand(1, 30)
+    )
+    assert float(learned.kernel.lengthscale) == pytest.approx(4.2, rel=1e-2)
+
+
+def test_rows_that_do_not_belong_are_refused():
+    X, times, y = observed(2, 10, 0.05)
+    kernel = unit_kernel("se", 0.3)
+    with pytest.raises(InputDataError, match=r"times has shape \(2, 9\)"):
+        learn(Refit(), kernel, Markov(0.1), 0.05, X, times[:, 1:], y, all_of(y))
+
+
+def test_inflated_noise_does_not_pass_for_small_noise():
+    """Where old rows are inflated a thousand times, their likelihood as noise says σ² = 0."""
+    X, times, y = observed(4, 60, 0.0, noise=0.05)
+    growth = torch.where(times < 40, 1000.0, 1.0)
+    refit = Refit(lengthscale=None, noise=Free(prior=None))
+    arguments = (refit, unit_kernel("se", 0.2), Static(), 0.05, X, times, y, all_of(y))
+    counted = learn(*arguments, inflation=growth)
+    taken = learn(*arguments, relative_noise=growth)
+    recent = learn(*arguments[:-1], growth == 1)
+    assert float(taken.noise.mean()) < 0.5 * float(recent.noise.mean())
+    np.testing.assert_allclose(counted.noise.mean(), recent.noise.mean(), rtol=0.2)

@@ -1,0 +1,285 @@
+"""The posterior density of hyperparameters against textbook formulas in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior, HalfCauchyPrior, HalfNormalPrior, LogNormalPrior
+from scipy.integrate import quad
+from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNormal, LogNormal, Normal
+
+from botorch_tv.forgetting import Markov, Static, Wiener
+from botorch_tv.learning import Free, Refit
+from botorch_tv.learning.densities import log_density
+from botorch_tv.learning.layout import KNEE, layout
+from botorch_tv.learning.objective import Objective, prepare
+from botorch_tv.learning.stationary import Stationary
+
+LOOPS, ROUNDS, DIM = 3, 14, 2
+NOISE = 0.05
+
+
+def kernel_of(name: str):
+    kernels = {
+        "se": RBFKernel(),
+        "se ard": RBFKernel(ard_num_dims=DIM),
+        "matern12": MaternKernel(nu=0.5),
+        "matern32 ard": ScaleKernel(MaternKernel(nu=1.5, ard_num_dims=DIM)),
+        "matern52": ScaleKernel(MaternKernel(nu=2.5)),
+    }
+    kernel = kernels[name].double()
+    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    base.lengthscale = torch.linspace(0.3, 0.5, base.ard_num_dims or 1, dtype=torch.float64)
+    if isinstance(kernel, ScaleKernel):
+        kernel.outputscale = torch.tensor(1.7, dtype=torch.float64)
+    return kernel
+
+
+KERNELS = ("se", "se ard", "matern12", "matern32 ard", "matern52")
+DECAYS = (Markov(0.07), Markov(0.0), Wiener(0.04), Static())
+
+
+def data(seed=0):
+    random = np.random.default_rng(seed)
+    rows = {
+        "X": random.random((LOOPS, ROUNDS, DIM)),
+        "times": np.sort(random.random((LOOPS, ROUNDS)) * 30),
+        "y": random.standard_normal((LOOPS, ROUNDS)),
+        "live": random.random((LOOPS, ROUNDS)) < 0.7,
+        "relative_noise": 0.5 + random.random((LOOPS, ROUNDS)),
+    }
+    return {name: torch.from_numpy(one) for name, one in rows.items()}
+
+
+def prepared(kernel, decay, estimates_mean=False, refit=None, **changes):
+    parts = Stationary.of(kernel)
+    refit = refit or Refit()
+    ordered = layout(refit, parts, decay, NOISE, torch.ones(DIM, dtype=torch.float64))
+    ready = prepare(parts, decay, **{**data(), **changes})
+    loops = torch.arange(len(ready.y))
+    objective = Objective(parts, decay, ordered, ready, loops, estimates_mean=estimates_mean)
+    return ordered, objective, loops
+
+
+def matern(nu, r):
+    if nu == 0.5:
+        return np.exp(-r)
+    if nu == 1.5:
+        return (1 + math.sqrt(3) * r) * np.exp(-math.sqrt(3) * r)
+    return (1 + math.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-math.sqrt(5) * r)
+
+
+def textbook(kernel, decay, loop, estimates_mean=False):
+    """-ln p(y) of one loop, rows not in use deleted."""
+    rows = {name: one[loop].numpy() for name, one in data().items()}
+    keep = rows.pop("live")
+    X, times, y, relative = (one[keep] for one in rows.values())
+    base = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    scaled = (X[:, None] - X[None]) / base.lengthscale.detach().numpy().reshape(-1)
+    r = np.sqrt((scaled**2).sum(-1))
+    K = np.exp(-(r**2) / 2) if isinstance(base, RBFKernel) else matern(base.nu, r)
+    if isinstance(kernel, ScaleKernel):
+        K = K * float(kernel.outputscale)
+    if isinstance(decay, Markov):
+        K = K * (1 - decay.epsilon) ** (np.abs(times[:, None] - times) / 2)
+    if isinstance(decay, Wiener):
+        K = K * (1 + decay.sigma_w2 * np.minimum(times[:, None], times))
+    A = K + NOISE * np.diag(relative)
+    if estimates_mean:
+        ones = np.ones(len(y))
+        y = y - (ones @ np.linalg.solve(A, y)) / (ones @ np.linalg.solve(A, ones))
+    log_det = np.linalg.slogdet(2 * math.pi * A)[1]
+    return 0.5 * (log_det + y @ np.linalg.solve(A, y))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("decay", DECAYS, ids=repr)
+@pytest.mark.parametrize("estimates_mean", [False, True])
+def test_value_is_the_textbook_one_with_rows_deleted(name, decay, estimates_mean):
+    kernel = kernel_of(name)
+    ordered, objective, rows = prepared(kernel, decay, estimates_mean)
+    at = ordered.given.expand(LOOPS, -1)
+    value = objective(at, rows)[0] + ordered.log_prior(at)[0]
+    wanted = [textbook(kernel, decay, loop, estimates_mean) for loop in range(LOOPS)]
+    np.testing.assert_allclose(value.numpy(), wanted, rtol=0, atol=1e-9)
+
+
+def test_rows_not_in_use_may_hold_anything():
+    rows = data()
+    dead = ~rows["live"]
+    ordered, objective, loops = prepared(kernel_of("se ard"), Markov(0.07))
+    at = ordered.given.expand(LOOPS, -1)
+    wanted = objective(at, loops)
+    for name in ("X", "times", "y", "relative_noise"):
+        rows[name][dead] = math.nan
+    failed = torch.where(dead, math.inf, rows["relative_noise"])
+    for changes in (rows, {**rows, "relative_noise": failed, "live": torch.ones_like(dead)}):
+        changes = {**changes, "y": changes["y"].nan_to_num(7.0)} if changes is not rows else changes
+        if changes is not rows:  # failed measurements are told by their infinite noise
+            changes["X"], changes["times"] = data()["X"], data()["times"]
+        _, objective, _ = prepared(kernel_of("se ard"), Markov(0.07), **changes)
+        found = objective(at, loops)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("decay", DECAYS, ids=repr)
+@pytest.mark.parametrize("estimates_mean", [False, True])
+def test_gradient_is_that_of_finite_differences(name, decay, estimates_mean):
+    ordered, objective, rows = prepared(kernel_of(name), decay, estimates_mean)
+    at = ordered.given.expand(LOOPS, -1)
+    _, gradient = objective(at, rows)
+    step = 1e-5
+    for entry in range(ordered.size):
+        away = torch.zeros(ordered.size, dtype=torch.float64)
+        away[entry] = step
+        # At ε = 0 half of this lies at ε < 0, where the formulas still hold.
+        change = objective(at + away, rows)[0] - objective(at - away, rows)[0]
+        torch.testing.assert_close(gradient[:, entry], change / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_at_standstill_is_the_one_by_epsilon_times_the_scale():
+    ordered, objective, rows = prepared(kernel_of("se"), Markov(0.0))
+    _, gradient = objective(ordered.given.expand(LOOPS, -1), rows)
+    step = 1e-6
+    forward = [
+        (
+            textbook(kernel_of("se"), Markov(step), loop)
+            - textbook(kernel_of("se"), Markov(0.0), loop)
+        )
+        / step
+        for loop in range(LOOPS)
+    ]  # the slope of the half-normal prior is 0 there
+    np.testing.assert_allclose(gradient[:, -1].numpy() / KNEE, forward, rtol=1e-3)
+
+
+def test_inflated_noise_makes_a_row_count_in_part():
+    """One row, by quadrature: ∫ N(f; 0, k) N(y; f, σ²ρ)^w df."""
+    kernel, y, ratio, factor = kernel_of("matern52"), 0.7, 1.4, 3.0
+    one = {
+        "X": torch.zeros(1, 1, DIM, dtype=torch.float64),
+        "times": torch.zeros(1, 1, dtype=torch.float64),
+        "y": torch.full((1, 1), y, dtype=torch.float64),
+        "live": torch.ones(1, 1, dtype=torch.bool),
+        "relative_noise": torch.full((1, 1), ratio, dtype=torch.float64),
+        "inflation": torch.full((1, 1), factor, dtype=torch.float64),
+    }
+    ordered, objective, _ = prepared(kernel, Static(), **one)
+    at = ordered.given.expand(1, -1)
+    found = objective(at, torch.zeros(1, dtype=torch.int64))[0] + ordered.log_prior(at)[0]
+
+    def density(x, mean, variance):
+        return math.exp(-((x - mean) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
+
+    def integrand(f):
+        return density(f, 0.0, 1.7) * density(y, f, NOISE * ratio) ** (1 / factor)
+
+    evidence = quad(integrand, -10, 10, points=[y], epsabs=1e-13)[0]
+    assert float(found) == pytest.approx(-math.log(evidence), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        LogNormal(0.3, 1.2),
+        LogNormal(torch.tensor([0.3, -1.0]), 1.2),
+        Normal(0.3, 0.5),
+        HalfNormal(0.25),
+        HalfCauchy(0.1),
+        Exponential(20.0),
+        Beta(1.0, 20.0),
+        Beta(2.0, 3.0),
+        GammaPrior(15.0, 10 / 3),
+        LogNormalPrior(-4.0, 1.0),
+        HalfNormalPrior(0.25),
+        HalfCauchyPrior(0.5),
+        Gumbel(1.0, 2.0),
+        LogNormalPrior(0.0, 1.0, transform=torch.exp),
+    ],
+    ids=repr,
+)
+def test_densities_are_those_of_the_distributions(prior):
+    value = torch.tensor([[0.02, 0.4], [0.3, 0.9]], dtype=torch.float64)
+    found = log_density(prior, value)
+    known = value.clone().requires_grad_(True)
+    log = prior.log_prob(known).sum(-1).double()  # some compute in the dtype of their parameters
+    torch.testing.assert_close(found.log, log.detach(), rtol=1e-5, atol=1e-5)
+    (slope,) = torch.autograd.grad(log.sum(), known)
+    torch.testing.assert_close(found.slope, slope, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [HalfNormal(0.25), Exponential(20.0), Beta(1.0, 20.0)], ids=repr)
+def test_priors_of_a_rate_have_a_slope_at_0(prior):
+    found = log_density(prior, torch.zeros(1, 1, dtype=torch.float64))
+    near = log_density(prior, torch.full((1, 1), 1e-6, dtype=torch.float64))
+    assert found.log.isfinite().all()
+    assert float(found.slope) == pytest.approx(float(near.log - found.log) / 1e-6, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_parameters_return_into_a_copy_of_the_kernel(name):
+    kernel = kernel_of(name)
+    parts = Stationary.of(kernel)
+    random = np.random.default_rng(0)
+    lengthscale = torch.from_numpy(0.2 + random.random((2, 3, parts.lengthscales)))
+    variance = torch.from_numpy(0.5 + random.random((2, 3)))
+    made = parts.with_parameters(lengthscale, variance)
+    X = torch.from_numpy(random.random((2, 3, 5, DIM)))
+    found = made(X).to_dense()
+    for i, j in np.ndindex(2, 3):
+        alone = kernel_of(name)
+        base = alone.base_kernel if isinstance(alone, ScaleKernel) else alone
+        base.lengthscale = lengthscale[i, j]
+        if parts.scaled:
+            alone.outputscale = variance[i, j]
+        wanted = alone(X[i, j]).to_dense()
+        torch.testing.assert_close(found[i, j], wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(kernel(X).to_dense(), kernel_of(name)(X).to_dense())
+
+
+def test_active_columns_are_the_only_ones_seen():
+    parts = Stationary.of(ScaleKernel(RBFKernel(active_dims=(1,))).double())
+    X = torch.rand(2, 4, 3, dtype=torch.float64)
+    torch.testing.assert_close(parts.columns(X), X[..., 1:2])
+    with pytest.raises(InputDataError, match="has 2 lengthscales"):
+        Stationary.of(RBFKernel(ard_num_dims=2)).columns(X)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [PeriodicKernel(), ScaleKernel(ScaleKernel(RBFKernel())), RBFKernel() + RBFKernel()],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_other_kernels_are_refused(kernel):
+    with pytest.raises(InputDataError, match="fit a TimeVaryingGP"):
+        Stationary.of(kernel)
+
+
+def test_kernels_of_batches_are_refused():
+    with pytest.raises(InputDataError, match=r"batch shape \(2,\)"):
+        Stationary.of(RBFKernel(batch_shape=torch.Size([2])))
+
+
+def test_bad_schedules_are_refused():
+    with pytest.raises(ValueError, match="every is 0"):
+        Refit(every=0)
+    with pytest.raises(ValueError, match="nothing is learned"):
+        Refit(lengthscale=None, outputscale=None, noise=None, epsilon=None, sigma_w2=None)
+    with pytest.raises(ValueError, match="noise is 0"):
+        Refit(noise=0.1)
+    with pytest.raises(ValueError, match="prior is 'flat'"):
+        Free(prior="flat")
+    with pytest.raises(ValueError, match="bounds are 2"):
+        Free(lower=2.0, upper=1.0)
+    with pytest.raises(ValueError, match="epsilon goes up to 1"):
+        Refit(epsilon=Free(upper=1.0))
+    with pytest.raises(ValueError, match="starts from"):
+        prepared(kernel_of("se"), Markov(0.1), refit=Refit(noise=Free(lower=0.1)))
+
+
+def test_a_fit_is_due_every_few_rounds():
+    assert [told for told in range(12) if Refit(every=4).due(told)] == [4, 8]
+    assert "delta_B" in Refit().voids

@@ -1,0 +1,67 @@
+"""Pictures of bounds over regret; the package itself needs no matplotlib."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from synthetic_results import make_result, random_result
+
+from botorch_tv.theory.plots import plot_bounds, plot_orders
+
+
+def test_importing_the_theory_imports_neither_matplotlib_nor_studies() -> None:
+    code = (
+        "import sys; import botorch_tv.theory\n"
+        "print([name for name in ('matplotlib', 'xarray', 'botorch_tv.strategies') "
+        "if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
+    result = make_result({"A": [[2, 4, 1], [4, 0, 5]], "B": [[1, 1, 1], [1, 1, 1]]})
+    path = tmp_path / "pictures" / "bounds.png"
+    figure = plot_bounds(result, {"ten each": lambda T: 10 * T}, "A", path)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    lines = {line.get_label(): line.get_ydata() for line in axes.lines}
+    np.testing.assert_allclose(lines["A, mean of trials"], [3, 5, 8])
+    np.testing.assert_allclose(lines["ten each"], [10, 20, 30])
+    np.testing.assert_allclose(lines["T x largest regret"], [5, 10, 15])
+    thin = [line.get_ydata() for line in axes.lines if line.get_label().startswith("_")]
+    np.testing.assert_allclose(thin, [[2, 6, 7], [4, 4, 9]])
+    assert path.exists()
+
+
+def test_orders_touch_the_second_half_from_above(tmp_path) -> None:
+    result = make_result({"A": [[4.0, 2.0, 2.0, 0.0]]})  # totals 4, 6, 8, 8
+    path = tmp_path / "o.png"
+    figure = plot_orders(result, {"root": torch.sqrt, "linear": lambda T: T}, path=path)
+    curves = [line.get_ydata() for line in figure.axes[0].lines]
+    T = np.arange(1, 5)
+    constant = 8 / np.sqrt(3)
+    expected = [[4, 3, 8 / 3, 2], constant / np.sqrt(T), np.full(4, 8 / 3)]
+    np.testing.assert_allclose(curves, expected)
+    assert any("x 4.62, fitted" in text.get_text() for text in figure.axes[0].texts)
+    assert path.exists()
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
+    result = random_result({"A": 1.0}, 1, 1)
+    plot_bounds(result, {"linear": lambda T: T}, path=tmp_path / "a.png")
+    plot_orders(result, {"linear": lambda T: T}, path=tmp_path / "b.png")
+    plot_bounds(make_result({"A": np.zeros((2, 3))}), {"linear": lambda T: T})
+
+
+def test_bad_input() -> None:
+    result = random_result({"A": 1.0}, 2, 5)
+    with pytest.raises(ValueError, match="bounds is empty"):
+        plot_bounds(result, {})
+    with pytest.raises(ValueError, match="no strategy 'B'; it has A"):
+        plot_bounds(result, {"linear": lambda T: T}, "B")
+    with pytest.raises(ValueError, match=r"The bound 'one' has shape \(1,\) .* \(5,\)"):
+        plot_orders(result, {"one": lambda T: T[:1]})

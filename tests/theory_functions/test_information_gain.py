@@ -1,0 +1,146 @@
+"""Gains of given sets against dense determinants, maximum gains against brute force."""
+
+import math
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+
+from botorch_tv.acquisition import Greedy
+from botorch_tv.forgetting import ExponentialWeights, UncertaintyInjection
+from botorch_tv.theory import (
+    aged_information_gain,
+    closed_form_information_gain,
+    greedy_information_gain,
+    information_gain,
+    markov_information_gain,
+    matern_exponent,
+    running_information_gain,
+    weighted_information_gain,
+)
+
+POINTS = np.array([0.0, 0.15, 0.5, 1.0])
+K = np.exp(-0.5 * (POINTS[:, None] - POINTS) ** 2 / 0.3**2)
+COVARIANCE = torch.as_tensor(K)
+NOISES = np.array([0.05, 0.2, 0.05, 1.0])
+
+
+def dense_gain(covariance: np.ndarray, noises: np.ndarray) -> float:
+    """½ ln det(I + N^-½ K N^-½) by NumPy."""
+    root = np.diag(noises**-0.5)
+    return 0.5 * np.linalg.slogdet(np.eye(len(noises)) + root @ covariance @ root)[1]
+
+
+def test_gain_of_one_and_of_two_independent_observations() -> None:
+    """By hand: ½ ln(1 + 3), and ½ ln(1 + 1/1) + ½ ln(1 + 1/0.25)."""
+    one = torch.tensor([[3.0]], dtype=torch.float64)
+    assert float(information_gain(one, 1.0)) == pytest.approx(math.log(4) / 2)
+    two = torch.eye(2, dtype=torch.float64)
+    noise = torch.tensor([1.0, 0.25], dtype=torch.float64)
+    assert float(information_gain(two, noise)) == pytest.approx((math.log(2) + math.log(5)) / 2)
+
+
+def test_running_gain_is_the_gain_of_every_prefix() -> None:
+    running = running_information_gain(COVARIANCE, torch.as_tensor(NOISES))
+    expected = [dense_gain(K[:n, :n], NOISES[:n]) if n else 0.0 for n in range(5)]
+    np.testing.assert_allclose(running, expected, atol=1e-12)
+
+
+def test_gain_is_batched() -> None:
+    batch = torch.stack([COVARIANCE, 2 * COVARIANCE])
+    expected = [dense_gain(K, NOISES), dense_gain(2 * K, NOISES)]
+    np.testing.assert_allclose(information_gain(batch, torch.as_tensor(NOISES)), expected)
+    assert information_gain(batch.float(), 0.1).dtype == torch.float32
+
+
+def test_aged_and_weighted_gains() -> None:
+    """Lags of four observations one round apart are 3, 2, 1, 0."""
+    lag = np.array([3.0, 2.0, 1.0, 0.0])
+    injected = aged_information_gain(COVARIANCE, 0.1, UncertaintyInjection(alpha=1.5, kappa=2.0))
+    assert float(injected) == pytest.approx(dense_gain(K, 0.1 * (1 + 2 * lag**1.5)))
+    single = weighted_information_gain(COVARIANCE, 0.1, 0.8, double=False)
+    assert float(single) == pytest.approx(dense_gain(K, 0.1 * 0.8**-lag))
+    double = weighted_information_gain(COVARIANCE, 0.1, 0.8)
+    assert float(double) == pytest.approx(dense_gain(K, 0.1 * 0.8 ** (-2 * lag)))
+    same = aged_information_gain(COVARIANCE, 0.1, ExponentialWeights(0.8))
+    assert float(same) == pytest.approx(float(single))
+
+
+def test_weighted_gain_is_the_paper_s_determinant() -> None:
+    """[W22] (5) literally: ½ ln det(I + α_t^-1 W² K W²) with w_s = γ^-s and α_t = λ w_t²."""
+    gamma, lam = 0.7, 0.3
+    w = gamma ** -np.arange(1.0, 5.0)
+    literal = 0.5 * np.linalg.slogdet(np.eye(4) + w[:, None] * K * w / (lam * w[-1] ** 2))[1]
+    assert float(weighted_information_gain(COVARIANCE, lam, gamma)) == pytest.approx(literal)
+
+
+@pytest.mark.parametrize("noise", [0.05, 1.0])
+def test_greedy_bound_brackets_the_maximum(noise: float) -> None:
+    bounds = greedy_information_gain(COVARIANCE, noise, 4)
+    for n in range(1, 5):
+        most = max(
+            dense_gain(K[np.ix_(arms, arms)], np.full(n, noise))
+            for arms in combinations_with_replacement(range(4), n)
+        )
+        assert float(bounds[n]) * (1 - math.exp(-1)) - 1e-12 <= most <= float(bounds[n])
+    assert bounds.tolist() == list(Greedy.of(COVARIANCE, noise, 4).values)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0])
+@pytest.mark.parametrize("noise", [0.05, 1.0])
+def test_markov_bound_brackets_the_maximum(noise: float, epsilon: float) -> None:
+    """Of all 4^n sequences of arms, by determinants of K o D, [B16] (14)-(15)."""
+    bounds = markov_information_gain(COVARIANCE, noise, epsilon, 4)
+    t = np.arange(4)
+    decay = (1 - epsilon) ** (np.abs(t[:, None] - t) / 2)
+    for n in range(1, 5):
+        most = max(
+            dense_gain(K[np.ix_(arms, arms)] * decay[:n, :n], np.full(n, noise))
+            for arms in product(range(4), repeat=n)
+        )
+        assert float(bounds[n]) / 2 - 1e-12 <= most <= float(bounds[n])
+    assert float(bounds[0]) == 0
+
+
+def test_markov_bound_by_hand() -> None:
+    """One arm of variance 1, noise 1, ε = 0.5: variances 1, then 0.5 · 0.5 + 0.5 = 0.75."""
+    bounds = markov_information_gain(torch.ones(1, 1, dtype=torch.float64), 1.0, 0.5, 2)
+    np.testing.assert_allclose(bounds, [0, math.log(2), math.log(2) + math.log(1.75)])
+    static = markov_information_gain(COVARIANCE, 0.1, 0.0, 3)
+    assert static.equal(greedy_information_gain(COVARIANCE, 0.1, 3))
+
+
+def test_closed_forms_and_exponent() -> None:
+    T = torch.tensor([[1, 10], [100, 1000]])
+    se = closed_form_information_gain(T, 2, "se", constant=3.0)
+    np.testing.assert_allclose(se, 3 * np.log(T.numpy()) ** 3)
+    matern = closed_form_information_gain(100, 1, "matern", nu=2.5)
+    assert float(matern) == pytest.approx(100 ** (2 / 7) * math.log(100))
+    assert matern_exponent(2.5, 2) == pytest.approx(6 / 11)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"covariance has shape \(4, 3\)"):
+        running_information_gain(COVARIANCE[:, :3], 0.1)
+    with pytest.raises(ValueError, match="noise is not positive and finite"):
+        information_gain(COVARIANCE, 0.0)
+    with pytest.raises(ValueError, match="noise is -1"):
+        aged_information_gain(COVARIANCE, -1, ExponentialWeights(0.9))
+    with pytest.raises(ValueError, match=r"gamma is 1\.1"):
+        weighted_information_gain(COVARIANCE, 0.1, 1.1)
+    with pytest.raises(ValueError, match=r"gamma is -0\.5"):
+        weighted_information_gain(COVARIANCE, 0.1, -0.5)
+    with pytest.raises(ValueError, match=r"epsilon is 1.5, but a rate of change lies in \[0, 1\]"):
+        markov_information_gain(COVARIANCE, 0.1, 1.5, 3)
+    with pytest.raises(ValueError, match="noise is 0"):
+        markov_information_gain(COVARIANCE, 0, 0.5, 3)
+    with pytest.raises(InputDataError, match="not symmetric"):
+        markov_information_gain(torch.tensor([[1.0, 0.5], [0.0, 1.0]]), 0.1, 0.5, 3)
+    with pytest.raises(ValueError, match="T is 0, but it must be a whole number of rounds"):
+        closed_form_information_gain(0, 1, "se")
+    with pytest.raises(ValueError, match="constant is -1"):
+        closed_form_information_gain(10, 1, "se", constant=-1)
+    with pytest.raises(ValueError, match="nu is 0"):
+        matern_exponent(0, 1)

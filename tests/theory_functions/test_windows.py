@@ -1,0 +1,141 @@
+"""Windows of W-SparQ and counts of side queries."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_tv.theory import (
+    is_window_start,
+    necessary_side_queries,
+    next_window_start,
+    side_queries,
+    sufficient_side_queries,
+    total_side_queries,
+    window_count,
+    window_starts,
+)
+from botorch_tv.theory.windows import ENDLESS
+
+
+def integer_root(value: int, degree: int) -> int:
+    """⌊value^(1/degree)⌋ by bisection on integers."""
+    low, high = 0, value
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**degree <= value else (low, middle - 1)
+    return low
+
+
+def test_starts_by_hand() -> None:
+    """With a quarter power, windows last 2 rounds below 16, 3 from there and 4 from 81 on."""
+    assert window_starts(90, 1.0, 0.25) == (*range(1, 17, 2), *range(17, 83, 3), 83, 87)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "alpha_tilde", "ratio"),
+    [
+        (1.0, 0.25, Fraction(1, 4)),
+        (0.75, 0.25, Fraction(1, 3)),  # 0.25 / 0.75 is below 1/3 as a float, so 27 would give 2
+        (0.9, 0.3, Fraction(1, 3)),
+        (0.5, 0.25, Fraction(1, 2)),
+        (2, 0.2, Fraction(1, 10)),
+        (0.3, 0.25, Fraction(5, 6)),
+        (0.1, 0.25, Fraction(5, 2)),
+    ],
+)
+def test_starts_are_exact_and_satisfy_equation_32(
+    alpha: float, alpha_tilde: float, ratio: Fraction
+) -> None:
+    p, q = ratio.numerator, ratio.denominator
+    starts = window_starts(5000, alpha, alpha_tilde)
+    following = next_window_start(starts[-1], alpha, alpha_tilde)
+    assert starts[0] == 1
+    assert starts[-1] <= 5000 < following
+    for start, end in zip(starts, (*starts[1:], following)):
+        length = end - start
+        assert length == integer_root(start**p, q) + 1
+        assert length**q > start**p >= (length - 1) ** q  # t^(p/q) < length <= t^(p/q) + 1
+
+
+def test_whole_powers_are_not_missed_by_rounding() -> None:
+    for root in range(2, 40):
+        assert next_window_start(root**3, 0.75, 0.25) == root**3 + root + 1
+        assert next_window_start(root**3 - 1, 0.75, 0.25) == root**3 - 1 + root
+
+
+def test_any_decimal_serves() -> None:
+    """A learnt α has a long fraction; its powers are far from whole numbers."""
+    alpha = 0.8731264917
+    for start in (1, 7, 1000, 123456):
+        expected = start + math.floor(start ** (0.25 / alpha)) + 1
+        assert next_window_start(start, alpha, 0.25) == expected
+    assert next_window_start(2, 1e-12, 0.25) == 2 + ENDLESS + 1
+
+
+def test_asking_round_by_round_agrees_with_the_list() -> None:
+    starts = window_starts(700, 1.0, 0.25)
+    assert tuple(t for t in range(1, 701) if is_window_start(t, 1.0, 0.25)) == starts
+    assert window_count(700, 1.0, 0.25) == len(starts)
+    assert window_starts(1, 1.0, 0.25) == (1,)
+    assert window_starts(2, 1.0, 0.25) == (1,)
+
+
+def test_windows_per_round_fall_as_the_theorem_says() -> None:
+    """[M] Theorem 3.10 without its logarithm: T^(-1/4) for α = 1, α~ = 1/4."""
+    T = np.array([500, 1000, 2000, 4000, 8000])
+    per_round = [window_count(int(t), 1.0, 0.25) / t for t in T]
+    exponent, _ = np.polyfit(np.log(T), np.log(per_round), 1)
+    assert exponent == pytest.approx(-0.25, abs=0.05)
+
+
+def test_side_queries_by_hand() -> None:
+    assert side_queries(1, 1) == 1  # ln 2 = 0.69
+    assert side_queries(99, 1) == 5  # ln 100 = 4.61
+    assert side_queries(99, 2) == 22  # 21.2
+    assert side_queries(99, 2, constant=0.5) == 11
+    assert total_side_queries(range(1, 4), 1) == 1 + 2 + 2  # ln 2, ln 3, ln 4
+    assert total_side_queries(window_starts(5, 1.0, 0.25), 1) == 1 + 2 + 2  # 1, 3 and 5
+    sparq = total_side_queries(range(1, 501), 1)
+    assert total_side_queries(window_starts(500, 1.0, 0.25), 1) < 0.25 * sparq
+
+
+def test_thresholds_by_hand() -> None:
+    T = torch.tensor([1.0, 16.0, 81.0], dtype=torch.float64)
+    np.testing.assert_allclose(necessary_side_queries(T, 3.0, constant=2.0), [2, 16, 54])
+    sufficient = sufficient_side_queries(T, 1.0, 0.25, 2, constant=3.0)
+    np.testing.assert_allclose(sufficient, [0, 24 * math.log(16) ** 2, 81 * math.log(81) ** 2])
+    table_2 = 10_000 ** ((4 * 0.8 - 1) / (4 * 0.8)) * math.log(10_000)
+    assert float(sufficient_side_queries(10_000, 0.8, 0.25, 1)) == pytest.approx(table_2)
+
+
+@pytest.mark.parametrize("alpha_tilde", [0.0, -0.1, 1 / 3, 0.5, math.nan])
+def test_alpha_tilde_outside_its_interval(alpha_tilde: float) -> None:
+    message = f"alpha_tilde is {alpha_tilde}, but .* between 0 and 1/3; the paper uses 1/4"
+    for call in (
+        lambda: window_starts(10, 1.0, alpha_tilde),
+        lambda: next_window_start(10, 1.0, alpha_tilde),
+        lambda: is_window_start(10, 1.0, alpha_tilde),
+        lambda: sufficient_side_queries(10, 1.0, alpha_tilde, 1),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_other_bad_input() -> None:
+    with pytest.raises(ValueError, match="alpha is 0, but must be positive"):
+        window_starts(10, 0, 0.25)
+    with pytest.raises(ValueError, match="horizon is 0"):
+        window_starts(0, 1.0, 0.25)
+    with pytest.raises(ValueError, match=r"t is 2\.5"):
+        is_window_start(2.5, 1.0, 0.25)
+    with pytest.raises(ValueError, match="start is 0"):
+        next_window_start(0, 1.0, 0.25)
+    with pytest.raises(ValueError, match=r"alpha is 1, but .* fast change"):
+        necessary_side_queries(10, 1)
+    with pytest.raises(ValueError, match="constant is 0"):
+        side_queries(3, 1, constant=0)
+    with pytest.raises(ValueError, match="dim is 0"):
+        total_side_queries([3], 0)
