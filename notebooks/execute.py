@@ -13,29 +13,36 @@ from pathlib import Path
 
 import jupytext
 from nbclient import NotebookClient
-from nbformat import NotebookNode, write
+from nbformat import NotebookNode, from_dict, write
+from traitlets.config import Config
 
 FOLDER = Path(__file__).parent
-KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-OWN = ("__init__", "execute")
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+"""Nothing in it tells of the machine."""
+_OWN = ("__init__", "execute")
+# Sockets in the file system: no port that another process could take, nothing on the network.
+_KERNEL = Config({"KernelManager": {"transport": "ipc" if os.name == "posix" else "tcp"}})
 
 
 def names() -> list[str]:
     """The notebooks there are, without their endings."""
-    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in OWN)
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in _OWN)
 
 
 def read(name: str) -> NotebookNode:
     """A notebook as its text has it, without outputs.
 
-    Cells are numbered instead of named at random, and nothing tells of the machine, so that a
-    second run of the same text differs in its outputs alone.
+    Cells are numbered instead of named at random, so that a second run of the same text differs in
+    its outputs alone.
 
     Args:
         name: One of :func:`names`.
     """
     notebook = jupytext.read(FOLDER / f"{name}.py")
-    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
+    notebook.metadata = from_dict(METADATA)
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
         cell.metadata = NotebookNode()
@@ -54,6 +61,7 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
         nbclient.exceptions.CellExecutionError: If a cell raises.
     """
     environment = {key: value for key, value in os.environ.items() if key != "SMOKE_TEST"}
+    environment.pop("MPLBACKEND", None)  # Jupyter's own, whatever backend scripts use here
     # The kernel would otherwise complain about Python's own frozen modules.
     environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
     if smoke:
@@ -61,13 +69,14 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     client = NotebookClient(
         notebook,
         timeout=timeout,
-        kernel_name=KERNEL["name"],
+        kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(FOLDER)}},
+        config=_KERNEL,
     )
     client.execute(env=environment)
-    notebook.metadata = NotebookNode(kernelspec=KERNEL, language_info={"name": "python"})
+    notebook.metadata = from_dict(METADATA)
 
 
 def main(arguments: list[str] | None = None) -> None:

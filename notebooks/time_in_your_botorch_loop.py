@@ -46,7 +46,7 @@ from botorch_tv.models import TimeVaryingGP
 from botorch_tv.test_functions import DriftingAckley, Orbit
 
 SMOKE_TEST = "SMOKE_TEST" in os.environ  # a small size, to check that everything runs
-ROUNDS = 3 if SMOKE_TEST else 60
+ROUNDS = 2 if SMOKE_TEST else 60
 SEEDS = range(2) if SMOKE_TEST else range(6)
 torch.set_default_dtype(torch.float64)
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
@@ -140,9 +140,7 @@ def run(loop, seed):
 
 def draw_run(X, regret, title):
     """Where the loop measured, and what that cost."""
-    figure, (above, below) = plt.subplots(
-        2, 1, figsize=(7.5, 4.2), sharex=True, height_ratios=[2, 1]
-    )
+    _, (above, below) = plt.subplots(2, 1, figsize=(7.5, 4.2), sharex=True, height_ratios=[2, 1])
     draw_world(above, torch.arange(X[0, 1].item(), X[-1, 1].item() + 1))
     above.plot(X[4:, 1], X[4:, 0], "o", color=BLUE, markeredgecolor="white", label="chosen")
     above.set(title=title, xlabel="")
@@ -154,8 +152,8 @@ def draw_run(X, regret, title):
 
 X_before, Y_before, regret_before, model_before = run(before, seed=0)
 draw_run(X_before, regret_before, "Before: the hill moves, the loop stays")
-for name, part in (("first", regret_before[: ROUNDS // 2]), ("second", regret_before[ROUNDS // 2 :])):
-    print(f"mean regret, {name} half: {part.mean():.2f}")
+first, second = np.array_split(regret_before, 2)
+print(f"mean regret: first half {first.mean():.2f}, second half {second.mean():.2f}")
 
 # %% [markdown]
 # To see why, compare the world after the last round with what the model believes of it.
@@ -215,8 +213,8 @@ def after(X, Y, now):
 
 X_after, Y_after, regret_after, model_after = run(after, seed=0)
 draw_run(X_after, regret_after, "After: the loop follows")
-for name, part in (("first", regret_after[: ROUNDS // 2]), ("second", regret_after[ROUNDS // 2 :])):
-    print(f"mean regret, {name} half: {part.mean():.2f}")
+first, second = np.array_split(regret_after, 2)
+print(f"mean regret: first half {first.mean():.2f}, second half {second.mean():.2f}")
 print(f"learned rate of change: {model_after.covar_module.temporal.epsilon.item():.3f} per round")
 
 # %% [markdown]
@@ -295,7 +293,8 @@ plt.show()
 # %% [markdown]
 # ## Which forgetting?
 #
-# `TimeVaryingGP(..., forgetting=...)` takes a model of how observations lose their worth. Two kinds:
+# `TimeVaryingGP(..., forgetting=...)` takes a model of how observations lose their worth. There are
+# two kinds:
 #
 # * A **decay** says that the *objective* moves away from what was measured. `Markov(epsilon)`: it
 #   is redrawn a little in every round; the default. `Wiener(sigma_w2)`: it walks at random and
@@ -350,7 +349,7 @@ plt.show()
 # | drifts, and comes back to typical values | `Markov`, the default |
 # | drifts, and may wander off for good | `Wiener` |
 # | you want a bounded memory, or follow [W22] or [M] | an inflation |
-# | drifts, and old records are less reliable besides | one of each, `forgetting=(Markov(0.01), ExponentialWeights(0.99))` |
+# | drifts, and old records are unreliable besides | one of each: `(Markov(0.01), inflation)` |
 # | rests, then jumps | a strategy with an event trigger, `botorch_tv.strategies.et_gp_ucb` |
 #
 # ## What stays the same

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import torch
 from botorch.exceptions import InputDataError
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.experts.asking import draw_points
 from botorch_tv.experts.engines import OnArmsWithExpert, OnBoxWithExpert
@@ -27,6 +27,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.engines import Engine
 from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require
 
 
@@ -72,6 +73,14 @@ class SparQ(Strategy):
             f"SparQ: learning is {self.learning!r}, but it would not see the expert's answers; "
             "leave it out.",
         )
+
+    def _initial(self, domain: Domain, basis: Basis | Surface, shape: Size) -> State:
+        if domain.columns > domain.dim:
+            raise InputDataError(
+                f"{domain!r} has a context, but an expert asked about an old point now would need "
+                "to know which; use a Box without context_dim."
+            )
+        return super()._initial(domain, basis, shape)
 
     def engine_for(self, domain: Domain) -> Engine:
         """How the posterior is computed on a domain."""

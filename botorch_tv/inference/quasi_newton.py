@@ -8,6 +8,7 @@ problems would give alone; all are evaluated at once, and those that are done ar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -52,7 +53,7 @@ def minimize(
     Coordinates should be scaled so that a step of ``first_step`` is a modest one.
 
     Args:
-        function: Value and gradient. A value that is not finite counts as worse than any other.
+        function: Value and gradient. Where one is not finite it counts as worse than elsewhere.
         start: Where to start, `n x p`; moved into the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds.
@@ -69,13 +70,13 @@ def minimize(
     upper = torch.as_tensor(upper).to(start).expand_as(start)
     x = start.clamp(lower, upper)
     rows = torch.arange(len(x), device=x.device)
-    value, gradient = function(x, rows)
+    value, gradient = _finite(*function(x, rows))
     best_x, best_value = x.clone(), value.clone()
     run = _Run(x, value, gradient, lower, upper, first_step)
     used = 1
     while used < evaluations:
         trial = run.trial()
-        value, gradient = function(trial, rows)
+        value, gradient = _finite(*function(trial, rows))
         used += 1
         going = run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
         number = int(going.sum())
@@ -87,6 +88,12 @@ def minimize(
             run.keep(going)
     best_x[rows], best_value[rows] = run.x, run.value
     return Minimum(best_x, best_value, used)
+
+
+def _finite(value: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Values and gradients that spoil no others: infinite and 0 where one is not finite."""
+    good = value.isfinite() & gradient.isfinite().all(-1)
+    return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
 
 class _Run:

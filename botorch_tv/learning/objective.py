@@ -33,14 +33,14 @@ class Data(NamedTuple):
     """Observations less the prior mean, 0 where a row is not in use, `b x n`."""
     root: Tensor
     """ρ^(-½), 0 where a row is not in use, `b x n`."""
-    count: Tensor
+    weight: Tensor
     """How many observations there are, those of inflated noise counted in part, `b`."""
     constant: Tensor
     """What -ln p(y) has that no hyperparameter changes, `b`."""
 
     def of(self, loops: Tensor) -> Data:
         """The data of some loops, `m`."""
-        return Data(*(None if part is None else part[loops] for part in self))
+        return Data(*(part if part is None else part[loops] for part in self))  # type: ignore[arg-type]
 
 
 def prepare(
@@ -86,7 +86,7 @@ def prepare(
         elapsed=elapsed,
         y=y,
         root=(weight / noise).sqrt() * live,
-        count=weight.sum(-1),
+        weight=weight.sum(-1),
         constant=0.5 * (weight * (math.log(2 * math.pi) + noise.log())).sum(-1),
     )
 
@@ -171,13 +171,13 @@ class Objective:
         fitted = inverse @ observed  # β
         quadratic = (observed * fitted).sum((-2, -1))
         log_det = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        value = 0.5 * (log_det + quadratic + data.count * at.noise.log()) + data.constant
+        value = 0.5 * (log_det + quadratic + data.weight * at.noise.log()) + data.constant
         value = torch.where(failed == 0, value, math.inf)
 
         half = 0.5 * (inverse - fitted @ fitted.mT)  # derivative by M
         trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
         size = fitted.square().sum((-2, -1))
-        by_noise = 0.5 * (trace - n + data.count - size)
+        by_noise = 0.5 * (trace - n + data.weight - size)
         by_variance = 0.5 * (n - quadratic - trace + size) * self._scaled
         by_squared = (half * scale * slope).reshape(m, n * n, 1)
         by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)

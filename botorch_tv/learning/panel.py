@@ -114,7 +114,7 @@ def kronecker_log_likelihood(
     batch = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
         along.shape[:-2], across.shape[:-2], noise.shape, readings.shape[:-2]
     )
-    log: Tensor = _Evidence.apply(
+    log: Tensor = _Evidence.apply(  # type: ignore[no-untyped-call]
         along.expand(*batch, *along.shape[-2:]),
         across.expand(*batch, *across.shape[-2:]),
         noise.expand(batch),
@@ -144,8 +144,8 @@ class _Evidence(torch.autograd.Function):
         return -0.5 * terms.sum((-2, -1))
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[no-untyped-call,untyped-decorator]
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # type: ignore[override]
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         along, across, mu, V, lam, U, spread, solved, weights = ctx.saved_tensors
         traced_along = (lam.unsqueeze(-2) / spread).sum(-1)
         traced_across = (mu.unsqueeze(-1) / spread).sum(-2)

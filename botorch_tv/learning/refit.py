@@ -65,12 +65,13 @@ class Refit:
 
     Default priors presume inputs in a unit cube (or are told the extent of the domain):
 
-    - lengthscale: log-normal with median 0.2 √d and deviation 0.75 of the logarithm. BoTorch's has
-      its median at 4.1 √d, which suits a fit to spread-out data; a bandit's data crowd around one
-      optimum, cannot contradict a long lengthscale, and a loop that believes in one stops looking.
-      It applies to a kernel made with it, as any prior that the kernel itself has goes first;
-    - output scale, for a ``ScaleKernel``: the kernel's own, else log-normal with the value given as its median and
-      deviation 1 of the logarithm, because outcomes are not standardised here;
+    - lengthscale: the prior that the kernel has, else log-normal with median 0.2 √d and deviation
+      0.75 of the logarithm. BoTorch's has its median at 4.1 √d. A bandit's data crowd around one
+      optimum and cannot contradict a long lengthscale, and a loop that believes in one stops
+      looking: MEASURED
+    - output scale, for a ``ScaleKernel``: the prior that the kernel has, else log-normal with the
+      value given as its median and deviation 1 of the logarithm, because outcomes are not
+      standardised here;
     - noise: BoTorch's, log-normal with median e⁻⁴ of the kernel's variance and deviation 1;
     - ε and σ_w²: half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
       rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being taken for

@@ -105,7 +105,8 @@ class Stationary:
     @property
     def lengthscale(self) -> Tensor:
         """As the user set them, `lengthscales`, float64."""
-        return self.base.lengthscale.detach().double().reshape(-1)
+        lengthscale: Tensor = self.base.lengthscale.detach().double().reshape(-1)
+        return lengthscale
 
     @property
     def variance(self) -> float:

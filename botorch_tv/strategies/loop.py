@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from os import PathLike
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.identity import describe
+from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop_domain import domain_data
@@ -344,7 +345,7 @@ class Loop:
         """
         random = self._strategy.exploration.random
         LoopFile(
-            strategy=describe(self._strategy, "strategy"),
+            strategy=self._description,
             domain=domain_data(self.domain),
             dtype=self.state.basis.variance.dtype,
             device=str(self.state.time.device),
@@ -402,6 +403,11 @@ class Loop:
         return loop
 
     # ---------------------------------------------------------------- within
+
+    @functools.cached_property
+    def _description(self) -> Description:
+        """The strategy as a file has it; frozen as it is, once is enough."""
+        return describe(self._strategy, "strategy")
 
     def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
         fix = "give the time of the measurement."

@@ -153,7 +153,8 @@ def _require_same(there: Description, here: Description, name: str, path: Path) 
 
 def _rows(rows: Iterable[Description]) -> str:
     """A list with a line per entry."""
-    lines = [f"    {json.dumps(one, allow_nan=False)}" for one in rows]
+    encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
+    lines = [f"    {encode(one)}" for one in rows]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
 
 

@@ -102,9 +102,7 @@ class OpenSuggestions:
     def _why_closed(self, number: object, answers: Iterable[Answer]) -> str:
         others = f"open: {self}" if self.plans else "none is open"
         if not isinstance(number, int) or not 1 <= number <= self.asked:
-            return (
-                f"there is no suggestion {number!r}; {others}. Give a number or what ask() gave."
-            )
+            return f"there is no suggestion {number!r}; {others}. Give a number or what ask() gave."
         for one in answers:
             if one.planned.number == number:
                 came = "failed" if one.y is None else f"gave {one.y:g}"

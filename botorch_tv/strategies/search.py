@@ -31,3 +31,181 @@ BLOCK_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
 
 
+class Search(ABC):
+    """A way to maximise a score over a box."""
+
+    @abstractmethod
+    def check(self, box: Box) -> None:
+        """Raise an ``InputDataError`` unless this search fits the box."""
+
+    @abstractmethod
+    def best(
+        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+    ) -> Tensor:
+        """The best point of every trial, `trials x d`.
+
+        Args:
+            box: Where to search.
+            score: What to maximise.
+            observed: Points measured, `trials x n x d`.
+            live: Which of these are in use, `trials x n`.
+            told: Rounds told, so that different rounds look at different points.
+            unit: Unit of scores, in which ties are told.
+        """
+
+    @abstractmethod
+    def first(self, box: Box, like: Tensor) -> Tensor:
+        """The point to choose where all are alike, `d`."""
+
+    @abstractmethod
+    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+        """A point by chance, `batch_shape x d`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(Search):
+    """Only some points may be chosen; of those that tie the first wins, as on a grid.
+
+    Args:
+        X: `M x d`.
+    """
+
+    X: Tensor
+
+    def check(self, box: Box) -> None:
+        if self.X.dim() != 2 or self.X.shape[1] != box.dim or len(self.X) == 0:
+            raise InputDataError(
+                f"Candidates: X has shape {tuple(self.X.shape)}, but {box!r} needs M x {box.dim}."
+            )
+        box.require_inside(self.X, "Candidates: X")
+
+    def best(
+        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+    ) -> Tensor:
+        X = self.X.to(observed)
+        values = _in_blocks(score, X.expand(len(observed), *X.shape), observed.shape[1])
+        return X[first_maximum(values, TIE_TOLERANCE * unit, Scratch())]
+
+    def first(self, box: Box, like: Tensor) -> Tensor:
+        return self.X[0].to(like)
+
+    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+        uniform = draws.uniform()
+        # In single precision a number just below 1 may have been rounded to 1.
+        number = (uniform * len(self.X)).long().clamp_max(len(self.X) - 1)
+        return self.X.to(uniform)[number]
+
+
+@dataclass(frozen=True)
+class MultiStart(Search):
+    """Gradient ascent from the best of many points.
+
+    Raw samples fill the box evenly, other ones in every round. Those that are better than their
+    neighbours, and the best observations, start a projected quasi-Newton ascent each; all starts of
+    all trials climb together. No random numbers are used.
+
+    Args:
+        raw_samples: Points scored in the first place.
+        restarts: Ascents per trial.
+        evaluations: Steps per ascent, at most.
+    """
+
+    raw_samples: int = 512
+    restarts: int = 10
+    evaluations: int = 60
+
+    def __post_init__(self) -> None:
+        require_integer("MultiStart: raw_samples", self.raw_samples, 1, "use 512.")
+        require_integer("MultiStart: restarts", self.restarts, 1, "use 10.")
+        require_integer("MultiStart: evaluations", self.evaluations, 1, "use 60.")
+
+    def check(self, box: Box) -> None:
+        """Every box will do."""
+
+    def best(
+        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+    ) -> Tensor:
+        trials = len(observed)
+        raw = _spread(self.raw_samples, box.dim).to(observed)
+        shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
+        raw = torch.frac(raw + told * shift * (math.sqrt(5) - 1) / 2)
+        points = torch.cat([raw.expand(trials, -1, -1), box.to_unit(observed)], 1)
+        values = _in_blocks(score, box.from_unit(points), observed.shape[1])
+        seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
+        peaks = _peaks(raw, values[:, : len(raw)])
+        known = min(self.restarts // 3, seen.shape[1])
+        number = torch.cat(
+            [
+                peaks.topk(min(self.restarts - known, len(raw))).indices,
+                seen.topk(known).indices + len(raw),
+            ],
+            -1,
+        )
+        start = points.gather(1, number.unsqueeze(-1).expand(-1, -1, box.dim))
+
+        climb = _Climb(box, score, start)
+        end = minimize(
+            climb, start.flatten(0, 1), 0.0, 1.0, evaluations=self.evaluations, value_tolerance=1e-8
+        )
+        best = end.value.view(trials, -1).argmin(-1)
+        at = end.x.view_as(start)[torch.arange(trials, device=best.device), best]
+        return box.from_unit(at)
+
+    def first(self, box: Box, like: Tensor) -> Tensor:
+        return box.centre(like)
+
+    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+        return box.from_unit(draws.uniform(box.dim))
+
+
+class _Climb:
+    """Minus the score and its gradient, at points of the unit cube."""
+
+    def __init__(self, box: Box, score: Score, start: Tensor) -> None:
+        self.box, self.score = box, score
+        self.trials, self.starts, self.dim = start.shape
+        self.number = -1
+
+    def __call__(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        if len(rows) != self.number:
+            self.number = len(rows)
+            trials, self.group = torch.unique(rows // self.starts, return_inverse=True)
+            self.some = None if len(trials) == self.trials else trials
+            self.groups, self.slot = len(trials), rows % self.starts
+        points = x.new_full((self.groups, self.starts, self.dim), 0.5)
+        points[self.group, self.slot] = x
+        with torch.enable_grad():
+            points.requires_grad_()
+            values = self.score(self.box.from_unit(points), self.some)
+            (gradient,) = torch.autograd.grad(values.sum(), points)
+        at = (self.group, self.slot)
+        return -values.detach()[at], -gradient[at]
+
+
+@functools.lru_cache(maxsize=32)
+def _spread(number: int, dim: int) -> Tensor:
+    """Points that fill the unit cube evenly, `number x dim`."""
+    engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
+    points: Tensor = engine.draw(number, dtype=torch.float64)
+    return points
+
+
+def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:
+    """Scores of many points, without derivatives."""
+    block = max(1, BLOCK_NUMBERS // max(1, len(X) * max(rows, X.shape[-1])))
+    with torch.no_grad():
+        return torch.cat([score(part, None) for part in torch.split(X, block, dim=1)], 1)
+
+
+def _peaks(points: Tensor, values: Tensor) -> Tensor:
+    """Values of the points better than those next to them, minus infinity for the others.
+
+    Args:
+        points: `M x d`.
+        values: `trials x M`.
+    """
+    neighbours = min(2 * points.shape[-1] + 2, len(points) - 1)
+    if neighbours == 0:
+        return values
+    near = torch.cdist(points, points).topk(neighbours + 1, largest=False).indices[:, 1:]
+    return values.masked_fill(values < values[:, near].amax(-1), -math.inf)

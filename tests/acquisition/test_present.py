@@ -198,11 +198,11 @@ def test_knowledge_gradient_by_hand():
 def test_knowledge_gradient_seeks_the_best_under_each_fantasy():
     model = textbook_model()
     acquisition = at_present(qKnowledgeGradient(model, num_fantasies=3, sampler=sobol(3)))
+    torch.manual_seed(0)
     X = torch.rand(2, 1, 2, dtype=torch.float64)
     options = {"num_restarts": 8, "raw_samples": 64, "options": {"raw_inner_samples": 64}}
-    torch.manual_seed(0)
     sought = acquisition.evaluate(X, bounds=BOUNDS, **options)
-    line = torch.linspace(0, 1, 21, dtype=torch.float64)
+    line = torch.linspace(0, 1, 41, dtype=torch.float64)
     grid = torch.cartesian_prod(line, line)
     mean, covariance = dense(model, torch.cat([X[:, 0], grid]).numpy())
     z = acquisition.sampler.base_samples.flatten().numpy()

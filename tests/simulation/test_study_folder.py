@@ -138,7 +138,8 @@ def test_the_bar_starts_at_the_trials_found(tmp_path, capsys) -> None:
 # ------------------------------------------------------------------ kills
 
 
-def test_twenty_kills_at_random_moments(whole, tmp_path) -> None:
+@pytest.mark.parametrize("kills", [8, pytest.param(40, marks=pytest.mark.slow)])
+def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
     """Nothing is lost but the chunk under way, and the result never differs in a bit."""
     child = Child(run_through, tmp_path / "timed")
     assert child.told() == "started"
@@ -147,11 +148,11 @@ def test_twenty_kills_at_random_moments(whole, tmp_path) -> None:
     duration = time.perf_counter() - began
     moments = random.Random(0)
     left = []
-    for kill in range(20):
+    for kill in range(kills):
         folder = tmp_path / str(kill)
         child = Child(run_through, folder)
         assert child.told() == "started"
-        time.sleep(moments.uniform(0, 1) * duration)
+        time.sleep((kill + moments.uniform(0, 1)) / kills * duration)
         child.kill()
         assert child.process.exitcode in (-signal.SIGKILL, 0)
         before = files(folder)

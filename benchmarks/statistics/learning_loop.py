@@ -1,0 +1,231 @@
+"""What it costs a loop not to know how its world drifts.
+
+    python -m benchmarks.statistics.learning_loop [--seeds 20] [--horizon 100] [--workers 2]
+        [--skip-rival] [--out FILE]
+
+Loops on [0, 1]² meet functions drawn from a squared exponential kernel (lengthscale 0.2, noise
+0.02), in two worlds: one drifts by the Markov model at ε = 0.03, one rests and is drawn afresh at
+round 50. Three contenders face the same functions and the same noise:
+
+- *told*: TV-GP-UCB with the true kernel, noise and, on the Markov world, ε;
+- *learning*: TV-GP-UCB that starts from wrong values and learns ε, lengthscale and noise as it goes;
+- *rival*: the loop people write with BoTorch, a ``SingleTaskGP`` on (x, t) with a Matérn-1/2 factor
+  in time, fitted anew every round, and ``optimize_acqf`` at the present time.
+
+All play upper confidence bounds of the same width. Regret is paired over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import time
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
+from botorch.optim import optimize_acqf
+from gpytorch.kernels import MaternKernel
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from benchmarks.speed.common import RESULTS, environment, headline, write
+from botorch_tv.acquisition.widths import Logarithmic
+from botorch_tv.learning import Refit
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Box, Strategy, tv_gp_ucb
+from botorch_tv.test_functions import MarkovFunction
+
+NOISE = 0.02
+LENGTHSCALE = 0.2
+EPSILON = 0.03
+WORLDS = ("markov", "abrupt")
+WIDTH = Logarithmic(0.8, 4.0)
+
+
+def world(name: str, seeds: int, horizon: int) -> MarkovFunction:
+    """A batch of functions, one per seed.
+
+    Args:
+        name: One of ``WORLDS``.
+        seeds: How many.
+        horizon: The last round.
+    """
+    drifts = name == "markov"
+    return MarkovFunction(
+        unit_kernel(LENGTHSCALE),
+        epsilon=EPSILON if drifts else 0.0,
+        changes=() if drifts else (horizon // 2,),
+        horizon=horizon,
+        batch_shape=(seeds,),
+        seed=0,
+    )
+
+
+def noise_of(seeds: int, horizon: int) -> Tensor:
+    """Observation noise, `horizon x seeds`."""
+    generator = torch.Generator().manual_seed(1)
+    return NOISE**0.5 * torch.randn(horizon, seeds, dtype=torch.float64, generator=generator)
+
+
+def told(name: str) -> Strategy:
+    """Who knows kernel, noise and ε."""
+    epsilon = EPSILON if name == "markov" else 0.0
+    return tv_gp_ucb(kernel=unit_kernel(LENGTHSCALE), noise=NOISE, epsilon=epsilon, width=WIDTH)
+
+
+def learning() -> Strategy:
+    """Who learns them, from wrong values."""
+    start = tv_gp_ucb(kernel=unit_kernel(0.5), noise=0.1, epsilon=0.01, width=WIDTH)
+    return dataclasses.replace(start, learning=Refit(every=5))
+
+
+def play(strategy: Strategy, problem: MarkovFunction, horizon: int) -> tuple[Tensor, float]:
+    """Instantaneous regret, `seeds x horizon`, and seconds per round, of loops side by side."""
+    seeds = problem.batch_shape[0]
+    state = strategy.init(Box(problem.spatial_bounds), batch_shape=(seeds,))
+    disturbance, regret, seconds = noise_of(seeds, horizon), [], 0.0
+    for round_ in range(horizon):
+        start = time.perf_counter()
+        suggestion = strategy.ask(state)
+        seconds += time.perf_counter() - start
+        X = _timed(suggestion.X, round_ + 1)
+        regret.append(problem.regret(X.unsqueeze(-2)).squeeze(-1))
+        y = problem.evaluate_true(X.unsqueeze(-2)).squeeze(-1) + disturbance[round_]
+        start = time.perf_counter()
+        state, _ = strategy.tell(state, suggestion, y)
+        seconds += time.perf_counter() - start
+    return torch.stack(regret, -1), seconds / horizon
+
+
+def play_rival(seed: int, *, name: str, seeds: int, horizon: int) -> tuple[list[float], float]:
+    """Instantaneous regret of one BoTorch loop, and seconds per round.
+
+    Args:
+        seed: Which function of the batch.
+        name: One of ``WORLDS``.
+        seeds: Of the batch.
+        horizon: Rounds.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    warnings.filterwarnings("ignore")
+    problem, disturbance = world(name, seeds, horizon), noise_of(seeds, horizon)[:, seed]
+    bounds = torch.cat([problem.spatial_bounds, torch.tensor([[0.0], [1.0]]).double()], -1)
+    X = torch.empty(0, 3, dtype=torch.float64)
+    Y = torch.empty(0, 1, dtype=torch.float64)
+    regret, seconds = [], 0.0
+    for round_ in range(horizon):
+        now, start = (round_ + 1) / horizon, time.perf_counter()
+        if len(X) < 2:
+            point = torch.rand(2, dtype=torch.float64) if len(X) else torch.full((2,), 0.5).double()
+        else:
+            point = _rival_choice(X, Y, bounds, now, round_ + 1)
+        seconds += time.perf_counter() - start
+        at = _timed(point, round_ + 1)
+        everywhere = at.expand(seeds, 1, 3)
+        regret.append(float(problem.regret(everywhere)[seed, 0]))
+        y = problem.evaluate_true(everywhere)[seed, 0] + disturbance[round_]
+        X = torch.cat([X, torch.cat([point, point.new_tensor([now])]).unsqueeze(0)])
+        Y = torch.cat([Y, y.view(1, 1)])
+    return regret, seconds / horizon
+
+
+def _rival_choice(X: Tensor, Y: Tensor, bounds: Tensor, now: float, round_: int) -> Tensor:
+    in_space = get_covar_module_with_dim_scaled_prior(ard_num_dims=2, active_dims=[0, 1])
+    in_time = MaternKernel(
+        nu=0.5, active_dims=[2], lengthscale_prior=LogNormalPrior(2**0.5, 3**0.5)
+    )
+    model = SingleTaskGP(X, Y, covar_module=in_space * in_time)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    multiplier = WIDTH.c1 * np.log(WIDTH.c2 * round_)
+    found, _ = optimize_acqf(
+        UpperConfidenceBound(model, beta=float(multiplier)),
+        bounds,
+        q=1,
+        num_restarts=5,
+        raw_samples=128,
+        fixed_features={2: now},
+    )
+    return found[0, :2].detach()
+
+
+def _timed(X: Tensor, round_: int) -> Tensor:
+    return torch.cat([X, X.new_full((*X.shape[:-1], 1), float(round_))], -1)
+
+
+def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """All contenders on one world.
+
+    Args:
+        name: One of ``WORLDS``.
+        options: The command line.
+    """
+    problem = world(name, options.seeds, options.horizon)
+    found: dict[str, Tensor] = {}
+    record: dict[str, Any] = {"world": name}
+    for label, strategy in (("told", told(name)), ("learning", learning())):
+        found[label], record[f"{label} seconds per round, all seeds"] = play(
+            strategy, problem, options.horizon
+        )
+    alone = world(name, 1, options.horizon)
+    _, record["learning seconds per round, one loop"] = play(learning(), alone, options.horizon)
+    if not options.skip_rival:
+        game = partial(play_rival, name=name, seeds=options.seeds, horizon=options.horizon)
+        with ProcessPoolExecutor(options.workers) as pool:
+            runs = list(pool.map(game, range(options.seeds)))
+        found["rival"] = torch.tensor([regret for regret, _ in runs])
+        record["rival seconds per round, one loop"] = float(np.mean([each for _, each in runs]))
+    totals = {label: one.sum(-1).numpy() for label, one in found.items()}
+    record["total regret"] = {label: float(one.mean()) for label, one in totals.items()}
+    record["share above told"] = {
+        label: float(one.mean() / totals["told"].mean() - 1) for label, one in totals.items()
+    }
+    for label in totals:
+        if label != "learning":
+            difference = totals[label] - totals["learning"]
+            error = difference.std(ddof=1) / len(difference) ** 0.5
+            record[f"{label} less learning"] = {
+                "mean": float(difference.mean()),
+                "standard error": float(error),
+            }
+    return record
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--horizon", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=2, help="processes of the rival")
+    parser.add_argument("--skip-rival", action="store_true", help="leave the BoTorch loop out")
+    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_learning_loop.json")
+    options = parser.parse_args(arguments)
+    facts = environment(seed=0)
+    print(headline(facts))
+    record = {"environment": facts, "worlds": []}
+    for name in WORLDS:
+        found = measure(name, options)
+        record["worlds"].append(found)
+        for key, value in found.items():
+            print(f"{key}: {value}")
+    write(record, options.out)
+    return record
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,414 @@
+"""SparQ and W-SparQ against dense formulas, with experts that answer all, some, late or nothing."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from experts.by_the_book import Answers, Sparse, window_starts
+from oracles.dense import matern_five_halves, regression
+from torch import Tensor
+
+from botorch_tv.experts import (
+    Consultation,
+    EveryRound,
+    ExpertWarning,
+    Refresh,
+    SparQ,
+    Windows,
+    sparq_gp_ucb,
+    w_sparq_gp_ucb,
+)
+from botorch_tv.forgetting import Markov, SlidingWindow
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Box, Candidates, Grid, Strategy, gp_ucb
+from botorch_tv.strategies.state import State
+
+POINTS, NOISE, TRIALS, ROUNDS = 6, 0.02, 3, 40
+GRID = Grid.regular(points=POINTS, dim=2)
+K = matern_five_halves(GRID.X.numpy(), 0.3)
+KINDS = {
+    "SparQ": lambda **k: sparq_gp_ucb(noise=NOISE, c_Q=2.0, B=0.5, **k),
+    "W-SparQ": lambda **k: w_sparq_gp_ucb(noise=NOISE, alpha=1.5, c_Q=2.0, B=0.5, **k),
+    "W-SparQ even": lambda **k: w_sparq_gp_ucb(
+        noise=NOISE, alpha=0.5, alpha_tilde=0.3, inflate=False, c_Q=1.5, B=0.5, **k
+    ),
+}
+ALPHA = {"SparQ": None, "W-SparQ": 1.5, "W-SparQ even": None}
+STARTS = {
+    "SparQ": list(range(1, ROUNDS + 1)),
+    "W-SparQ": window_starts(ROUNDS, 1.5, 0.25),
+    "W-SparQ even": window_starts(ROUNDS, 0.5, 0.3),
+}
+SCALE = {"SparQ": 2.0, "W-SparQ": 2.0, "W-SparQ even": 1.5}
+
+
+def make(kind: str, **settings: Any) -> SparQ:
+    settings.setdefault("kernel", unit_kernel("matern52", 0.3))
+    return KINDS[kind](steps=settings.pop("steps", 60), **settings)
+
+
+def truth(t: int, trial: int) -> np.ndarray:
+    """f_t on the arms: waves that travel."""
+    X = GRID.X.numpy()
+    return np.sin(4 * X[:, 0] + 0.15 * t + trial) + np.cos(5 * X[:, 1] - 0.1 * t)
+
+
+def error(t: int, trial: int, number: int) -> float:
+    return float(np.random.default_rng([t, trial, number]).standard_normal() * NOISE**0.5)
+
+
+def answers_to(asked: Consultation, t: int, trials: list[int]) -> Tensor:
+    """What an expert says about f_t, errors by trial and arm."""
+    rows = []
+    for trial, arms in zip(trials, asked.choice.reshape(len(trials), -1).tolist()):
+        f = truth(t, trial)
+        rows.append([f[arm] + error(t, trial, 100 + arm) for arm in arms])
+    return torch.tensor(rows, dtype=torch.float64).view(asked.mask.shape)
+
+
+def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, int]:
+    """Whether the expert answers, which points, and how many rounds later."""
+    random = np.random.default_rng([5, t])
+    if script == "patchy":
+        ok = torch.from_numpy(random.random(shape) < 0.6)
+        ok[t % TRIALS] &= t % 2 == 0  # nothing at all in one of the trials
+        return t % 7 != 0, ok, 0
+    if script == "slow":
+        return True, None, int(random.integers(0, 3))
+    return True, None, 0
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
+@pytest.mark.parametrize("script", ["prompt", "patchy", "slow"])
+@pytest.mark.parametrize("inference", ["exact", "features", "box"])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> None:
+    on_box = inference == "box"
+    strategy = make(kind, inference="exact" if on_box else inference)
+    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    domain = Box(corners, search=Candidates(GRID.X)) if on_box else GRID
+    state = strategy.init(domain, batch_shape=(TRIALS,))
+    books = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
+    generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]
+    late: list[tuple[int, Consultation, Tensor, list[Answers | None]]] = []
+    total = np.zeros(TRIALS, dtype=int)
+    if on_box:  # without data a box plays its middle, a grid its first arm
+        start = torch.zeros(TRIALS, 2, dtype=torch.float64)
+    for t in range(1, ROUNDS + 1):
+        suggestion = strategy.ask(state)
+        if on_box and t == 1:
+            suggestion = strategy.suggestion_at(state, start)
+        arms = GRID.index_of(suggestion.X).tolist()
+        for trial, book in enumerate(books):
+            arm, mean, sd, multiplier = book.choose()
+            assert arms[trial] == arm, f"round {t}, trial {trial}"
+            assert suggestion.mean[trial] == pytest.approx(mean, abs=1e-8)
+            assert suggestion.sd[trial] == pytest.approx(sd, abs=1e-8)
+            assert suggestion.multiplier[trial] == pytest.approx(multiplier, abs=1e-8)
+        failed = script == "patchy" and t % 9 == 4
+        y = [truth(t, trial)[arm] + error(t, trial, 0) for trial, arm in enumerate(arms)]
+        ok = torch.full((TRIALS,), not failed)
+        state, info = strategy.tell(state, suggestion, torch.tensor(y).double(), ok=ok)
+        assert info.side_queries.tolist() == total.tolist()
+        total[:] = 0
+        for book, arm, value in zip(books, arms, y):
+            book.log.append((arm, math.nan if failed else value, float(t)))
+        asked = strategy.consult(state, generator=generators)
+        assert (asked is not None) == (t in STARTS[kind])
+        if asked is not None:
+            asked = asked._replace(choice=GRID.index_of(asked.X)) if on_box else asked
+            check_points(asked, books, t, SCALE[kind])
+            answering, good, delay = reply(script, t, asked.mask.shape)
+            values = answers_to(asked, t, list(range(TRIALS)))
+            good = torch.ones_like(asked.mask) if good is None else good
+            said = [heard(asked, values, good, trial, t) for trial in range(TRIALS)]
+            if on_box:
+                asked = asked._replace(choice=asked.X)
+            if answering:
+                late.append((t + delay, asked, torch.where(good, values, math.nan), said))
+        newest = 0 if state.expert is None else state.expert.told
+        for due, question, values, said in [one for one in late if one[0] <= t]:
+            late.remove((due, question, values, said))
+            if question.told <= newest:
+                continue
+            state = strategy.absorb(state, question, values, ok=values.isfinite())
+            newest = question.told
+            total += question.count.numpy()
+            for book, one in zip(books, said):
+                book.answers = one or book.answers
+
+
+def heard(asked: Consultation, values: Tensor, good: Tensor, trial: int, t: int) -> Answers | None:
+    """The answers that one trial gets; None if there are none."""
+    got = asked.mask[trial] & good[trial]
+    if not got.any():
+        return None
+    return Answers(asked.choice[trial][got].tolist(), values[trial][got].tolist(), float(t), t)
+
+
+def check_points(asked: Consultation, books: list[Sparse], t: int, scale: float) -> None:
+    """Distinct past points, as many as the formula says."""
+    assert asked.told == t
+    assert asked.time.tolist() == [float(t)] * TRIALS
+    for arms, mask, book in zip(asked.choice, asked.mask, books):
+        points = arms[mask].tolist()
+        past = {arm for arm, _, _ in book.log}
+        assert len(set(points)) == len(points)
+        assert set(points) <= past
+        # This kernel matrix is regular, so its rank does not limit the number.
+        assert len(points) == min(len(past), math.ceil(scale * math.log(t + 1) ** 2))
+
+
+def play(
+    strategy: Strategy, state: State, rounds: int, trials: list[int], first: int = 1
+) -> tuple[State, list[list[int]]]:
+    """Rounds with an expert that answers; random numbers by round and trial."""
+    chosen = []
+    shape = state.time.shape
+    for t in range(first, first + rounds):
+        suggestion = strategy.ask(state)
+        arms = suggestion.index.reshape(-1).tolist()
+        chosen.append(arms)
+        y = [truth(t, trial)[arm] + error(t, trial, 0) for trial, arm in zip(trials, arms)]
+        state, _ = strategy.tell(
+            state, suggestion, torch.tensor(y).to(state.basis.variance).view(shape)
+        )
+        generators = [torch.Generator().manual_seed(1000 * t + trial) for trial in trials]
+        asked = strategy.consult(state, generator=generators)
+        if asked is not None:
+            answers = answers_to(asked, t, trials).to(state.basis.variance)
+            state = strategy.absorb(state, asked, answers)
+    return state, chosen
+
+
+@pytest.mark.parametrize("kind", ["SparQ", "W-SparQ"])
+def test_batch_is_a_loop_of_singles(kind: str) -> None:
+    strategy = make(kind)
+    trials = [0, 1, 2, 3]
+    _, together = play(strategy, strategy.init(GRID, batch_shape=(2, 2)), 15, trials)
+    for trial in trials:
+        _, alone = play(strategy, strategy.init(GRID), 15, [trial])
+        assert [row[trial] for row in together] == [row[0] for row in alone]
+
+
+@pytest.mark.parametrize("kind", ["SparQ", "W-SparQ"])
+def test_saved_and_restored_in_mid_run(kind: str) -> None:
+    strategy = make(kind)
+    halfway, before = play(strategy, strategy.init(GRID, batch_shape=(2,)), 9, [0, 1])
+    _, straight = play(strategy, halfway, 6, [0, 1], first=10)
+    restored = pickle.loads(pickle.dumps(halfway))
+    _, resumed = play(strategy, restored, 6, [0, 1], first=10)
+    assert resumed == straight
+    _, whole = play(strategy, strategy.init(GRID, batch_shape=(2,)), 15, [0, 1])
+    assert whole == before + straight
+
+
+def test_absorbing_leaves_the_old_state_alone() -> None:
+    strategy = make("W-SparQ")
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 3, [0, 1])
+    suggestion = strategy.ask(state)
+    state, _ = strategy.tell(state, suggestion, torch.zeros(2).double())
+    told = 4 if strategy.consult(state) else None
+    while told is None:
+        state, _ = strategy.tell(state, strategy.ask(state), torch.zeros(2).double())
+        told = state.told if strategy.consult(state) else None
+    before = strategy.posterior(state, GRID.X).mean.clone()
+    asked = strategy.consult(state, generator=torch.Generator().manual_seed(0))
+    again = strategy.consult(state, generator=torch.Generator().manual_seed(0))
+    assert asked is not None
+    assert again is not None
+    assert torch.equal(asked.X, again.X)
+    after = strategy.absorb(state, asked, torch.ones_like(asked.X[..., 0]))
+    assert torch.equal(strategy.posterior(state, GRID.X).mean, before)
+    assert not torch.allclose(strategy.posterior(after, GRID.X).mean, before, atol=1e-3)
+
+
+def test_single_precision() -> None:
+    strategy = make("SparQ")
+    single = strategy.init(GRID, batch_shape=(2,), dtype=torch.float32)
+    state, chosen = play(strategy, single, 12, [0, 1])
+    assert state.expert is not None
+    assert state.expert.y.dtype == state.expert.noise.dtype == torch.float32
+    _, double = play(strategy, strategy.init(GRID, batch_shape=(2,)), 12, [0, 1])
+    assert chosen == double
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_with_other_parts(maximize: bool) -> None:
+    """Decay, an estimated mean and minimisation compose with experts as with anything else."""
+    strategy = SparQ(
+        kernel=unit_kernel("matern52", 0.3),
+        noise=NOISE,
+        decay=Markov(0.05),
+        mean="estimated",
+        maximize=maximize,
+        refresh=Refresh(Windows(1.0), c_Q=1.0, steps=20),
+    )
+    state, _ = play(strategy, strategy.init(GRID), 7, [0])
+    assert state.expert is not None
+    expert, since = state.expert, state.expert.told
+    assert 0 < since < 7  # there are answers and observations
+    arms, values = (
+        getattr(expert, name).tolist() + getattr(state.history, name).tensor(since).tolist()
+        for name in ("choice", "y")
+    )
+    times = [float(expert.time)] * len(expert.y) + state.history.time.tensor(since).tolist()
+    mean, variance = regression(
+        K, arms, times, values, 8.0, noise=NOISE, decay=("markov", 0.05), mean="estimated"
+    )
+    posterior = strategy.posterior(state, GRID.X)
+    np.testing.assert_allclose(posterior.mean.squeeze(), mean, atol=1e-8)
+    np.testing.assert_allclose(posterior.variance.squeeze(), variance, atol=1e-8)
+
+
+def test_numerical_rank_limits_the_questions() -> None:
+    """A kernel of rank 4: after many rounds at most 4 points are asked about."""
+    features = np.random.default_rng(0).standard_normal((len(GRID), 4))
+    strategy = sparq_gp_ucb(kernel=torch.from_numpy(features @ features.T), noise=0.1, c_Q=3.0)
+    state, chosen = play(strategy, strategy.init(GRID, batch_shape=(2,)), 25, [0, 1])
+    asked = strategy.consult(state)
+    assert asked is not None
+    rank = [np.linalg.matrix_rank(features[[row[i] for row in chosen]]) for i in range(2)]
+    assert asked.count.tolist() == rank
+
+
+def test_a_box_of_its_own() -> None:
+    """Gradient search on a box; points are compared as points."""
+    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+    strategy = make("W-SparQ")
+    state = strategy.init(Box(corners), batch_shape=(2,))
+    for t in range(1, 9):
+        suggestion = strategy.ask(state)
+        if t == 3:  # the same points as in round 1 are asked about once
+            suggestion = strategy.suggestion_at(state, state.history.choice.row(0))
+        y = (4 * suggestion.X[..., 0] + 0.2 * t).sin()
+        state, _ = strategy.tell(state, suggestion, y)
+        asked = strategy.consult(state)
+        if asked is None:
+            continue
+        assert asked.X.shape[-1] == 2
+        new = {1: 1, 3: 2, 5: 4, 7: 6}
+        assert asked.count.tolist() == [min(new[t], math.ceil(2 * math.log(t + 1) ** 2))] * 2
+        state = strategy.absorb(state, asked, (4 * asked.X[..., 0] + 0.2 * t).sin())
+        X = asked.X[:, :1]
+        now = strategy.posterior(state, X, now=state.time)
+        assert (now.mean[..., 0] - (4 * X[..., 0] + 0.2 * t).sin()).abs().max() < 0.1
+
+
+def test_a_late_or_absent_expert_is_reported() -> None:
+    strategy = make("W-SparQ")
+    state = strategy.init(GRID, batch_shape=(2,))
+    y = torch.zeros(2, dtype=torch.float64)
+    state, _ = strategy.tell(state, strategy.ask(state), y)
+    asked = strategy.consult(state)
+    assert asked is not None
+    with pytest.warns(ExpertWarning, match="after round 1, but no answers .* since round 0"):
+        suggestion = strategy.ask(state)
+    plain = gp_ucb(kernel=strategy.kernel, noise=NOISE)  # falls back on the ordinary observation
+    told, _ = plain.tell(
+        plain.init(GRID, batch_shape=(2,)),
+        suggestion._replace(X=GRID.X[[0, 0]], index=torch.tensor([0, 0])),
+        y,
+    )
+    assert torch.allclose(
+        plain.posterior(told, GRID.X).variance, strategy.posterior(state, GRID.X).variance
+    )
+    with pytest.warns(ExpertWarning, match="no answer at all in 1 of 2 trials after round 1"):
+        some = strategy.absorb(state, asked, y.unsqueeze(-1), ok=torch.tensor([[True], [False]]))
+    assert some.expert is not None
+    assert some.expert.unanswered.tolist() == [0, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        after = strategy.absorb(state, asked, y.unsqueeze(-1))
+        suggestion = strategy.ask(after)
+    after, info = strategy.tell(after, suggestion, y)
+    assert info.side_queries.tolist() == [1, 1]
+    _, info = strategy.tell(after, strategy.ask(after), y)
+    assert info.side_queries.tolist() == [0, 0]
+
+
+def test_answers_that_do_not_fit() -> None:
+    strategy = make("SparQ")
+    state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 4, [0, 1])
+    newest, _ = strategy.tell(state, strategy.ask(state), torch.zeros(2).double())
+    asked = strategy.consult(newest)
+    assert asked is not None
+    y = torch.zeros(asked.mask.shape, dtype=torch.float64)
+    bad = y.clone()
+    bad[1, 2] = math.nan
+    ok = torch.ones_like(asked.mask)
+    kept = pickle.dumps(newest)
+    for message, call in [
+        (r"answer number 2 of trial 1 is nan.*ok=False", lambda: (newest, asked, bad, None)),
+        (r"y is \(2, \d\), but the expert was asked", lambda: (newest, asked, y[:, 1:], None)),
+        (r"y is \[1, 2\]", lambda: (newest, asked, [1, 2], None)),
+        (r"ok is \(2,\)", lambda: (newest, asked, y, ok[:, 0])),
+        (r"ok is torch.float64", lambda: (newest, asked, y, y)),
+        (r"y is torch.float32", lambda: (newest, asked, y.float(), None)),
+        (r"follows round 5, but the state has been told 4", lambda: (state, asked, y, None)),
+        (
+            r"follows round 5, but answers of round 5 have been absorbed",
+            lambda: (strategy.absorb(newest, asked, y), asked, y, None),
+        ),
+        (
+            r"is of trials \(2,\), but the state's batch_shape is \(3,\)",
+            lambda: (newest._replace(time=torch.zeros(3).double()), asked, y, None),
+        ),
+    ]:
+        to, question, values, good = call()
+        with pytest.raises(InputDataError, match=message):
+            strategy.absorb(to, question, values, ok=good)
+    assert pickle.dumps(newest) == kept
+    single = strategy.init(GRID)
+    single, _ = strategy.tell(single, strategy.ask(single), torch.tensor(0.0).double())
+    alone = strategy.consult(single)
+    assert alone is not None
+    with pytest.raises(InputDataError, match=r"answer number 0 is inf"):
+        strategy.absorb(single, alone, torch.tensor([math.inf]).double())
+
+
+def test_settings_that_make_no_sense() -> None:
+    kernel = unit_kernel("matern52", 0.3)
+    for tilde in (0.0, 1 / 3, -0.1, math.nan):
+        with pytest.raises(ValueError, match=r"alpha_tilde is .* between 0 and 1/3"):
+            w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=1.0, alpha_tilde=tilde)
+    for alpha in (0.0, -1.0, math.inf):
+        with pytest.raises(ValueError, match="alpha is"):
+            w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=alpha)
+    with pytest.raises(ValueError, match="c_Q is 0"):
+        sparq_gp_ucb(kernel=kernel, noise=0.1, c_Q=0)
+    with pytest.raises(ValueError, match="steps is -1"):
+        sparq_gp_ucb(kernel=kernel, noise=0.1, steps=-1)
+    with pytest.raises(ValueError, match="schedule is 3"):
+        Refresh(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="retention is SlidingWindow"):
+        SparQ(kernel=kernel, noise=0.1, retention=SlidingWindow(3))
+    with pytest.raises(ValueError, match="refresh is None"):
+        SparQ(kernel=kernel, noise=0.1, refresh=None)  # type: ignore[arg-type]
+    plain = gp_ucb(kernel=kernel, noise=0.1)
+    state = plain.init(GRID)
+    with pytest.raises(InputDataError, match="consults no expert"):
+        plain.absorb(state, None, torch.zeros(1))  # type: ignore[arg-type]
+    with_weather = Box(torch.tensor([[0.0], [1.0]]).double(), context_dim=1)
+    with pytest.raises(InputDataError, match="context"):
+        SparQ(kernel=kernel, noise=0.1).init(with_weather)
+
+
+def test_who_asks_and_how_it_is_shown() -> None:
+    kernel = unit_kernel("matern52", 0.3)
+    plain = gp_ucb(kernel=kernel, noise=0.1)
+    assert not plain.consults
+    assert plain.consult(plain.init(GRID)) is None
+    strategy = w_sparq_gp_ucb(kernel=kernel, noise=0.1, alpha=2.0)
+    assert strategy.consults
+    assert strategy.consult(strategy.init(GRID)) is None  # nothing has been told yet
+    assert repr(strategy).startswith("SparQ(kernel=")
+    assert "Windows(alpha=2.0, alpha_tilde=0.25)" in repr(strategy)
+    assert Refresh(EveryRound(), 6.0).queries(500, 1) == math.ceil(6 * math.log(501))
