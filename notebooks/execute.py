@@ -14,7 +14,6 @@ from pathlib import Path
 import jupytext
 from nbclient import NotebookClient
 from nbformat import NotebookNode, from_dict, write
-from traitlets.config import Config
 
 FOLDER = Path(__file__).parent
 METADATA = {
@@ -23,8 +22,6 @@ METADATA = {
 }
 """Nothing in it tells of the machine."""
 _OWN = ("__init__", "execute")
-# Sockets in the file system: no port that another process could take, nothing on the network.
-_KERNEL = Config({"KernelManager": {"transport": "ipc" if os.name == "posix" else "tcp"}})
 
 
 def names() -> list[str]:
@@ -73,7 +70,6 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
         record_timing=False,
         coalesce_streams=True,
         resources={"metadata": {"path": str(FOLDER)}},
-        config=_KERNEL,
     )
     client.execute(env=environment)
     notebook.metadata = from_dict(METADATA)

@@ -63,7 +63,7 @@ def world(name: str, seeds: int, horizon: int) -> MarkovFunction:
     """
     drifts = name == "markov"
     return MarkovFunction(
-        unit_kernel(LENGTHSCALE),
+        unit_kernel("se", LENGTHSCALE),
         epsilon=EPSILON if drifts else 0.0,
         changes=() if drifts else (horizon // 2,),
         horizon=horizon,
@@ -81,12 +81,12 @@ def noise_of(seeds: int, horizon: int) -> Tensor:
 def told(name: str) -> Strategy:
     """Who knows kernel, noise and ε."""
     epsilon = EPSILON if name == "markov" else 0.0
-    return tv_gp_ucb(kernel=unit_kernel(LENGTHSCALE), noise=NOISE, epsilon=epsilon, width=WIDTH)
+    return tv_gp_ucb(kernel=unit_kernel("se", LENGTHSCALE), noise=NOISE, epsilon=epsilon, width=WIDTH)
 
 
 def learning() -> Strategy:
     """Who learns them, from wrong values."""
-    start = tv_gp_ucb(kernel=unit_kernel(0.5), noise=0.1, epsilon=0.01, width=WIDTH)
+    start = tv_gp_ucb(kernel=unit_kernel("se", 0.5), noise=0.1, epsilon=0.01, width=WIDTH)
     return dataclasses.replace(start, learning=Refit(every=5))
 
 

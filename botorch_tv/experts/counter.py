@@ -53,16 +53,19 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
     """
     word = hashed(key + (number + 1) * _STEP)
     # Half a step off the ends, so that logarithms are finite.
-    return (_shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
+    numbers: Tensor = (_shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
+    return numbers
 
 
 def hashed(word: Tensor) -> Tensor:
     """Bits mixed so that near words go far apart, int64; integer overflow wraps on purpose."""
     for shift, factor in zip((30, 27), _FACTORS):
         word = (word ^ _shifted(word, shift)) * factor
-    return word ^ _shifted(word, 31)
+    mixed: Tensor = word ^ _shifted(word, 31)
+    return mixed
 
 
 def _shifted(word: Tensor, by: int) -> Tensor:
     """A right shift that fills with zeros; PyTorch's fills with the sign."""
-    return (word >> by) & (2 ** (64 - by) - 1)
+    shifted: Tensor = (word >> by) & (2 ** (64 - by) - 1)
+    return shifted

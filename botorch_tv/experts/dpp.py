@@ -86,7 +86,7 @@ def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> 
 
     Args:
         covariance: K, `batch_shape x n x n`.
-        count: How many points to take.
+        count: How many points to take, at least 1.
         points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
     """
     left = covariance.diagonal(dim1=-2, dim2=-1)
@@ -110,16 +110,11 @@ def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> 
         free = free.scatter(-1, place, False)
         index.append(place.squeeze(-1))
         variance.append(pivot.squeeze(-1))
-    if not index:
-        empty = left[..., :0]
-        return Greedy(empty.long(), empty)
     return Greedy(torch.stack(index, -1), torch.stack(variance, -1))
 
 
 def numerical_rank(greedy: Greedy, tolerance: float) -> Tensor:
     """How many points, at most those taken, still tell something new, `batch_shape`."""
-    if greedy.variance.shape[-1] == 0:
-        return torch.zeros(greedy.variance.shape[:-1], dtype=torch.int64)
     known = greedy.variance <= tolerance * greedy.variance[..., :1]
     return (known.long().cumsum(-1) == 0).sum(-1)
 

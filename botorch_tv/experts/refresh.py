@@ -15,7 +15,7 @@ from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import require
 
 
-class ExpertWarning(BotorchWarning):
+class ExpertWarning(BotorchWarning):  # type: ignore[misc]
     """An expert was due but did not answer, so a strategy goes on with what data it has."""
 
 
@@ -36,8 +36,8 @@ class Consultation(NamedTuple):
     """Most points that any trial can be asked about in this round, the same for every batch."""
 
     @property
-    def count(self) -> Tensor:
-        """Side queries of every trial, `batch_shape`, int64."""
+    def side_queries(self) -> Tensor:
+        """How many points every trial asks about, `batch_shape`, int64."""
         return self.mask.sum(-1)
 
 

@@ -15,13 +15,13 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.experts.answers import check_order, check_shapes, check_values, kept_where
 from botorch_tv.experts.asking import draw_points
 from botorch_tv.experts.engines import OnArmsWithExpert, OnBoxWithExpert
 from botorch_tv.experts.refresh import Consultation, ExpertData, ExpertWarning, Refresh
 from botorch_tv.forgetting import KeepAll
 from botorch_tv.inference.basis import Basis
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
@@ -193,11 +193,11 @@ class SparQ(Strategy):
             InputDataError: If there are not as many answers as points, an answer is NaN or
                 infinite, or the consultation is not of this run or was overtaken by a later one.
         """
+        check_order(state, consultation)
+        check_shapes(state, consultation, y, ok)
         answered = consultation.mask if ok is None else consultation.mask & ok
-        self._check_order(state, consultation)
-        self._check_shapes(state, consultation, y, ok)
         if check:
-            _check_values(y, answered)
+            check_values(y, answered)
         any_answer = answered.any(-1)
         looks = check or y.device.type == "cpu"
         all_trials = ok is None or (looks and bool(any_answer.all()))
@@ -209,18 +209,18 @@ class SparQ(Strategy):
                 ExpertWarning,
                 stacklevel=3,
             )
-        asked = consultation.count
+        asked = consultation.side_queries
         expert = ExpertData(
             choice=consultation.choice,
             y=torch.where(answered, y, 0.0),
-            noise=torch.where(answered, self.noise, math.inf).to(y.dtype),
+            noise=torch.full_like(y, self.noise).masked_fill_(~answered, math.inf),
             time=consultation.time,
             told=consultation.told,
             asked=asked if state.expert is None else state.expert.asked + asked,
             unanswered=asked - answered.sum(-1),
         )
         if state.expert is not None and not all_trials:
-            expert = _kept_where(~any_answer, state.expert, expert)
+            expert = kept_where(~any_answer, state.expert, expert)
         told, origin = consultation.told, torch.minimum(state.origin, consultation.time)
         return state._replace(
             expert=expert,
@@ -234,73 +234,3 @@ class SparQ(Strategy):
         points = min(horizon, state.basis.arms) if isinstance(state.basis, Basis) else horizon
         asked = min(points, self.refresh.queries(horizon, state.domain.dim))
         return super().numbers_per_trial(state, horizon) + 2 * points**2 + 3 * points * asked
-
-    def _check_order(self, state: State, consultation: Consultation) -> None:
-        if consultation.told > state.told:
-            raise InputDataError(
-                f"the consultation follows round {consultation.told}, but the state has been told "
-                f"{state.told} rounds; pass the state that was consulted, or a later one."
-            )
-        if state.expert is not None and state.expert.told >= consultation.told:
-            raise InputDataError(
-                f"the consultation follows round {consultation.told}, but answers of round "
-                f"{state.expert.told} have been absorbed already; each is absorbed once, and "
-                "answers that come after newer ones are dropped."
-            )
-
-    def _check_shapes(
-        self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None
-    ) -> None:
-        wanted = tuple(consultation.mask.shape)
-        if wanted[:-1] != tuple(state.time.shape):
-            raise InputDataError(
-                f"the consultation is of trials {wanted[:-1]}, but the state's batch_shape is "
-                f"{tuple(state.time.shape)}; consult the state itself."
-            )
-        for name, tensor in (("y", y), ("ok", ok)):
-            if name == "ok" and tensor is None:
-                continue
-            if not isinstance(tensor, Tensor) or tuple(tensor.shape) != wanted:
-                given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
-                raise InputDataError(
-                    f"{name} is {given}, but the expert was asked about points of shape {wanted}; "
-                    "give one value per point, and ok=False for points without answer."
-                )
-        require_same_kind("y", y, state)
-        if ok is not None and (ok.dtype != torch.bool or ok.device != y.device):
-            raise InputDataError(f"ok is {ok.dtype} on {ok.device}; pass a bool on {y.device}.")
-
-
-def _check_values(y: Tensor, answered: Tensor) -> None:
-    good = y.isfinite() | ~answered
-    if bool(good.all()):
-        return
-    *trial, number = (~good).nonzero()[0].tolist()
-    where = f" of trial {trial[0] if len(trial) == 1 else tuple(trial)}" if trial else ""
-    raise InputDataError(
-        f"answer number {number}{where} is {y[(*trial, number)].item()}, but answers are finite; "
-        "pass ok=False for points that the expert did not answer."
-    )
-
-
-def _kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
-    """New answers, but in some trials the points, values and time of the old ones."""
-    count = max(old.y.shape[-1], new.y.shape[-1])
-    keep = old_trials.unsqueeze(-1)
-
-    def widened(part: Tensor, fill: float, dim: int) -> Tensor:
-        shape = list(part.shape)
-        shape[dim] = count - shape[dim]
-        return torch.cat([part, part.new_full(shape, fill)], dim)
-
-    place = old_trials.dim()
-    choices = [widened(one.choice, 0, place) for one in (old, new)]
-    wide = keep.unsqueeze(-1) if choices[0].dim() > keep.dim() else keep
-    return new._replace(
-        choice=torch.where(wide, *choices),
-        y=torch.where(keep, widened(old.y, 0.0, place), widened(new.y, 0.0, place)),
-        noise=torch.where(
-            keep, widened(old.noise, math.inf, place), widened(new.noise, math.inf, place)
-        ),
-        time=torch.where(old_trials, old.time, new.time),
-    )

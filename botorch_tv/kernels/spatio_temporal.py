@@ -8,7 +8,11 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_tv.kernels.batching import BatchedKernel
+from botorch_tv.kernels.temporal import MarkovKernel, WienerKernel
 from botorch_tv.validation import require
+
+FEWEST_SHARED = 64
+"""Points from which on it pays to see whether they share a time."""
 
 
 class SpatioTemporalKernel(BatchedKernel):
@@ -91,5 +95,31 @@ class SpatioTemporalKernel(BatchedKernel):
         covariance: Tensor = to_dense(self.spatial(arms1, arms2, diag=diag))
         if self.temporal is None:
             return covariance
+        if not diag and not times2.requires_grad and _one_time(times2):
+            times2 = times2[..., :1, :]  # the decay of all columns is that of the first
         decay: Tensor = to_dense(self.temporal(times1, times2, diag=diag))
         return covariance * decay
+
+    def carry(self, start: Tensor, end: Tensor) -> Tensor | None:
+        """Factor on the covariance with the past as points move from one time to a later one.
+
+        The past is all that lies before both times: there the covariance decays as one whole.
+
+        Args:
+            start: A time, no dimensions.
+            end: Another.
+
+        Returns:
+            The factor, no dimensions; None where there is none for all of the past.
+        """
+        if self.temporal is None or isinstance(self.temporal, WienerKernel):
+            return torch.ones_like(end)
+        if isinstance(self.temporal, MarkovKernel) and bool((self.temporal.epsilon < 1).all()):
+            rate = 0.5 * torch.log1p(-self.temporal.epsilon.squeeze())
+            return torch.exp(rate * (end - start))
+        return None
+
+
+def _one_time(times: Tensor) -> bool:
+    """Whether many points share a time, as candidates of the present do."""
+    return times.shape[-2] >= FEWEST_SHARED and bool((times == times[..., :1, :]).all())

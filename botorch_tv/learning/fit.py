@@ -20,7 +20,6 @@ from botorch_tv.learning.stationary import Stationary
 NUMBERS = 2**25
 """Matrix entries worked on at a time (256 MB); more loops are taken one part after another."""
 _MATRICES = 10  # n x n matrices that an evaluation holds besides the squared differences
-_STARTS = 2  # searches per loop
 _VALUE_TOLERANCE = 1e-7
 _GRADIENT_TOLERANCE = 1e-3
 
@@ -99,9 +98,11 @@ def learn(
     problem = _Problem(refit, parts, decay, ordered, estimates_mean)
     flat = {name: one.reshape(loops, n) for name, one in rows.items()}
     packed = _packed({"X": X.reshape(loops, n, d), **flat})
+    # Two searches: data of a few rounds often have two explanations, one still and one restless.
     given = ordered.given.to(X.device)
-    begin = (given if start is None else start.to(given)).expand(*shape, ordered.size)
-    ends = problem.solve(packed, begin.reshape(loops, ordered.size))
+    starts = (given, ordered.restless.to(given)) if start is None else (start.to(given), given)
+    every = [one.expand(*shape, ordered.size).reshape(loops, ordered.size) for one in starts]
+    ends = problem.solve(packed, torch.stack(every, 1))
     lengthscale, variance, learned, rate = (
         one.reshape((*shape, *one.shape[1:])).to(y) for one in ordered.values(ends.x)
     )
@@ -125,15 +126,22 @@ class _Problem:
     layout: Layout
     estimates_mean: bool
 
-    def solve(self, rows: dict[str, Tensor], begin: Tensor) -> Minimum:
-        """The best end of every loop's searches, `b x p`, as many loops at a time as fit."""
+    def solve(self, rows: dict[str, Tensor], starts: Tensor) -> Minimum:
+        """The best end of every loop's searches, as many loops at a time as memory allows.
+
+        Args:
+            rows: Observations, `b x n`, and inputs, `b x n x d`.
+            starts: Where to search from, the parameters a loop has first, `b x s x p`.
+
+        Returns:
+            `b x p`.
+        """
         n = rows["y"].shape[-1]
-        matrices = _STARTS * (self.kernel.lengthscales + _MATRICES)
+        matrices = starts.shape[1] * (self.kernel.lengthscales + _MATRICES)
         size = max(1, NUMBERS // max(1, matrices * n * n))
-        pieces = zip(*(one.split(size) for one in rows.values()))
         ends = [
             self._solve(prepare(self.kernel, self.decay, **dict(zip(rows, piece))), one)
-            for piece, one in zip(pieces, begin.split(size))
+            for *piece, one in zip(*(torch.split(one, size) for one in (*rows.values(), starts)))
         ]
         return Minimum(
             torch.cat([one.x for one in ends]),
@@ -141,22 +149,20 @@ class _Problem:
             sum(one.evaluations for one in ends),
         )
 
-    def _solve(self, data: Data, begin: Tensor) -> Minimum:
-        given = self.layout.given.to(begin)
-        starts = torch.stack([begin, *(one.expand_as(begin) for one in self._others(given))], 1)
+    def _solve(self, data: Data, starts: Tensor) -> Minimum:
         b, s, p = starts.shape
         # Loops with too few observations stay where they are: their bounds leave no room.
         few = ((data.root > 0).sum(-1) < self.refit.least)[:, None, None]
-        stay = begin.unsqueeze(1)
-        lower = torch.where(few, stay, self.layout.lower.to(begin)).expand(b, s, p)
-        upper = torch.where(few, stay, self.layout.upper.to(begin)).expand(b, s, p)
+        stay = starts[:, :1]
+        lower = torch.where(few, stay, self.layout.lower.to(starts)).expand(b, s, p)
+        upper = torch.where(few, stay, self.layout.upper.to(starts)).expand(b, s, p)
         ends = minimize(
             Objective(
                 self.kernel,
                 self.decay,
                 self.layout,
                 data,
-                torch.arange(b, device=begin.device).repeat_interleave(s),
+                torch.arange(b, device=starts.device).repeat_interleave(s),
                 estimates_mean=self.estimates_mean,
             ),
             starts.reshape(-1, p),
@@ -169,10 +175,6 @@ class _Problem:
         value, best = ends.value.view(b, s).min(-1)
         x = ends.x.view(b, s, p)[torch.arange(b, device=best.device), best]
         return Minimum(x, value, ends.evaluations)
-
-    def _others(self, given: Tensor) -> list[Tensor]:
-        """Where to search from besides the last result."""
-        return [given]
 
 
 def _packed(rows: dict[str, Tensor]) -> dict[str, Tensor]:

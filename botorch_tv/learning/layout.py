@@ -25,6 +25,7 @@ from botorch_tv.validation import require
 KNEE = 1e-3
 """The rate c per unit of time below which the scale is linear."""
 LARGEST_EPSILON = 0.999
+RESTLESS = 0.1
 _LENGTHSCALES = (0.025, 100.0)
 """In units of the domain; the lower one is BoTorch's."""
 
@@ -70,6 +71,13 @@ class Layout:
         """Entries of the lengthscales, output scale, noise and rate."""
         m = self.lengthscales
         return slice(0, m), slice(m, m + 1), slice(m + 1, m + 2), slice(m + 2, m + 3)
+
+    @property
+    def restless(self) -> Tensor:
+        """What the user gave, but for a high rate of change, `p`."""
+        vector = self.given.clone()
+        vector[-1] = math.log1p(RESTLESS / KNEE)
+        return vector
 
     def values(self, vector: Tensor) -> Values:
         """What a vector stands for, `m x p`."""

@@ -79,7 +79,7 @@ class PanelMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
         if kernel.temporal is not None:
             along = to_dense(kernel.temporal(times))
         error = (target - function_dist.mean).gather(-1, order.rows.expand_as(target))
-        readings = error.unflatten(-1, (-1, order.sensors))
+        readings = error.reshape(*error.shape[:-1], -1, order.sensors)
         log = kronecker_log_likelihood(along, across, self._noise(), readings)
         total: Tensor = self._add_other_terms(log, params)
         return total / target.shape[-1]
@@ -132,6 +132,9 @@ class _Evidence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, along: Tensor, across: Tensor, noise: Tensor, readings: Tensor) -> Tensor:
+        # A search may try a lengthscale of 0; what is no number there must not stop the others.
+        finite = along.isfinite().all(-1).all(-1) & across.isfinite().all(-1).all(-1)
+        along, across = (torch.where(finite[..., None, None], one, 0.0) for one in (along, across))
         mu, V = torch.linalg.eigh(along)
         lam, U = torch.linalg.eigh(across)
         mu, lam = mu.clamp_min(0), lam.clamp_min(0)
@@ -141,7 +144,8 @@ class _Evidence(torch.autograd.Function):
         weights = V @ solved @ U.mT  # (K_time ⊗ K_sensors + σ² I)⁻¹ y
         ctx.save_for_backward(along, across, mu, V, lam, U, spread, solved, weights)
         terms = spread.log() + rotated * solved + math.log(2 * math.pi)
-        return -0.5 * terms.sum((-2, -1))
+        log = -0.5 * terms.sum((-2, -1))
+        return torch.where(finite, log, math.nan)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -154,7 +158,8 @@ class _Evidence(torch.autograd.Function):
         by_noise = (solved.square() - 1 / spread).sum((-2, -1))
         half = 0.5 * grad
         wide = grad[..., None, None]
-        return 0.5 * wide * by_along, 0.5 * wide * by_across, half * by_noise, -wide * weights
+        by_readings: Tensor = -wide * weights
+        return 0.5 * wide * by_along, 0.5 * wide * by_across, half * by_noise, by_readings
 
 
 class _Order(NamedTuple):
@@ -181,11 +186,13 @@ def _read(kernel: SpatioTemporalKernel, inputs: Tensor) -> _Order:
     good = n > 0 and n % sensors == 0
     if good:
         places = places.gather(-2, rows.unsqueeze(-1).expand_as(places))
-        places, times = places.unflatten(-2, (-1, sensors)), times.unflatten(-1, (-1, sensors))
-        good = bool((times == times[..., :1]).all()) and bool(
-            (places == places[..., :1, :, :]).all()
+        places = places.reshape(*places.shape[:-2], -1, sensors, places.shape[-1])
+        times = times.reshape(*times.shape[:-1], -1, sensors)
+        good = (
+            bool((times == times[..., :1]).all())
+            and bool((times[..., 1:, 0] > times[..., :-1, 0]).all())
+            and bool((places == places[..., :1, :, :]).all())
         )
-        good = good and bool((times[..., 1:, 0] > times[..., :-1, 0]).all())
     if not good:
         raise InputDataError(
             f"the {n} rows are no panel of {sensors} sensors: every sensor needs one reading at "

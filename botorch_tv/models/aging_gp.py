@@ -40,7 +40,7 @@ class AgingGP(GrowingGP):
         return self._newest(self.train_inputs[0])
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Let time pass: observations age, and cached predictions are dropped.
+        """Let time pass: observations age, and what was computed from their noise is dropped.
 
         Args:
             now: Present time, a number or `batch_shape`, no earlier than any observation; None to
@@ -53,7 +53,8 @@ class AgingGP(GrowingGP):
             now = like(now, self.train_targets)
             check_now(now, self.newest)
         self._now = now
-        self.prediction_strategy = None
+        if isinstance(self.likelihood, AgeNoiseLikelihood):
+            self.prediction_strategy = None
         self._tell_likelihood(self.train_inputs[0])
 
     def weighted_information_gain(self) -> Tensor:

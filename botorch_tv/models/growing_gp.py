@@ -2,119 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
 from botorch.models.utils.assorted import fantasize as fantasizing
-from gpytorch import settings
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
-from linear_operator import to_dense, to_linear_operator
-from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
 from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
-from botorch_tv.models.checks import check_batches, check_new_outputs
+from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.models.factored_gp import FactoredGP
 from botorch_tv.models.regression import Regression
-from botorch_tv.models.shared_inputs import SharedInputsGP
 
 
-class GrowingGP(SharedInputsGP):
+class GrowingGP(FactoredGP):
     """Exact regression by one Cholesky factor that grows with the data.
 
     GPyTorch's own fantasies solve anew for their mean after every update, and chains of them grow
     without end. Here an update costs O(n²), a prediction is what it would be after a refit, and
-    nothing is kept but the data and its factor.
+    nothing is kept but the data, its factor and the last test points.
     """
-
-    prediction_strategy: Regression | None
-    _row_noise: Tensor | None = None
-    """Variances given with single observations to a likelihood that learns one for all, NaN for
-    the others; `... x n`."""
-
-    def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
-        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
-        no_data = self.train_inputs is None or self.train_targets is None
-        if self.training or no_data or settings.prior_mode.on():
-            return super().__call__(*args, **kwargs)
-        (X,) = args
-        return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
-
-    def _posterior_at(self, X: Tensor) -> MultivariateNormal:
-        """Posterior of f at transformed inputs `... x q x d`."""
-        check_batches(X, self.train_targets.shape[:-1])
-        regression = self._regression()
-        explained = self._explained(regression, X)  # ... x n x q
-        shift = explained.mT @ regression.whitened.unsqueeze(-1)
-        mean: Tensor = self.mean_module(X) + shift.squeeze(-1)
-        if settings.skip_posterior_variances.on():
-            return MultivariateNormal(mean, ZeroLinearOperator(*mean.shape, mean.shape[-1]))
-        covariance = self._less(X, explained)
-        batch = torch.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])  # type: ignore[no-untyped-call]
-        return MultivariateNormal(
-            mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
-        )
-
-    def information_gain(self) -> Tensor:
-        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
-        self.eval()
-        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
-        return gain
-
-    def _explained(self, regression: Regression, X: Tensor) -> Tensor:
-        inputs = regression.inputs
-        if inputs.dim() > 2 or X.dim() == 2 or len(self.covar_module.batch_shape):
-            return regression.explained(self._covariance(inputs, X))
-        # One set of observations for all test points: a single solve with all their columns.
-        flat = regression.explained(self._covariance(inputs, X.reshape(-1, X.shape[-1])))
-        return flat.reshape(-1, *X.shape[:-1]).movedim(0, -2)
-
-    def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
-        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
-        if X.shape[-2] == 1:
-            prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
-            return to_linear_operator(prior - explained.square().sum(-2, keepdim=True))
-        if X.shape[-2] <= settings.max_eager_kernel_size.value():
-            return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
-        # Left lazy: many test points are usually asked for their variances alone.
-        return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
-
-    def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
-        """Prior covariance between inputs, `... x n x q`."""
-        with settings.lazily_evaluate_kernels(False):
-            dense: Tensor = to_dense(self.covar_module(first, second))
-        return dense
-
-    def _regression(self) -> Regression:
-        """The regression on the training data, computed where it is not at hand."""
-        attached = settings.detach_test_caches.off()
-        cached = self.prediction_strategy
-        if cached is None or (attached and not cached.attached):
-            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
-                cached = self._fit_regression(self.train_inputs[0], attached)
-            self.prediction_strategy = cached
-        return cached
-
-    def _fit_regression(self, inputs: Tensor, attached: bool) -> Regression:
-        return Regression.fit(
-            inputs,
-            self._covariance(inputs, inputs),
-            self._training_noise(inputs),
-            self.train_targets - self.mean_module(inputs),
-            attached,
-        )
-
-    def _training_noise(self, inputs: Tensor) -> Tensor:
-        """Noise variances of the training data, `... x n`."""
-        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
-            dim1=-1, dim2=-2
-        )
-        if self._row_noise is None:
-            return noise
-        return torch.where(self._row_noise.isnan(), noise, self._row_noise)
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`; the caller's where given."""
@@ -243,9 +153,3 @@ class GrowingGP(SharedInputsGP):
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             held.append(self.likelihood.noise_covar.noise)
         return [tensor for tensor in held if tensor is not None]
-
-    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        self.prediction_strategy = None
-        if self._row_noise is not None:
-            self._row_noise = fn(self._row_noise)
-        return super()._apply(fn)  # type: ignore[no-any-return]

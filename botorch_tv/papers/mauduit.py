@@ -1,35 +1,44 @@
-"""[M]: coefficients that oscillate, on a line of 401 arms; without experts.
+"""[M]: coefficients that oscillate, on a line of 401 arms; bandits with experts and without.
 
-The paper is silent on most settings, widths among them, and its orders are about strategies that
-ask experts. So the pure bandits meet here twice: all with β = 0.8 ln(4 t), and all with the width
-of the paper's theory, which is wide enough to make TV-GP-UCB worse than chance.
+The paper is silent on most settings, widths among them. So the strategies meet here twice: all with
+β = 0.8 ln(4 t), and all with the width of the paper's theory, which is wide enough to make
+TV-GP-UCB worse than chance and the two SparQs much alike.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
+import pandas as pd
 import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, Width
-from botorch_tv.papers.experiment import Case, Experiment, draw_panels
+from botorch_tv.papers.experiment import Case, Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.order import Claim, judge
-from botorch_tv.simulation import SineWorld
+from botorch_tv.simulation import SineWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import (
     Grid,
     Strategy,
     gp_ucb,
     r_gp_ucb,
     random_search,
+    sparq_gp_ucb,
     sw_gp_ucb,
     tv_gp_ucb,
     w_gp_ucb,
+    w_sparq_gp_ucb,
 )
+from botorch_tv.theory.windows import window_count
 
 POINTS = 401
 NOISE = 0.01
+ALPHA, ALPHA_TILDE = 2.0, 0.25
+QUERY_SCALE = 6.0
+"""c_Q of Q_t = ⌈6 ln(t + 1)⌉."""
+EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
 
 
 def line_kernel() -> Kernel:
@@ -47,7 +56,21 @@ def sine_world(noise: float) -> SineWorld:
 
 def _strategies(noise: float, *, width: Width) -> dict[str, Strategy]:
     kernel = line_kernel()
+    sparq, w_sparq = EXPERTS
     return {
+        # The exact sampler is what the swap chain approximates, and on a CPU ten times faster.
+        sparq: sparq_gp_ucb(
+            kernel=kernel, noise=noise, c_Q=QUERY_SCALE, steps="exact", width=width
+        ),
+        w_sparq: w_sparq_gp_ucb(
+            kernel=kernel,
+            noise=noise,
+            alpha=ALPHA,
+            alpha_tilde=ALPHA_TILDE,
+            c_Q=QUERY_SCALE,
+            steps="exact",
+            width=width,
+        ),
         "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=width),
         "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=2, width=width),
         "SW-GP-UCB": sw_gp_ucb(kernel=kernel, noise=noise, window=2, width=width),
@@ -66,15 +89,57 @@ _CASES = {
     "theory": _case("width of theory, B = 5", Heteroscedastic(B=5.0, delta=0.1)),
 }
 
+_PURE = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB", "random")
+_CLAIMS = [
+    Claim("logarithmic", EXPERTS[0], EXPERTS[1], 3.0),
+    *(Claim("logarithmic", EXPERTS[1], pure, 3.0) for pure in _PURE),
+    Claim("logarithmic", "TV-GP-UCB", "random"),
+    Claim("theory", "random", "TV-GP-UCB"),
+]
+
+
+def _judge(results: Results) -> Outcome:
+    """The orders of regret, how many side queries they cost, and how many windows there were."""
+    orders = judge(_CLAIMS, results)
+    asked = {name: _side_queries(one) for name, one in results.items()}
+    rows = pd.DataFrame([{"case": name, **row} for name, row in asked.items()])
+    first = asked["logarithmic"]
+    told = (
+        f"{EXPERTS[1]} asks {first['share']:.0%} of the {first['sparq']:.0f} side queries of "
+        f"{EXPERTS[0]}, in {first['windows']} windows (theory: {first['windows_of_theory']})"
+    )
+    holds = all(row["holds"] for row in asked.values())
+    table = pd.concat([orders.table, rows], ignore_index=True)
+    return Outcome(table, f"{orders.verdict} {told}.", bool(orders.holds) and holds)
+
+
+def _side_queries(result: StudyResult) -> dict[str, float | bool]:
+    """Side queries per trial, W-SparQ's share of SparQ's, and its windows beside the theory's."""
+    asked = result.data["side_queries"]
+    every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
+    of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))
+    counted = (some > 0).sum(1)
+    windows = window_count(some.shape[1], ALPHA, ALPHA_TILDE)
+    share = of_some.mean / of_every.mean if of_every.mean else float("nan")
+    return {
+        "sparq": of_every.mean,
+        "sparq_error": of_every.standard_error,
+        "w_sparq": of_some.mean,
+        "w_sparq_error": of_some.standard_error,
+        "share": share,
+        "windows": int(counted.max()),
+        "windows_of_theory": windows,
+        "holds": bool(share < 0.5 and (counted == windows).all()),
+    }
+
+
 SYNTHETIC = Experiment(
     id="m-synthetic",
-    title="Bandits without experts on oscillating coefficients, and why the width matters",
+    title="Bandits with experts and without on oscillating coefficients; why the width matters",
     horizon=500,
     trials=30,
     noise=NOISE,
     cases=_CASES,
-    score=partial(
-        judge, [Claim("logarithmic", "TV-GP-UCB", "random"), Claim("theory", "random", "TV-GP-UCB")]
-    ),
+    score=_judge,
     picture=partial(draw_panels, _CASES),
 )

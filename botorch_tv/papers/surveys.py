@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation import World
+from botorch_tv.simulation import GridWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.drawn import DrawnWorld
 
@@ -44,11 +44,11 @@ def mean_range(world: DrawnWorld, trials: int) -> float:
     return float((values.amax(-1) - values.amin(-1)).mean())
 
 
-def variation(world: World, trials: int, horizon: int) -> float:
+def variation(world: GridWorld, trials: int, horizon: int) -> float:
     """Mean over trials of the variation budget B_T = Σ_{t < T} max_x |f_{t+1}(x) - f_t(x)|.
 
     Args:
-        world: Any world.
+        world: Any world on a grid.
         trials: Trials of the default study.
         horizon: Rounds T.
     """

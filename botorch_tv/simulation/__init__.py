@@ -4,9 +4,11 @@ from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.study import run_study
 from botorch_tv.simulation.worlds import (
     AbruptWorld,
+    BoxWorld,
     DriftWorld,
     GaussianDraw,
     Given,
+    GridWorld,
     KernelSum,
     MarkovWorld,
     PanelWorld,
@@ -18,9 +20,11 @@ from botorch_tv.simulation.worlds import (
 
 __all__ = [
     "AbruptWorld",
+    "BoxWorld",
     "DriftWorld",
     "GaussianDraw",
     "Given",
+    "GridWorld",
     "KernelSum",
     "MarkovWorld",
     "PanelWorld",

@@ -30,6 +30,7 @@ class ChunkFormat(NamedTuple):
         horizon: Rounds per trial.
         dtype: Name of the floating-point type, such as ``float64``.
         diagnose: Whether predictions, bands and observations are there.
+        columns: Coordinates of a choice on a box; 0 on a grid.
     """
 
     study: str
@@ -37,6 +38,7 @@ class ChunkFormat(NamedTuple):
     horizon: int
     dtype: str
     diagnose: bool
+    columns: int = 0
 
     def write(self, path: Path, first: int, arrays: Arrays) -> None:
         """Write a chunk; a file of that name is replaced once the new one is complete.
@@ -97,7 +99,7 @@ class ChunkFormat(NamedTuple):
         return found
 
     def _check(self, found: Arrays, start: int, first: int) -> None:
-        names = variable_names(self.diagnose)
+        names = variable_names(self.diagnose, self.columns)
         if set(found) != set(names):
             raise Damaged(f"it holds {', '.join(found)} instead of {', '.join(names)}")
         if start != first:

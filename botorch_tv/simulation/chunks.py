@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
-from botorch_tv.inference.linalg import at_index
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.records import Arrays, blank_records, on_host
+from botorch_tv.simulation.records import Arrays, blank_records, chosen, on_host
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies.state import State, Suggestion
 
 
@@ -44,17 +44,17 @@ class Game:
             The variables recorded, each `strategies x trials x horizon`; None if stopped.
         """
         table = _Table(self.settings, self.templates, chunk)
-        rounds = iter(self.settings.world.rounds(table.draws("world")))
+        objectives = iter(self.settings.world.objectives(table.draws("world")))
         for step in range(self.settings.horizon):
             if stop.is_set():
                 return None
-            values = next(rounds, None)
-            if values is None:
+            objective = next(objectives, None)
+            if objective is None:
                 raise ValueError(
                     f"run_study: {self.settings.world!r} ended after {step} rounds, but horizon is "
                     f"{self.settings.horizon}; give horizon={step} or less."
                 )
-            table.play_round(step, values)
+            table.play_round(step, objective)
             progress.add(chunk.trials)
         return on_host(table.records)
 
@@ -82,15 +82,13 @@ class _Table:
         self.disturb = self.draws("noise")
         self.spread = math.sqrt(settings.world.noise)
         self.maximize = self.players[0].maximize
-        first_arm = settings.world.first_arm(self.draws("first arm"))
-        self.start = None
-        if first_arm is not None:
-            self.start = settings.world.domain.X.to(self.states[0].basis.variance)[first_arm]
+        self.opening = settings.world.opening(self.draws("first arm"))
         self.records = blank_records(
             (settings.horizon, len(self.players), chunk.trials),
             dtype=settings.dtype,
             device=settings.device,
             diagnose=settings.diagnose,
+            columns=settings.columns,
         )
 
     def draws(self, purpose: str) -> Stream:
@@ -98,30 +96,30 @@ class _Table:
         own = self.settings
         return Stream(own.seed, purpose, *self.chunk, dtype=own.dtype, device=own.device)
 
-    def play_round(self, step: int, values: Tensor) -> None:
+    def play_round(self, step: int, objective: Objective) -> None:
         """One round of every strategy.
 
         Args:
             step: The round, counted from 0.
-            values: The objective of every trial, `trials x M`.
+            objective: That of every trial.
         """
         world = self.settings.world
         # Written once a round for all strategies: small writes would take longer than the bandits.
         seen: dict[str, list[Tensor]] = {name: [] for name in self.records}
-        best = self._best(values)
+        best = objective.best(self.maximize)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
             state = self.states[number]
-            if step == 0 and self.start is not None:
-                suggestion = player.suggestion_at(state, self.start)
+            if self.opening is not None and step < self.opening.shape[1]:
+                suggestion = player.suggestion_at(state, self.opening[:, step])
             else:
                 suggestion = player.ask(state, generator=self.streams[number])
-            truth = at_index(values, suggestion.choice)
+            truth = objective.at(suggestion.choice)
             observation = truth + noise
             ok = world.available(step, suggestion.choice)
             if self.settings.diagnose:
                 told = observation if ok is None else observation.masked_fill(~ok, math.nan)
-                noted = self._diagnosed(number, suggestion, values) | {"observation": told}
+                noted = self._diagnosed(number, suggestion, objective) | {"observation": told}
                 for name, value in noted.items():
                     seen[name].append(value)
             self.states[number], info = player.tell(
@@ -134,12 +132,13 @@ class _Table:
             )
             seen["regret"].append(self._regret(best, truth))
             seen["resets"].append(info.reset)
-            seen["side_queries"].append(self._consult(number, step, values))
-            seen["index"].append(suggestion.choice)
+            seen["side_queries"].append(self._consult(number, step, objective))
+            for name, value in chosen(suggestion).items():
+                seen[name].append(value)
         for name, row in seen.items():
             self.records[name][step] = torch.stack(row)
 
-    def _consult(self, number: int, step: int, values: Tensor) -> Tensor:
+    def _consult(self, number: int, step: int, objective: Objective) -> Tensor:
         """Let an expert answer what a strategy asks about this round; side queries, `trials`.
 
         Its errors are its own, as large as those of observations.
@@ -147,37 +146,37 @@ class _Table:
         player, state, stream = self.players[number], self.states[number], self.experts[number]
         asked = None if stream is None else player.consult(state, generator=stream)
         if asked is None or stream is None:
-            return torch.zeros(self.chunk.trials, dtype=torch.int64, device=values.device)
+            return torch.zeros(self.chunk.trials, dtype=torch.int64, device=state.time.device)
         # As many numbers as any trial could need, so that no trial's depend on the others.
-        noise = self.spread * stream.normal(asked.limit)[..., : asked.choice.shape[-1]]
-        answers = values.gather(-1, asked.choice) + noise
+        noise = self.spread * stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
+        answers = objective.at(asked.choice) + noise
         world = self.settings.world
-        known = [world.available(step, arm) for arm in asked.choice.unbind(-1)]
+        known = [world.available(step, one) for one in asked.choice.unbind(1)]
         measured = [one for one in known if one is not None]
         ok = torch.stack(measured, -1) if measured else None
         self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
-        return asked.count
+        return asked.side_queries
 
-    def _diagnosed(self, number: int, suggestion: Suggestion, values: Tensor) -> dict[str, Tensor]:
+    def _diagnosed(
+        self, number: int, suggestion: Suggestion, objective: Objective
+    ) -> dict[str, Tensor]:
         """What a strategy knows before its observation, and how good its advice would be."""
         player, state = self.players[number], self.states[number]
-        named = at_index(values, player.recommended_arm(state))
+        named = objective.at(player.recommended_arm(state))
         trigger = player.retention
         band = None
         if isinstance(trigger, EventTrigger):
-            band = trigger.band(suggestion.sd, player.noise, state.since)
+            given = torch.full_like(suggestion.sd, player.noise)
+            noise = player.engine_for(state.domain).believed_noise(state, given)
+            band = trigger.band(suggestion.sd, noise, state.since)
         return {
-            "objective": at_index(values, suggestion.choice),
+            "objective": objective.at(suggestion.choice),
             "mean": suggestion.mean,
             "sd": suggestion.sd,
             "multiplier": suggestion.multiplier,
             "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
-            "simple_regret": self._regret(self._best(values), named),
+            "simple_regret": self._regret(objective.best(self.maximize), named),
         }
-
-    def _best(self, values: Tensor) -> Tensor:
-        """The value of the best arm, `trials`."""
-        return values.amax(-1) if self.maximize else values.amin(-1)
 
     def _regret(self, best: Tensor, chosen: Tensor) -> Tensor:
         """How far chosen values fall short of the best, `trials`."""

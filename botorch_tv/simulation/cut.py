@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from botorch_tv.simulation.memory import BUSY_NUMBERS, chunk_size
+from botorch_tv.simulation.memory import BUSY_NUMBERS, breadth, chunk_size
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.records import variable_names
 from botorch_tv.simulation.settings import StudySettings
@@ -62,10 +62,10 @@ def choose_cut(
             pairs,
             trials=trials,
             horizon=settings.horizon,
-            recorded=len(variable_names(settings.diagnose)),
+            recorded=len(variable_names(settings.diagnose, settings.columns)),
             workers=workers,
         )
-    if chunk * len(settings.world.domain) < BUSY_NUMBERS:
+    if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:
         return Cut(chunk, threads=1)  # more would wait for each other at every operation
     abreast = workers if lasting else min(workers, -(-trials // chunk))
     return Cut(chunk, max(1, threads // abreast))

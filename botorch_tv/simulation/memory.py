@@ -9,6 +9,7 @@ import torch
 
 from botorch_tv.simulation.streams import BLOCK
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
 
 MEMORY_SHARE = 0.5
@@ -19,6 +20,9 @@ MOST_TRIALS = 512
 BUSY_NUMBERS = 2**15
 """Fewest numbers, trials x arms, that keep a core of its own busy: with fewer, operations take
 longer to start than to do, and Python starts those of all chunks one after the other."""
+
+BOX_POINTS = 512
+"""Points of a box that the usual search scores at once."""
 
 
 def chunk_size(
@@ -52,8 +56,13 @@ def chunk_size(
         fits = min(fits, MOST_TRIALS)
     if fits >= BLOCK:
         fits -= fits % BLOCK
-    share = max(-(-trials // workers), -(-BUSY_NUMBERS // len(variance)))
+    share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(pairs[0][1].domain)))
     return max(1, min(fits, share, trials))
+
+
+def breadth(domain: Domain) -> int:
+    """Numbers per trial that most operations work on: arms, or points of a box scored at once."""
+    return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
 def free_bytes(device: torch.device) -> int:

@@ -10,18 +10,37 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.diagnosis.variables import VARIABLES as DIAGNOSIS
+from botorch_tv.strategies.state import Suggestion
 
 Arrays = Mapping[str, np.ndarray]
 """Variables of a study by name, each `strategies x trials x horizon`."""
 
-VARIABLES = ("regret", "resets", "side_queries", "index")
-"""What every study records."""
+VARIABLES = ("regret", "resets", "side_queries")
+"""What every study records, beside what was chosen."""
 _DTYPES = {"resets": "bool", "side_queries": "int32", "index": "int32"}
 
 
-def variable_names(diagnose: bool) -> tuple[str, ...]:
-    """Names of the variables that a study records."""
-    return VARIABLES + (tuple(DIAGNOSIS) if diagnose else ())
+def variable_names(diagnose: bool, columns: int = 0) -> tuple[str, ...]:
+    """Names of the variables that a study records.
+
+    Args:
+        diagnose: Whether predictions, bands and observations are among them.
+        columns: Coordinates of a choice on a box; 0 on a grid, where choices have numbers.
+    """
+    return VARIABLES + choice_names(columns) + (tuple(DIAGNOSIS) if diagnose else ())
+
+
+def choice_names(columns: int) -> tuple[str, ...]:
+    """Names of the variables that hold choices: one number on a grid, coordinates on a box."""
+    return tuple(f"x{i + 1}" for i in range(columns)) or ("index",)
+
+
+def chosen(suggestion: Suggestion) -> dict[str, Tensor]:
+    """The variables that hold a choice, each `trials`."""
+    if suggestion.index is not None:
+        return {"index": suggestion.index}
+    coordinates = suggestion.X.unbind(-1)
+    return dict(zip(choice_names(len(coordinates)), coordinates))
 
 
 def dtype_of(variable: str, dtype: str) -> np.dtype[Any]:
@@ -30,7 +49,12 @@ def dtype_of(variable: str, dtype: str) -> np.dtype[Any]:
 
 
 def blank_records(
-    shape: tuple[int, int, int], *, dtype: torch.dtype, device: torch.device, diagnose: bool
+    shape: tuple[int, int, int],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    diagnose: bool,
+    columns: int,
 ) -> dict[str, Tensor]:
     """Room for the variables of a chunk.
 
@@ -39,6 +63,7 @@ def blank_records(
         dtype: Of the real numbers.
         device: Where the chunk runs.
         diagnose: Whether to record predictions, bands and observations.
+        columns: Coordinates of a choice on a box; 0 on a grid.
 
     Returns:
         Variables by name, each of that shape.
@@ -46,7 +71,7 @@ def blank_records(
     types = {name: getattr(torch, own) for name, own in _DTYPES.items()}
     return {
         name: torch.empty(shape, dtype=types.get(name, dtype), device=device)
-        for name in variable_names(diagnose)
+        for name in variable_names(diagnose, columns)
     }
 
 

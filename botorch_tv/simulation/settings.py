@@ -16,6 +16,7 @@ from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.identity import Description, describe
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State
 
 
@@ -31,8 +32,15 @@ class StudySettings:
     device: torch.device
     diagnose: bool
 
+    @property
+    def columns(self) -> int:
+        """Coordinates of a choice on a box; 0 on a grid, where choices have numbers."""
+        domain = self.world.domain
+        return 0 if isinstance(domain, Grid) else domain.columns
+
     def description(self) -> dict[str, Description]:
         """All of it as JSON: two studies with the same description have the same trials."""
+        columns = {"columns": self.columns} if self.columns else {}
         return {
             "world": describe(self.world, "world"),
             "strategies": describe(self.strategies, "strategies"),
@@ -42,6 +50,7 @@ class StudySettings:
             "dtype": _name(self.dtype),
             "device": self.device.type,
             "diagnose": self.diagnose,
+            **columns,
         }
 
     def initial_states(self) -> dict[str, State]:

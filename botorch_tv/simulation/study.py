@@ -17,7 +17,7 @@ from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
 from botorch_tv.simulation.diagnosis.variables import MODEL_NOISE
 from botorch_tv.simulation.parallel import torch_threads
-from botorch_tv.simulation.records import Arrays, joined
+from botorch_tv.simulation.records import Arrays, choice_names, joined
 from botorch_tv.simulation.result import DIMENSIONS, StudyResult
 from botorch_tv.simulation.runner import play_all
 from botorch_tv.simulation.settings import StudySettings
@@ -77,7 +77,7 @@ def run_study(
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     _check(world, strategies, trials, horizon, seed)
-    place = usable_device(world.domain.X.device if device is None else device)
+    place = usable_device(world.domain.device if device is None else device)
     if workers is None:
         workers = torch.get_num_threads() if place.type == "cpu" else 1
     require_integer("run_study: workers", workers, 1, "give the chunks computed side by side.")
@@ -132,13 +132,24 @@ def _check(
         f"run_study: maximize is False for {', '.join(minimising)} and True for the other "
         "strategies, but regret needs one goal; give all the same.",
     )
+    require(
+        world.maximize in (None, not minimising),
+        f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
+        f"{'maximised' if world.maximize else 'minimised'}; give strategies "
+        f"maximize={world.maximize}, or turn the problem around by negate.",
+    )
 
 
 def _dataset(
     settings: StudySettings, parts: Sequence[Arrays], attributes: Mapping[str, object]
 ) -> xr.Dataset:
-    variables = {name: (DIMENSIONS, values) for name, values in joined(parts).items()}
-    _, trials, horizon = variables["regret"][1].shape
+    arrays = dict(joined(parts))
+    _, trials, horizon = arrays["regret"].shape
+    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+    if settings.columns:
+        points = [arrays.pop(name) for name in choice_names(settings.columns)]
+        variables["X"] = ((*DIMENSIONS, "coordinate"), np.stack(points, axis=-1))
+    variables |= {name: (DIMENSIONS, values) for name, values in arrays.items()}
     data = xr.Dataset(
         variables,
         coords={

@@ -97,6 +97,7 @@ class StudyFile(NamedTuple):
             horizon=self.study["horizon"],
             dtype=self.study["dtype"],
             diagnose=self.study["diagnose"],
+            columns=self.study.get("columns", 0),
         )
 
 

@@ -31,6 +31,10 @@ BLOCK_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
 
 
+SCOUTING = 12
+"""Evaluations after which only the best ascents of a trial go on."""
+
+
 class Search(ABC):
     """A way to maximise a score over a box."""
 
@@ -102,21 +106,23 @@ class MultiStart(Search):
 
     Raw samples fill the box evenly, other ones in every round. Those that are better than their
     neighbours, and the best observations, start a projected quasi-Newton ascent each; all starts of
-    all trials climb together. No random numbers are used.
+    all trials climb together, and after a few steps the best third of a trial's goes on alone. No
+    random numbers are used.
 
     Args:
         raw_samples: Points scored in the first place.
-        restarts: Ascents per trial.
+        restarts: Ascents per trial; 4 + 3 d unless given.
         evaluations: Steps per ascent, at most.
     """
 
     raw_samples: int = 512
-    restarts: int = 10
+    restarts: int | None = None
     evaluations: int = 60
 
     def __post_init__(self) -> None:
         require_integer("MultiStart: raw_samples", self.raw_samples, 1, "use 512.")
-        require_integer("MultiStart: restarts", self.restarts, 1, "use 10.")
+        if self.restarts is not None:
+            require_integer("MultiStart: restarts", self.restarts, 1, "use 4 + 3 d.")
         require_integer("MultiStart: evaluations", self.evaluations, 1, "use 60.")
 
     def check(self, box: Box) -> None:
@@ -125,37 +131,46 @@ class MultiStart(Search):
     def best(
         self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
     ) -> Tensor:
-        trials = len(observed)
+        start = self._starts(box, score, observed, live, told)
+        first = min(SCOUTING, self.evaluations)
+        scouted, values = _climbed(box, score, start, first)
+        better = values.topk(math.ceil(start.shape[1] / 3)).indices
+        end, values = _climbed(box, score, _at(scouted, better), self.evaluations)
+        return box.from_unit(_at(end, values.argmax(-1, keepdim=True)).squeeze(1))
+
+    def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
+        """Where ascents begin, in the unit cube, `trials x starts x d`."""
         raw = _spread(self.raw_samples, box.dim).to(observed)
         shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
         raw = torch.frac(raw + told * shift * (math.sqrt(5) - 1) / 2)
-        points = torch.cat([raw.expand(trials, -1, -1), box.to_unit(observed)], 1)
+        points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         values = _in_blocks(score, box.from_unit(points), observed.shape[1])
         seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
         peaks = _peaks(raw, values[:, : len(raw)])
-        known = min(self.restarts // 3, seen.shape[1])
-        number = torch.cat(
-            [
-                peaks.topk(min(self.restarts - known, len(raw))).indices,
-                seen.topk(known).indices + len(raw),
-            ],
-            -1,
-        )
-        start = points.gather(1, number.unsqueeze(-1).expand(-1, -1, box.dim))
-
-        climb = _Climb(box, score, start)
-        end = minimize(
-            climb, start.flatten(0, 1), 0.0, 1.0, evaluations=self.evaluations, value_tolerance=1e-8
-        )
-        best = end.value.view(trials, -1).argmin(-1)
-        at = end.x.view_as(start)[torch.arange(trials, device=best.device), best]
-        return box.from_unit(at)
+        restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
+        known = min(restarts // 3, seen.shape[1])
+        fresh = peaks.topk(min(restarts - known, len(raw))).indices
+        return _at(points, torch.cat([fresh, seen.topk(known).indices + len(raw)], -1))
 
     def first(self, box: Box, like: Tensor) -> Tensor:
         return box.centre(like)
 
     def anywhere(self, box: Box, draws: Draws) -> Tensor:
         return box.from_unit(draws.uniform(box.dim))
+
+
+def _climbed(box: Box, score: Score, start: Tensor, evaluations: int) -> tuple[Tensor, Tensor]:
+    """Where ascents end in the unit cube, `trials x starts x d`, and their scores there."""
+    climb = _Climb(box, score, start)
+    end = minimize(
+        climb, start.flatten(0, 1), 0.0, 1.0, evaluations=evaluations, value_tolerance=1e-8
+    )
+    return end.x.view_as(start), -end.value.view(start.shape[:2])
+
+
+def _at(points: Tensor, number: Tensor) -> Tensor:
+    """Some points of each trial, `trials x M x d` and `trials x k` to `trials x k x d`."""
+    return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
 class _Climb:

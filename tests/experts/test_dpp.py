@@ -9,8 +9,9 @@ import torch
 from botorch.exceptions import InputDataError
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.experts import default_steps, greedy_map, k_dpp
+from botorch_tv.experts import default_steps, greedy_map, k_dpp, swaps
 from botorch_tv.experts.counter import draw_keys, uniforms
 from botorch_tv.experts.eigen import log_elementary_polynomials
 from botorch_tv.experts.swaps import swap_chain
@@ -159,6 +160,40 @@ def test_how_many_proposals_are_looked_at_together_does_not_matter() -> None:
     assert torch.equal(runs[0], runs[2])
     assert torch.equal(runs[0][3], start[3])
     assert not torch.equal(runs[0][0], start[0])
+
+
+def test_the_chain_seldom_looks_at_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: one look in 32 turns, and steps beyond the end change nothing."""
+    K = torch.from_numpy(line(30, 0.1)).expand(5, 30, 30)
+    start = greedy_map(K, 8).index
+    arguments = (
+        K,
+        start,
+        torch.tensor([8, 3, 5, 8, 1]),
+        torch.ones(5, 30, dtype=torch.bool),
+        torch.tensor([300, 10, 77, 0, 40]),
+        draw_keys(Numbers((5,))),
+    )
+    expected = swap_chain(*arguments, together=2)
+    monkeypatch.setitem(swaps.GLANCE_TURNS, "cpu", 32)
+    with Reads() as reads:
+        assert torch.equal(swap_chain(*arguments, together=2), expected)
+    assert 300 / 2 / 32 <= reads.number <= 300 / 32 + 2
+
+
+class Reads(TorchDispatchMode):
+    """Counts numbers that the host asks for."""
+
+    number = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.number += operation._schema.name in {
+            "aten::_local_scalar_dense",
+            "aten::is_nonzero",
+            "aten::nonzero",
+            "aten::masked_select",
+        }
+        return operation(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("steps", [None, "exact"])

@@ -51,7 +51,7 @@ SCALE = {"SparQ": 2.0, "W-SparQ": 2.0, "W-SparQ even": 1.5}
 
 def make(kind: str, **settings: Any) -> SparQ:
     settings.setdefault("kernel", unit_kernel("matern52", 0.3))
-    return KINDS[kind](steps=settings.pop("steps", 60), **settings)
+    return KINDS[kind](steps=settings.pop("steps", 12), **settings)
 
 
 def truth(t: int, trial: int) -> np.ndarray:
@@ -86,8 +86,10 @@ def reply(script: str, t: int, shape: torch.Size) -> tuple[bool, Tensor | None, 
 
 
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
-@pytest.mark.parametrize("script", ["prompt", "patchy", "slow"])
-@pytest.mark.parametrize("inference", ["exact", "features", "box"])
+@pytest.mark.parametrize(
+    ("inference", "script"),
+    [("exact", "patchy"), ("features", "prompt"), ("features", "slow"), ("box", "prompt")],
+)
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> None:
     on_box = inference == "box"
@@ -140,7 +142,7 @@ def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> Non
                 continue
             state = strategy.absorb(state, question, values, ok=values.isfinite())
             newest = question.told
-            total += question.count.numpy()
+            total += question.side_queries.numpy()
             for book, one in zip(books, said):
                 book.answers = one or book.answers
 
@@ -251,17 +253,17 @@ def test_with_other_parts(maximize: bool) -> None:
         maximize=maximize,
         refresh=Refresh(Windows(1.0), c_Q=1.0, steps=20),
     )
-    state, _ = play(strategy, strategy.init(GRID), 7, [0])
+    state, _ = play(strategy, strategy.init(GRID), 8, [0])
     assert state.expert is not None
     expert, since = state.expert, state.expert.told
-    assert 0 < since < 7  # there are answers and observations
+    assert 0 < since < 8  # there are answers and observations
     arms, values = (
         getattr(expert, name).tolist() + getattr(state.history, name).tensor(since).tolist()
         for name in ("choice", "y")
     )
     times = [float(expert.time)] * len(expert.y) + state.history.time.tensor(since).tolist()
     mean, variance = regression(
-        K, arms, times, values, 8.0, noise=NOISE, decay=("markov", 0.05), mean="estimated"
+        K, arms, times, values, 9.0, noise=NOISE, decay=("markov", 0.05), mean="estimated"
     )
     posterior = strategy.posterior(state, GRID.X)
     np.testing.assert_allclose(posterior.mean.squeeze(), mean, atol=1e-8)
@@ -271,12 +273,14 @@ def test_with_other_parts(maximize: bool) -> None:
 def test_numerical_rank_limits_the_questions() -> None:
     """A kernel of rank 4: after many rounds at most 4 points are asked about."""
     features = np.random.default_rng(0).standard_normal((len(GRID), 4))
-    strategy = sparq_gp_ucb(kernel=torch.from_numpy(features @ features.T), noise=0.1, c_Q=3.0)
+    strategy = sparq_gp_ucb(
+        kernel=torch.from_numpy(features @ features.T), noise=0.1, c_Q=3.0, steps=9
+    )
     state, chosen = play(strategy, strategy.init(GRID, batch_shape=(2,)), 25, [0, 1])
     asked = strategy.consult(state)
     assert asked is not None
     rank = [np.linalg.matrix_rank(features[[row[i] for row in chosen]]) for i in range(2)]
-    assert asked.count.tolist() == rank
+    assert asked.side_queries.tolist() == rank
 
 
 def test_a_box_of_its_own() -> None:
@@ -295,7 +299,7 @@ def test_a_box_of_its_own() -> None:
             continue
         assert asked.X.shape[-1] == 2
         new = {1: 1, 3: 2, 5: 4, 7: 6}
-        assert asked.count.tolist() == [min(new[t], math.ceil(2 * math.log(t + 1) ** 2))] * 2
+        assert asked.side_queries.tolist() == [min(new[t], math.ceil(2 * math.log(t + 1) ** 2))] * 2
         state = strategy.absorb(state, asked, (4 * asked.X[..., 0] + 0.2 * t).sin())
         X = asked.X[:, :1]
         now = strategy.posterior(state, X, now=state.time)
@@ -344,7 +348,7 @@ def test_answers_that_do_not_fit() -> None:
     bad = y.clone()
     bad[1, 2] = math.nan
     ok = torch.ones_like(asked.mask)
-    kept = pickle.dumps(newest)
+    before = strategy.posterior(newest, GRID.X).mean
     for message, call in [
         (r"answer number 2 of trial 1 is nan.*ok=False", lambda: (newest, asked, bad, None)),
         (r"y is \(2, \d\), but the expert was asked", lambda: (newest, asked, y[:, 1:], None)),
@@ -365,7 +369,7 @@ def test_answers_that_do_not_fit() -> None:
         to, question, values, good = call()
         with pytest.raises(InputDataError, match=message):
             strategy.absorb(to, question, values, ok=good)
-    assert pickle.dumps(newest) == kept
+    assert torch.equal(strategy.posterior(newest, GRID.X).mean, before)
     single = strategy.init(GRID)
     single, _ = strategy.tell(single, strategy.ask(single), torch.tensor(0.0).double())
     alone = strategy.consult(single)

@@ -38,9 +38,7 @@ WRITTEN_OUT = {
     "matern52": with_parameters(MaternKernel(nu=2.5), 0.4),
     "matern52 ard": with_parameters(MaternKernel(nu=2.5, ard_num_dims=3), 0.4, 0.9, 0.2),
     "scaled": with_parameters(ScaleKernel(MaternKernel(nu=1.5)), 0.4, outputscale=2.5),
-    "scaled column": with_parameters(
-        ScaleKernel(RBFKernel(active_dims=[2])), 0.4, outputscale=2.5
-    ),
+    "scaled column": with_parameters(ScaleKernel(RBFKernel(active_dims=[2])), 0.4, outputscale=2.5),
     "column scaled": with_parameters(
         ScaleKernel(RBFKernel(), active_dims=[0, 2]), 0.4, outputscale=0.3
     ),
@@ -76,9 +74,7 @@ def test_as_gpytorch_evaluates_it(name):
     wanted = torch.stack([kernel(a, b).to_dense().reshape(5, 6) for a, b in zip(X1, X2)])
     torch.testing.assert_close(ready.covariance(X1, X2), wanted, rtol=0, atol=1e-7)
     apart = (X1.unsqueeze(2) - X2.unsqueeze(1)).abs().amax(-1) > 0
-    torch.testing.assert_close(
-        ready.covariance(X1, X2)[apart], wanted[apart], rtol=0, atol=1e-12
-    )
+    torch.testing.assert_close(ready.covariance(X1, X2)[apart], wanted[apart], rtol=0, atol=1e-12)
     diagonal = torch.stack([kernel(a, a).to_dense().reshape(5, 5).diagonal() for a in X1])
     torch.testing.assert_close(ready.variance(X1), diagonal, rtol=0, atol=1e-7)
     some = torch.tensor([3, 1])

@@ -169,8 +169,6 @@ def test_no_problems_and_flat_ones():
 
 def test_single_precision_comes_as_close_as_it_can():
     start = torch.tensor([[0.1, 0.9]] * 2, dtype=torch.float32)
-    found = minimize(
-        lambda x, rows: ((x - 0.3).square().sum(-1), 2 * (x - 0.3)), start, 0.0, 1.0
-    )
+    found = minimize(lambda x, rows: ((x - 0.3).square().sum(-1), 2 * (x - 0.3)), start, 0.0, 1.0)
     assert found.x.dtype == found.value.dtype == torch.float32
     torch.testing.assert_close(found.x, torch.full((2, 2), 0.3), rtol=0, atol=1e-3)

@@ -90,6 +90,16 @@ def test_gradients_survive_equal_eigenvalues():
         torch.testing.assert_close(one, symmetric, rtol=1e-9, atol=1e-10)
 
 
+def test_no_number_for_one_panel_leaves_the_others_theirs():
+    along = torch.eye(3, dtype=torch.float64)
+    across = torch.eye(4, dtype=torch.float64).repeat(2, 1, 1)
+    across[0, 0, 1] = torch.nan
+    readings, noise = torch.ones(2, 3, 4).double(), torch.ones(2).double()
+    found = kronecker_log_likelihood(along, across, noise, readings)
+    assert bool(found[0].isnan())
+    assert float(found[1]) == pytest.approx(-6 * np.log(2 * np.pi * 2) - 3)
+
+
 def simulated(epsilon, seed):
     """20 sensors x 300 rounds, lengthscale 0.3 and noise 0.05, as rows."""
     record = make_panel(300, 20, epsilon=epsilon, cycle=0.0, gaps=0.0, seed=seed)

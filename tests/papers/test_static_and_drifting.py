@@ -6,9 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from synthetic_results import make_result
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Heteroscedastic, Logarithmic
 from botorch_tv.acquisition.gains import ClosedForm
+from botorch_tv.experts import EveryRound, Refresh, Windows
 from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, surveys
 from botorch_tv.simulation import AbruptWorld, Given, StaticWorld
 from botorch_tv.simulation.streams import Stream
@@ -85,8 +87,28 @@ def test_m_synthetic_settings():
         assert strategies["SW-GP-UCB"].retention.window == 2
         assert strategies["WGP-UCB"].inflation.gamma == 0.488
         assert strategies["TV-GP-UCB"].decay.epsilon == 0.087
+        sparq, w_sparq = (strategies[label] for label in mauduit.EXPERTS)
+        assert sparq.refresh == Refresh(EveryRound(), 6.0, "exact")
+        assert w_sparq.refresh == Refresh(Windows(2.0, 0.25), 6.0, "exact")
+        assert w_sparq.inflation.alpha == 2.0
     K = mauduit.line_kernel()(torch.tensor([[0.0], [6.0]], dtype=torch.float64)).to_dense()
     assert K[0].tolist() == pytest.approx([0.5, 0.5 * math.exp(-2)])
+
+
+def test_m_synthetic_counts_side_queries():
+    labels = [*mauduit.EXPERTS, *mauduit._PURE]
+    regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels)}
+    results = {name: make_result(regret) for name in ("logarithmic", "theory")}
+    for one in results.values():
+        asked = one.data["side_queries"].transpose("strategy", "trial", "round").values
+        asked[0], asked[1] = [[3, 4], [4, 5]], [[2, 0], [1, 0]]  # windows at 1, 3, 5, ...
+    outcome = mauduit._judge(results)
+    row = outcome.table[outcome.table["case"] == "logarithmic"].iloc[-1]
+    assert (row["sparq"], row["w_sparq"], row["share"]) == (8.0, 1.5, 1.5 / 8)
+    assert (row["windows"], row["windows_of_theory"], row["holds"]) == (1, 1, True)
+    assert "asks 19% of the 8 side queries" in outcome.verdict
+    results["theory"].data["side_queries"].values[1, 0, 1] = 1  # one round too many
+    assert not mauduit._judge(results).table.iloc[-1]["holds"]
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS["c17"].cases))

@@ -1,7 +1,8 @@
 """Objectives that do not hold still: drawn anew for every trial, or replayed from a record."""
 
 from botorch_tv.simulation.worlds.abrupt import AbruptWorld
-from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.base import GridWorld, World
+from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.simulation.worlds.drift import DriftWorld
 from botorch_tv.simulation.worlds.functions import (
     Drawn,
@@ -18,11 +19,13 @@ from botorch_tv.simulation.worlds.static import StaticWorld
 
 __all__ = [
     "AbruptWorld",
+    "BoxWorld",
     "Drawn",
     "DriftWorld",
     "FunctionDistribution",
     "GaussianDraw",
     "Given",
+    "GridWorld",
     "KernelSum",
     "MarkovWorld",
     "PanelWorld",

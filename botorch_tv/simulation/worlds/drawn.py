@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import Drawn, FunctionDistribution
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
 
 
-class DrawnWorld(World):
+class DrawnWorld(GridWorld):
     """A world made of a few functions, drawn anew for every trial.
 
     Args:

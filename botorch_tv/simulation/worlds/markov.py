@@ -10,13 +10,13 @@ from torch import Tensor
 
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
 
 
-class MarkovWorld(World):
+class MarkovWorld(GridWorld):
     """Draws from a Gaussian process that is redrawn a little each round, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the

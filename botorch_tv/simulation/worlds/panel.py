@@ -19,12 +19,12 @@ from botorch_tv.simulation.panels.covariance import (
 from botorch_tv.simulation.panels.gaps import carried_forward
 from botorch_tv.simulation.panels.temporal import fit_rate, group_starts
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer
 
 
-class PanelWorld(World):
+class PanelWorld(GridWorld):
     """A record of many arms: the first rows fit a model, the others are played, [B16] §5.2.
 
     Training rows give one mean and one standard deviation, by which every reading is scaled:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer
 
 
-class SineWorld(World):
+class SineWorld(GridWorld):
     """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the

@@ -1,0 +1,85 @@
+"""What answers of an expert are refused, and how those of some trials are kept."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.experts.refresh import Consultation, ExpertData
+from botorch_tv.strategies.checks import require_same_kind
+from botorch_tv.strategies.state import State
+
+
+def check_order(state: State, consultation: Consultation) -> None:
+    """Raise an ``InputDataError`` unless the consultation is past and newer than those absorbed."""
+    if consultation.told > state.told:
+        raise InputDataError(
+            f"the consultation follows round {consultation.told}, but the state has been told "
+            f"{state.told} rounds; pass the state that was consulted, or a later one."
+        )
+    if state.expert is not None and state.expert.told >= consultation.told:
+        raise InputDataError(
+            f"the consultation follows round {consultation.told}, but answers of round "
+            f"{state.expert.told} have been absorbed already; each is absorbed once, and "
+            "answers that come after newer ones are dropped."
+        )
+
+
+def check_shapes(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
+    """Raise an ``InputDataError`` unless there is one answer per point, of the state's kind."""
+    wanted = tuple(consultation.mask.shape)
+    if wanted[:-1] != tuple(state.time.shape):
+        raise InputDataError(
+            f"the consultation is of trials {wanted[:-1]}, but the state's batch_shape is "
+            f"{tuple(state.time.shape)}; consult the state itself."
+        )
+    for name, tensor in (("y", y), ("ok", ok)):
+        if name == "ok" and tensor is None:
+            continue
+        if not isinstance(tensor, Tensor) or tuple(tensor.shape) != wanted:
+            given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
+            raise InputDataError(
+                f"{name} is {given}, but the expert was asked about points of shape {wanted}; "
+                "give one value per point, and ok=False for points without answer."
+            )
+    require_same_kind("y", y, state)
+    if ok is not None and (ok.dtype != torch.bool or ok.device != y.device):
+        raise InputDataError(f"ok is {ok.dtype} on {ok.device}; pass a bool on {y.device}.")
+
+
+def check_values(y: Tensor, answered: Tensor) -> None:
+    """Raise an ``InputDataError`` naming the first answer that is not finite."""
+    good = y.isfinite() | ~answered
+    if bool(good.all()):
+        return
+    *trial, number = (~good).nonzero()[0].tolist()
+    where = f" of trial {trial[0] if len(trial) == 1 else tuple(trial)}" if trial else ""
+    raise InputDataError(
+        f"answer number {number}{where} is {y[(*trial, number)].item()}, but answers are finite; "
+        "pass ok=False for points that the expert did not answer."
+    )
+
+
+def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
+    """New answers, but in some trials the points, values and time of the old ones."""
+    count = max(old.y.shape[-1], new.y.shape[-1])
+    keep = old_trials.unsqueeze(-1)
+
+    def widened(part: Tensor, fill: float, dim: int) -> Tensor:
+        shape = list(part.shape)
+        shape[dim] = count - shape[dim]
+        return torch.cat([part, part.new_full(shape, fill)], dim)
+
+    place = old_trials.dim()
+    wide = keep.unsqueeze(-1) if new.choice.dim() > keep.dim() else keep
+    return new._replace(
+        choice=torch.where(wide, widened(old.choice, 0, place), widened(new.choice, 0, place)),
+        y=torch.where(keep, widened(old.y, 0.0, place), widened(new.y, 0.0, place)),
+        noise=torch.where(
+            keep, widened(old.noise, math.inf, place), widened(new.noise, math.inf, place)
+        ),
+        time=torch.where(old_trials, old.time, new.time),
+    )

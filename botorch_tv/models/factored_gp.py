@@ -1,0 +1,153 @@
+"""A ``SingleTaskGP`` that predicts from one Cholesky factor, and remembers where it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from gpytorch import settings
+from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_dense, to_linear_operator
+from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
+from torch import Tensor
+
+from botorch_tv.models.checks import check_batches
+from botorch_tv.models.regression import Regression, Seen
+from botorch_tv.models.remembering import carried
+from botorch_tv.models.shared_inputs import SharedInputsGP
+
+FEWEST_REMEMBERED = 64
+"""Fewer test points are looked at anew each time, and do not replace those remembered."""
+MOST_REMEMBERED = 2**24
+"""Numbers kept of test points looked at before: 128 MiB in float64."""
+
+
+class FactoredGP(SharedInputsGP):
+    """Exact regression whose factor serves means, variances and gains alike.
+
+    A loop over a grid asks for the same points again and again. Without gradients, what the
+    observations explain of the prior there is kept; observations made since are added to it, at
+    O(n) a point instead of O(n²). One set of points is kept, the last.
+    """
+
+    prediction_strategy: Regression | None
+    _row_noise: Tensor | None = None
+    """Variances given with single observations to a likelihood that learns one for all, NaN for
+    the others; `... x n`."""
+
+    def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
+        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
+        no_data = self.train_inputs is None or self.train_targets is None
+        if self.training or no_data or settings.prior_mode.on():
+            return super().__call__(*args, **kwargs)
+        (X,) = args
+        return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
+
+    def _posterior_at(self, X: Tensor) -> MultivariateNormal:
+        """Posterior of f at transformed inputs `... x q x d`."""
+        check_batches(X, self.train_targets.shape[:-1])
+        regression = self._regression()
+        explained = self._explained(regression, X)  # ... x n x q
+        shift = explained.mT @ regression.whitened.unsqueeze(-1)
+        mean: Tensor = self.mean_module(X) + shift.squeeze(-1)
+        if settings.skip_posterior_variances.on():
+            return MultivariateNormal(mean, ZeroLinearOperator(*mean.shape, mean.shape[-1]))
+        covariance = self._less(X, explained)
+        batch = torch.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])  # type: ignore[no-untyped-call]
+        return MultivariateNormal(
+            mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
+        )
+
+    def information_gain(self) -> Tensor:
+        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        self.eval()
+        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
+        return gain
+
+    def _explained(self, regression: Regression, X: Tensor) -> Tensor:
+        """L⁻¹ S k at transformed test points `... x q x d`: `... x n x q`."""
+        inputs = regression.inputs
+        if inputs.dim() > 2 or len(self.covar_module.batch_shape):
+            return regression.explained(self._covariance(inputs, X))
+        # One set of observations for all test points: a single solve with all their columns.
+        points = X.reshape(-1, X.shape[-1])
+        graph = torch.is_grad_enabled() and (
+            X.requires_grad or any(one.requires_grad for one in self.parameters())
+        )
+        if graph or len(points) < FEWEST_REMEMBERED:
+            flat = regression.explained(self._covariance(inputs, points))
+        else:
+            flat = self._remembered(regression, points)
+        return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
+
+    def _remembered(self, regression: Regression, points: Tensor) -> Tensor:
+        """L⁻¹ S k at `M x d`, from what is known of these points: `n x M`."""
+        seen = regression.memory.seen
+        factor = (
+            None if seen is None else carried(self.covar_module, seen, points, regression.inputs)
+        )
+        if seen is None or factor is None:
+            explained = regression.explained(self._covariance(regression.inputs, points))
+        else:
+            explained = seen.explained if bool(factor == 1) else seen.explained * factor
+            since = regression.inputs[len(explained) :]
+            if len(since):
+                across = self._covariance(since, points)
+                explained = regression.explained_further(explained, across)
+        if explained.numel() <= MOST_REMEMBERED:
+            regression.memory.seen = Seen(points.clone(), explained)
+        return explained
+
+    def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
+        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
+        if X.shape[-2] == 1:
+            prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
+            length = torch.linalg.vector_norm(explained, dim=-2, keepdim=True)
+            return to_linear_operator(prior - length.square())
+        if X.shape[-2] <= settings.max_eager_kernel_size.value():
+            return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
+        # Left lazy: many test points are usually asked for their variances alone.
+        return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
+
+    def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Prior covariance between inputs, `... x n x q`."""
+        with settings.lazily_evaluate_kernels(False):
+            dense: Tensor = to_dense(self.covar_module(first, second))
+        return dense
+
+    def _regression(self) -> Regression:
+        """The regression on the training data, computed where it is not at hand."""
+        attached = settings.detach_test_caches.off()
+        cached = self.prediction_strategy
+        if cached is None or (attached and not cached.attached):
+            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+                cached = self._fit_regression(self.train_inputs[0], attached)
+            self.prediction_strategy = cached
+        return cached
+
+    def _fit_regression(self, inputs: Tensor, attached: bool) -> Regression:
+        return Regression.fit(
+            inputs,
+            self._covariance(inputs, inputs),
+            self._training_noise(inputs),
+            self.train_targets - self.mean_module(inputs),
+            attached,
+        )
+
+    def _training_noise(self, inputs: Tensor) -> Tensor:
+        """Noise variances of the training data, `... x n`."""
+        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
+            dim1=-1, dim2=-2
+        )
+        if self._row_noise is None:
+            return noise
+        return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        # Analytic acquisition functions send their model to the device of X in every call.
+        if fn(self.train_targets) is not self.train_targets:
+            self.prediction_strategy = None
+        if self._row_noise is not None:
+            self._row_noise = fn(self._row_noise)
+        return super()._apply(fn)  # type: ignore[no-any-return]

@@ -1,0 +1,168 @@
+"""Test functions that change with time, played on their boxes."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.base import World
+from botorch_tv.simulation.worlds.objective import Objective
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.search import Search
+from botorch_tv.test_functions.base import TimeVaryingTestFunction
+from botorch_tv.validation import require, require_integer
+
+PROBES = 64
+"""Points and times whose values tell one test function from another."""
+
+
+class BoxWorld(World):
+    """A test function as the world of a study: strategies choose any point of its box.
+
+    Round k is played at time k. A problem with one function gives it to all trials, which then
+    differ in noise and, with ``random_rounds``, in where they begin. A problem with
+    ``batch_shape=(n,)`` gives trial number i its own function i, which serves studies of up to n
+    trials. Regret is measured against ``optimal_value_at``.
+
+    Args:
+        problem: The test function; its coordinates are the domain.
+        noise: Variance of the observation noise, in the units played; the problem's own,
+            ``noise_std**2 / scale**2``, unless given.
+        shift: What is taken from the values of the problem, as a prior mean of 0 needs.
+        scale: What they are then divided by, positive, as a kernel of variance 1 needs.
+        random_rounds: First rounds in which all strategies of a trial play the same random points,
+            as experiments do that begin with a design; they count like any other.
+        search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
+
+    Attributes:
+        problem: The test function, a copy.
+        probe: Some of its values, by which a study that goes on recognises it.
+
+    Raises:
+        ValueError: If a number is out of range, the problem has batches of batches, or no noise is
+            given.
+    """
+
+    domain: Box
+    horizon: int
+    maximize: bool
+
+    def __init__(
+        self,
+        problem: TimeVaryingTestFunction,
+        *,
+        noise: float | None = None,
+        shift: float = 0.0,
+        scale: float = 1.0,
+        random_rounds: int = 0,
+        search: Search | None = None,
+    ) -> None:
+        name = type(problem).__name__
+        require(
+            isinstance(problem, TimeVaryingTestFunction),
+            f"BoxWorld: problem is a {name}, but a study needs one that changes with time and "
+            "knows its optimum; give a TimeVaryingTestFunction such as DriftingBranin().",
+        )
+        require(
+            len(problem.batch_shape) < 2,
+            f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials are "
+            "counted in one dimension; give () or (n,).",
+        )
+        require(math.isfinite(shift), f"BoxWorld: shift is {shift}, but it must be finite.")
+        require(
+            0 < scale < math.inf,
+            f"BoxWorld: scale is {scale}, but it must be positive and finite; 1 keeps the unit.",
+        )
+        own = problem.noise_std
+        require(
+            noise is not None or own is not None,
+            f"BoxWorld: {name} has no noise of its own; give noise=0.0 or another variance.",
+        )
+        require_integer("BoxWorld: random_rounds", random_rounds, 0, "0 lets strategies begin.")
+        super().__init__(
+            Box(problem.spatial_bounds, search=search),
+            (own / scale) ** 2 if noise is None else noise,
+        )
+        self.problem = copy.deepcopy(problem)
+        self.shift, self.scale, self.random_rounds = shift, scale, random_rounds
+        self.horizon = math.floor(problem.horizon)
+        require(
+            self.horizon >= 1,
+            f"BoxWorld: {name} ends at time {problem.horizon}, before round 1; give a horizon of "
+            "at least 1.",
+        )
+        self.maximize = not problem.is_minimization_problem
+        self.probe = self._probe()
+
+    def objectives(self, stream: Stream) -> Iterator[Objective]:
+        shape = self.problem.batch_shape
+        last = stream.first + stream.trials
+        require(
+            not shape or last <= shape[0],
+            f"run_study: {self!r} has functions for {sum(shape)} trials, but trial number {last} "
+            "is asked for; run fewer trials, or draw more functions.",
+        )
+        problem = self.problem
+        if problem.bounds.dtype != stream.dtype or problem.bounds.device != stream.device:
+            problem = copy.deepcopy(problem).to(device=stream.device, dtype=stream.dtype)
+        return (_At(self, problem, step + 1, stream) for step in range(self.horizon))
+
+    def opening(self, stream: Stream) -> Tensor | None:
+        if not self.random_rounds:
+            return None
+        return self.domain.from_unit(stream.uniform(self.random_rounds, self.domain.dim))
+
+    def __repr__(self) -> str:
+        parts = [f"noise={self.noise:g}"]
+        if (self.shift, self.scale) != (0.0, 1.0):
+            parts += [f"shift={self.shift:g}", f"scale={self.scale:g}"]
+        if self.random_rounds:
+            parts += [f"random_rounds={self.random_rounds}"]
+        return f"BoxWorld({type(self.problem).__name__}, {', '.join(parts)})"
+
+    def _probe(self) -> Tensor:
+        dim = self.domain.dim
+        engine = torch.quasirandom.SobolEngine(dim + 1, scramble=True, seed=0)  # type: ignore[no-untyped-call]
+        U = engine.draw(PROBES, dtype=torch.float64).to(self.problem.bounds)
+        # At whole times, as the rounds are; every function of a batch is probed.
+        times = (1 + U[:, dim:] * (self.horizon - 1)).round()
+        X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)
+        values: Tensor = self.problem(X.expand(*self.problem.batch_shape, *X.shape), noise=False)
+        return values.detach()
+
+
+class _At(Objective):
+    """The functions of some trials at one time."""
+
+    def __init__(
+        self, world: BoxWorld, problem: TimeVaryingTestFunction, time: int, stream: Stream
+    ) -> None:
+        self.world, self.problem, self.time = world, problem, time
+        self.trials = slice(stream.first, stream.first + stream.trials)
+
+    def at(self, choice: Tensor) -> Tensor:
+        X = choice if choice.dim() == 3 else choice.unsqueeze(-2)
+        X = torch.cat([X, X.new_full((*X.shape[:-1], 1), float(self.time))], -1)
+        shape = self.problem.batch_shape
+        if shape:
+            # Functions that nobody plays here are evaluated anywhere.
+            filled = X[:1].expand(*shape, *X.shape[1:]).clone()
+            filled[self.trials] = X
+            X = filled
+        values: Tensor = self.problem(X, noise=False)
+        values = self._played(values[self.trials] if shape else values)
+        return values if choice.dim() == 3 else values.squeeze(-1)
+
+    def best(self, maximize: bool) -> Tensor:
+        value = self._played(self.problem.optimal_value_at(float(self.time)))
+        if self.problem.batch_shape:
+            return value[self.trials]
+        return value.expand(self.trials.stop - self.trials.start)
+
+    def _played(self, values: Tensor) -> Tensor:
+        return (values - self.world.shift) / self.world.scale

@@ -1,0 +1,50 @@
+"""What all trials play on in one round."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor
+
+
+class Objective(ABC):
+    """The objective functions of all trials in one round, without noise."""
+
+    @abstractmethod
+    def at(self, choice: Tensor) -> Tensor:
+        """Values at what was chosen.
+
+        Args:
+            choice: As a log keeps it, one choice or q of them per trial: arms, `trials` or
+                `trials x q`, int64; on a box points, `trials x d` or `trials x q x d`.
+
+        Returns:
+            `trials` or `trials x q`.
+        """
+
+    @abstractmethod
+    def best(self, maximize: bool) -> Tensor:
+        """The best value there is, `trials`.
+
+        Args:
+            maximize: Whether that is the largest or the smallest.
+        """
+
+
+class OnArms(Objective):
+    """Objectives by their values on all arms of a grid.
+
+    Args:
+        values: `trials x M`.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values
+
+    def at(self, choice: Tensor) -> Tensor:
+        if choice.dim() == self.values.dim():
+            return self.values.gather(-1, choice)
+        return self.values.gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+
+    def best(self, maximize: bool) -> Tensor:
+        return self.values.amax(-1) if maximize else self.values.amin(-1)

@@ -1,0 +1,116 @@
+"""Strategies that consult experts in regret studies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.simulation import MarkovWorld, PanelWorld, StudyResult, World, run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.theory.windows import window_starts
+
+GRID = Grid.regular(points=6, dim=2)
+KERNEL = unit_kernel("se", 0.3)
+ROUNDS = 12
+
+
+def strategies() -> dict[str, Strategy]:
+    common = {"kernel": KERNEL, "noise": 0.02, "width": Logarithmic(), "steps": 15}
+    return {
+        "TV": tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.1),
+        "SparQ": sparq_gp_ucb(c_Q=2.0, **common),
+        "W-SparQ": w_sparq_gp_ucb(alpha=1.0, **common),
+    }
+
+
+def study(chosen: dict[str, Strategy], **settings: object) -> StudyResult:
+    world = settings.pop("world", None) or MarkovWorld(GRID, kernel=KERNEL, epsilon=0.1, noise=0.02)
+    assert isinstance(world, World)
+    settings = {"trials": 5, "horizon": ROUNDS, "seed": 3, "workers": 1} | settings
+    return run_study(world, chosen, progress=False, **settings)  # type: ignore[arg-type]
+
+
+def test_side_queries_are_counted_where_they_are_asked() -> None:
+    result = study(strategies())
+    asked = result.data["side_queries"]
+    assert int(asked.sel(strategy="TV").sum()) == 0
+    arms = result.data["index"]
+    for label, scale in (("SparQ", 2.0), ("W-SparQ", 1.0)):
+        for trial in range(5):
+            for t in range(1, ROUNDS + 1):
+                past = len(set(arms.sel(strategy=label, trial=trial).values[:t].tolist()))
+                most = min(past, math.ceil(scale * math.log(t + 1) ** 2))
+                due = label == "SparQ" or t in window_starts(ROUNDS, 1.0, 0.25)
+                seen = int(asked.sel(strategy=label, trial=trial, round=t))
+                assert seen == (most if due else 0)
+
+
+def test_a_trial_does_not_notice_other_trials_or_strategies() -> None:
+    """Any chunk, and any company, gives the same choices."""
+    whole = study(strategies())
+    for other in (
+        study(strategies(), chunk=2),
+        study({"SparQ": strategies()["SparQ"], "new": gp_ucb(kernel=KERNEL, noise=0.02)}),
+        study({"W-SparQ": strategies()["W-SparQ"]}, trials=3),
+    ):
+        for label in set(other.strategies) & set(whole.strategies):
+            trials = other.data.sizes["trial"]
+            same = whole.data.sel(strategy=label).isel(trial=slice(trials))
+            np.testing.assert_array_equal(same["index"], other.data["index"].sel(strategy=label))
+            np.testing.assert_array_equal(
+                same["side_queries"], other.data["side_queries"].sel(strategy=label)
+            )
+
+
+def test_labels_decide_on_what_the_expert_says() -> None:
+    """The same strategy under two labels has two experts, whose errors differ."""
+    result = study({"one": strategies()["SparQ"], "two": strategies()["SparQ"]})
+    one, two = (result.data["index"].sel(strategy=label).values for label in ("one", "two"))
+    assert not np.array_equal(one, two)
+
+
+class Silent(SparQ):
+    """Notes what its expert says, and about when."""
+
+    heard: list = []  # noqa: RUF012 - shared by all copies on purpose
+
+    def absorb(self, state, consultation, y, *, ok=None, check=True):  # type: ignore[no-untyped-def]
+        self.heard.append((consultation, y, ok))
+        return super().absorb(state, consultation, y, ok=ok, check=check)
+
+
+def test_the_expert_tells_the_present_objective() -> None:
+    """Answers are f_t of the round just played; sensors that are out do not answer."""
+    random = np.random.default_rng(1)
+    panel = random.standard_normal((30, 8)).cumsum(0)
+    panel[22:26, 3] = np.nan
+    world = PanelWorld(panel, train=20, first_arm=3)
+    Silent.heard.clear()
+    strategy = Silent(kernel=world.kernel, noise=world.model_noise, width=Logarithmic())
+    study({"noted": strategy}, world=world, horizon=8, trials=4)
+    assert len(Silent.heard) == 8
+    missing = 0
+    for t, (asked, y, ok) in enumerate(Silent.heard):
+        assert asked.told == t + 1
+        truth = world.objective[t][asked.choice]
+        assert torch.equal(y, truth)  # a panel has no errors besides its own
+        out = torch.tensor([3]) if 2 <= t < 6 else torch.tensor([-1])
+        assert torch.equal(ok, asked.choice != out)
+        missing += int((~ok & asked.mask).sum())
+    assert missing > 0
+
+
+@pytest.mark.parametrize("label", ["SparQ", "W-SparQ"])
+def test_a_study_is_resumed(label: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    chosen = {label: strategies()[label]}
+    first = study(chosen, trials=2, chunk=2, save_to=tmp_path)
+    more = study(chosen, trials=4, save_to=tmp_path)
+    assert more.data.attrs["trials_found"] == 2
+    np.testing.assert_array_equal(first.regret, more.regret.isel(trial=slice(2)))
+    np.testing.assert_array_equal(more.regret, study(chosen, trials=4).regret)
