@@ -26,6 +26,8 @@
 # %%
 import math
 import os
+import warnings
+from importlib.metadata import version
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,6 +41,7 @@ from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from linear_operator.utils.warnings import NumericalWarning
 
 from botorch_tv.acquisition.present import qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.forgetting import ExponentialWeights, Markov, UncertaintyInjection, Wiener
@@ -49,10 +52,11 @@ SMOKE_TEST = "SMOKE_TEST" in os.environ  # a small size, to check that everythin
 ROUNDS = 2 if SMOKE_TEST else 60
 SEEDS = range(2) if SMOKE_TEST else range(6)
 torch.set_default_dtype(torch.float64)
+warnings.simplefilter("ignore", NumericalWarning)  # jitter of 1e-8, for points close together
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
 plt.rcParams.update(
     {
-        "figure.dpi": 90,
+        "figure.dpi": 80,
         "figure.constrained_layout.use": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -73,6 +77,7 @@ problem = DriftingAckley(
 )
 NOISE = 0.2  # standard deviation of a measurement
 knob = problem.spatial_bounds
+ABOVE = {"loc": "lower right", "bbox_to_anchor": (1, 0.98), "ncols": 2, "fontsize": 8}  # a legend
 KNOBS = torch.linspace(-3, 3, 121).unsqueeze(-1)
 print(problem.bounds)
 
@@ -96,7 +101,8 @@ def draw_world(axes, times):
 figure, axes = plt.subplots(figsize=(7.5, 2.8))
 drawn = draw_world(axes, torch.arange(0.0, 100.0))
 figure.colorbar(drawn, label="value")
-axes.legend(loc="lower left", labelcolor="white")
+axes.set_title("The world: lighter is better", loc="left", fontsize=11)
+axes.legend(**ABOVE)
 plt.show()
 
 # %% [markdown]
@@ -143,8 +149,9 @@ def draw_run(X, regret, title):
     _, (above, below) = plt.subplots(2, 1, figsize=(7.5, 4.2), sharex=True, height_ratios=[2, 1])
     draw_world(above, torch.arange(X[0, 1].item(), X[-1, 1].item() + 1))
     above.plot(X[4:, 1], X[4:, 0], "o", color=BLUE, markeredgecolor="white", label="chosen")
-    above.set(title=title, xlabel="")
-    above.legend(loc="lower left", labelcolor="white")
+    above.set(xlabel="")
+    above.set_title(title, loc="left", fontsize=11)
+    above.legend(**ABOVE)
     below.bar(X[4:, 1], regret, color=BLUE)
     below.set(xlabel="time", ylabel="regret", ylim=(0, 12))
     plt.show()
@@ -173,7 +180,8 @@ def draw_belief(axes, X, Y, model, timed, title):
         x, mean - 2 * deviation, mean + 2 * deviation, color=BLUE, alpha=0.15, linewidth=0
     )
     freshness = (0.93 ** (now - X[:, 1])).numpy()
-    axes.scatter(X[:, 0], Y, color="black", alpha=freshness, s=18, label="measured")
+    axes.scatter(X[:, 0], Y, color="black", alpha=freshness, s=18)
+    axes.scatter([], [], color="black", s=18, label="measured")
     axes.set(title=title, xlabel="knob", ylim=(-16, 5))
 
 
@@ -187,6 +195,12 @@ believed = scale * model_before.likelihood.noise.item() ** 0.5
 print(f"noise of a measurement: {NOISE}; as the model sees it: {believed:.2f}")
 
 # %% [markdown]
+# The model was asked to fit one curve through measurements of many different curves. It does what
+# it can: it calls the change **noise**, several times what is really there, and bends itself to
+# whatever is left. Where it measured long ago it still believes the old values; where it measured
+# lately, old points and new ones contradict each other. No acquisition function can choose well
+# from that.
+#
 # ## After
 #
 # The same loop with the three changes.
@@ -300,8 +314,9 @@ plt.show()
 #   is redrawn a little in every round; the default. `Wiener(sigma_w2)`: it walks at random and
 #   never returns to its mean.
 # * An **inflation** says that a measurement gets *noisier* with age. `ExponentialWeights(gamma)`:
-#   an old one counts γ times less per unit of time. `UncertaintyInjection(alpha, kappa)`: its
-#   variance grows like a power of its age.
+#   one counts γ times less with every unit of time (Deng et al., 2022).
+#   `UncertaintyInjection(alpha, kappa)`: its variance grows like a power of its age (Mauduit et
+#   al.).
 #
 # The picture shows what is left of a value of 1 that was measured at time 0, if nothing else is
 # known: once (solid), and ten times at the same place and time (dashed).
@@ -332,24 +347,26 @@ for name, (forgetting, colour) in FORGETTINGS.items():
             posterior = model.posterior(torch.tensor([[0.0, age]]))
             told.append((posterior.mean.item(), posterior.variance.item() ** 0.5))
         mean, deviation = np.array(told).T
-        left.plot(ages, mean, color=colour, linestyle=line, label=name if count == 1 else None)
-        right.plot(ages, deviation, color=colour, linestyle=line)
+        left.plot(ages, mean, color=colour, linestyle=line)
+        right.plot(
+            ages, deviation, color=colour, linestyle=line, label=name if count == 1 else None
+        )
 left.set(xlabel="age", title="Predicted value", ylim=(0, 1.05))
 right.set(xlabel="age", title="Standard deviation", ylim=(0, None))
-left.legend(fontsize=8)
+right.legend(fontsize=8, loc="upper left")
 plt.show()
 
 # %% [markdown]
-# The dashed lines tell the kinds apart. Under a decay, ten old measurements say little more than
-# one: all were of a world that is gone. Under an inflation they still add up, as independent noisy
-# readings do. So:
+# The dashed lines tell the kinds apart. Under a decay, ten old measurements soon say little more
+# than one: all were of a world that is gone. Under an inflation they still add up, as independent
+# noisy readings do. And under `Wiener` a value is never forgotten, only ever less certain.
 #
 # | your world | take |
 # |---|---|
 # | drifts, and comes back to typical values | `Markov`, the default |
 # | drifts, and may wander off for good | `Wiener` |
-# | you want a bounded memory, or follow [W22] or [M] | an inflation |
-# | drifts, and old records are unreliable besides | one of each: `(Markov(0.01), inflation)` |
+# | holds still, but old records are doubtful | an inflation |
+# | drifts, and old records are doubtful besides | one of each: `(Markov(0.01), inflation)` |
 # | rests, then jumps | a strategy with an event trigger, `botorch_tv.strategies.et_gp_ucb` |
 #
 # ## What stays the same
@@ -362,6 +379,7 @@ X, Y = X_after, Y_after
 now = X[-1, 1].item() + 1
 model = TimeVaryingGP(X, Y, input_transform=Normalize(d=2, indices=[0], bounds=knob))
 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+print(f"{len(X)} observations, rate of change {model.covar_module.temporal.epsilon.item():.3f}")
 
 # %% [markdown]
 # **Adding a measurement** without a refit, in O(n²):
@@ -417,3 +435,22 @@ print(f"LogEI chooses {candidate[0, 0]:.2f}; the best setting is {problem.path(n
 acquisition = qLogNoisyExpectedImprovementAtPresent(model, X_baseline=X, now=now)
 candidate, _ = optimize_acqf(acquisition, bounds=knob, q=2, num_restarts=2, raw_samples=32)
 print(f"qLogNEI chooses {candidate[0].item():.2f} and {candidate[1].item():.2f}")
+
+# %% [markdown]
+# ## In short
+#
+# | before | after |
+# |---|---|
+# | `X` of shape n × d | time as one more column |
+# | `SingleTaskGP(X, Y)` | `TimeVaryingGP(X, Y)` |
+# | `Normalize(d)` | `Normalize(d + 1, indices=[...])`, without time |
+# | `optimize_acqf(...)` | `optimize_acqf(..., fixed_features={d: now})` |
+# | `best_f=Y.max()` | best posterior mean at the present |
+# | `X_baseline=X` | `X` brought to the present |
+#
+# How the rate of change is learned, how sure it is, and what it costs to get it wrong, is the
+# subject of *Learning how fast the world drifts*.
+
+# %%
+for package in ("botorch_tv", "botorch", "gpytorch", "torch"):
+    print(package, version(package))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.kernels import RBFKernel
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
@@ -150,7 +150,8 @@ def panel_all(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
         torch.from_numpy(X.reshape(-1, 3)),
         torch.from_numpy(values.reshape(-1, 1).copy()),
         covar_module=SpatioTemporalKernel(
-            RBFKernel(), MarkovKernel(START, epsilon_prior=None)
+            get_covar_module_with_dim_scaled_prior(ard_num_dims=1),  # one lengthscale
+            MarkovKernel(START, epsilon_prior=None),
         ).double(),
         mean_module=ZeroMean(),
         outcome_transform=None,

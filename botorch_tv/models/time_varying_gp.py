@@ -200,8 +200,9 @@ class TimeVaryingGP(AgingGP):
         """The model given q more observations as well: O(n² q), and what a refit would be.
 
         While ``now`` follows the newest observation, one later than all before makes these older.
-        Their noise then changes and the factor must be computed anew, O(n³); with ``now`` set by
-        :meth:`set_now`, or without age noise, that does not happen.
+        Their noise then changes and the factor is computed anew, O(n³). Not even exponential
+        weights spare that: they multiply all noises by one c, but a factor of K + N is none of
+        K + cN. With ``now`` set by :meth:`set_now`, or without age noise, it does not happen.
 
         See :meth:`GrowingGP.condition_on_observations`; ``noise`` is that at lag 0.
 

@@ -40,7 +40,7 @@ from botorch_tv.strategies.continuous import OnBox
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.engines import Choice, Engine
-from botorch_tv.strategies.learned import relearned
+from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
@@ -186,6 +186,8 @@ class Strategy:
         if self.exploration.samples and inference == "auto":
             inference = "features"  # a sample takes a root of the covariance
         basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
+        if self.learning is not None and isinstance(domain, Box):
+            require_learnable(self, domain, self.learning)
         return self._initial(domain, basis, Size(batch_shape))
 
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:

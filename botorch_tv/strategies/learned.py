@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
+from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Markov, Wiener
 from botorch_tv.learning.fit import Learned, learn
+from botorch_tv.learning.layout import layout
 from botorch_tv.learning.refit import Refit
+from botorch_tv.learning.stationary import Stationary
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.evidence import retained
 from botorch_tv.strategies.state import State
@@ -53,6 +56,19 @@ class WienerPerTrial(Decay):
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         return 1 + _leading(self.sigma_w2, elapsed) * elapsed
+
+
+def require_learnable(strategy: Strategy, box: Box, refit: Refit) -> None:
+    """Raise unless hyperparameters can be learned, which would else show after some rounds.
+
+    Raises:
+        InputDataError: If the kernel is of another kind than can be learned.
+        ValueError: If a parameter lies outside the bounds of ``refit``.
+    """
+    assert isinstance(strategy.kernel, Kernel)
+    parts = Stationary.of(strategy.kernel)
+    sides = parts.columns(box.extent.unsqueeze(0))[0]
+    layout(refit, parts, strategy.decay, strategy.noise, sides)
 
 
 def relearned(strategy: Strategy, state: State, refit: Refit) -> State:

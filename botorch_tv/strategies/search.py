@@ -29,8 +29,6 @@ trials that the points belong to, None for all."""
 
 BLOCK_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
-
-
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial go on."""
 
@@ -54,7 +52,7 @@ class Search(ABC):
             observed: Points measured, `trials x n x d`.
             live: Which of these are in use, `trials x n`.
             told: Rounds told, so that different rounds look at different points.
-            unit: Unit of scores, in which ties are told.
+            unit: Unit of scores, in which ties are told and progress is measured.
         """
 
     @abstractmethod
@@ -77,6 +75,8 @@ class Candidates(Search):
     X: Tensor
 
     def check(self, box: Box) -> None:
+        if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
+            raise InputDataError("Candidates: X must be a floating-point tensor of shape M x d.")
         if self.X.dim() != 2 or self.X.shape[1] != box.dim or len(self.X) == 0:
             raise InputDataError(
                 f"Candidates: X has shape {tuple(self.X.shape)}, but {box!r} needs M x {box.dim}."
@@ -133,10 +133,13 @@ class MultiStart(Search):
     ) -> Tensor:
         start = self._starts(box, score, observed, live, told)
         first = min(SCOUTING, self.evaluations)
-        scouted, values = _climbed(box, score, start, first)
-        better = values.topk(math.ceil(start.shape[1] / 3)).indices
-        end, values = _climbed(box, score, _at(scouted, better), self.evaluations)
-        return box.from_unit(_at(end, values.argmax(-1, keepdim=True)).squeeze(1))
+        scouted, values = _climbed(box, score, start, first, unit)
+        # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
+        rank = (values / TIE_TOLERANCE).round().argsort(dim=-1, descending=True, stable=True)
+        better = rank[:, : math.ceil(start.shape[1] / 3)]
+        end, values = _climbed(box, score, _at(scouted, better), self.evaluations, unit)
+        best = first_maximum(values, TIE_TOLERANCE, Scratch())
+        return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
 
     def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
@@ -148,9 +151,13 @@ class MultiStart(Search):
         seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
         peaks = _peaks(raw, values[:, : len(raw)])
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
-        known = min(restarts // 3, seen.shape[1])
-        fresh = peaks.topk(min(restarts - known, len(raw))).indices
-        return _at(points, torch.cat([fresh, seen.topk(known).indices + len(raw)], -1))
+        number = peaks.topk(min(restarts, len(raw))).indices
+        known = min(restarts // 3, seen.shape[1], number.shape[1])
+        fresh, last = number.split([number.shape[1] - known, known], -1)
+        # The last peaks give way to observations, as far as this trial, not another, has them.
+        heights, rows = seen.topk(known)
+        last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
+        return _at(points, torch.cat([fresh, last], -1))
 
     def first(self, box: Box, like: Tensor) -> Tensor:
         return box.centre(like)
@@ -159,9 +166,11 @@ class MultiStart(Search):
         return box.from_unit(draws.uniform(box.dim))
 
 
-def _climbed(box: Box, score: Score, start: Tensor, evaluations: int) -> tuple[Tensor, Tensor]:
-    """Where ascents end in the unit cube, `trials x starts x d`, and their scores there."""
-    climb = _Climb(box, score, start)
+def _climbed(
+    box: Box, score: Score, start: Tensor, evaluations: int, unit: float
+) -> tuple[Tensor, Tensor]:
+    """Where ascents end in the unit cube, `trials x starts x d`, and their scores / ``unit``."""
+    climb = _Climb(box, score, start, unit)
     end = minimize(
         climb, start.flatten(0, 1), 0.0, 1.0, evaluations=evaluations, value_tolerance=1e-8
     )
@@ -174,10 +183,10 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 
 
 class _Climb:
-    """Minus the score and its gradient, at points of the unit cube."""
+    """Minus the score in its unit, and its gradient, at points of the unit cube."""
 
-    def __init__(self, box: Box, score: Score, start: Tensor) -> None:
-        self.box, self.score = box, score
+    def __init__(self, box: Box, score: Score, start: Tensor, unit: float) -> None:
+        self.box, self.score, self.unit = box, score, unit
         self.trials, self.starts, self.dim = start.shape
         self.number = -1
 
@@ -191,7 +200,7 @@ class _Climb:
         points[self.group, self.slot] = x
         with torch.enable_grad():
             points.requires_grad_()
-            values = self.score(self.box.from_unit(points), self.some)
+            values = self.score(self.box.from_unit(points), self.some) / self.unit
             (gradient,) = torch.autograd.grad(values.sum(), points)
         at = (self.group, self.slot)
         return -values.detach()[at], -gradient[at]

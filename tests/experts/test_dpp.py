@@ -127,14 +127,11 @@ def test_chain_follows_its_transition_matrix(steps: int) -> None:
     assert variation(f, expected) < 1.6 * expected_variation(expected, draws)
 
 
-@pytest.mark.parametrize(("size", "steps", "draws"), [(2, None, 20000), (4, "exact", 60000)])
-def test_samples_have_the_determinants_probabilities(
-    size: int, steps: str | None, draws: int
-) -> None:
-    """Total variation over all subsets, of which about 0.014 is sampling error."""
+def test_exact_samples_have_the_determinants_probabilities() -> None:
+    """Total variation over all subsets, of which about 0.012 is sampling error."""
     K = line(8, 0.2)
-    subsets, p = law(K, size)
-    assert variation(sampled(K, size, draws, steps, subsets), p) <= 0.02
+    subsets, p = law(K, 3)
+    assert variation(sampled(K, 3, 40000, "exact", subsets), p) <= 0.02
 
 
 @pytest.mark.slow
@@ -171,14 +168,14 @@ def test_the_chain_seldom_looks_at_the_device(monkeypatch: pytest.MonkeyPatch) -
         start,
         torch.tensor([8, 3, 5, 8, 1]),
         torch.ones(5, 30, dtype=torch.bool),
-        torch.tensor([300, 10, 77, 0, 40]),
+        torch.tensor([150, 10, 77, 0, 40]),
         draw_keys(Numbers((5,))),
     )
     expected = swap_chain(*arguments, together=2)
     monkeypatch.setitem(swaps.GLANCE_TURNS, "cpu", 32)
     with Reads() as reads:
         assert torch.equal(swap_chain(*arguments, together=2), expected)
-    assert 300 / 2 / 32 <= reads.number <= 300 / 32 + 2
+    assert 150 / 2 / 32 <= reads.number <= 150 / 32 + 2
 
 
 class Reads(TorchDispatchMode):

@@ -6,6 +6,7 @@ import torch
 from botorch.exceptions import InputDataError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms import Normalize
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.kernels import RBFKernel
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -114,7 +115,7 @@ def test_all_hyperparameters_of_a_simulated_panel_return():
     model = TimeVaryingGP(
         X,
         Y,
-        spatial_module=RBFKernel(),
+        spatial_module=get_covar_module_with_dim_scaled_prior(ard_num_dims=1),
         mean_module=ZeroMean(),
         outcome_transform=None,
         forgetting=Markov(0.01),

@@ -44,7 +44,14 @@ def test_equals_a_refit(forgetting, known, m, batch):
     assert_same(first.posterior(present(full)), before, atol=0)
 
 
-@pytest.mark.parametrize("forgetting", ["markov", "weights", "markov and weights"])
+@pytest.mark.parametrize(
+    "forgetting",
+    [
+        pytest.param("markov", marks=pytest.mark.slow),
+        pytest.param("weights", marks=pytest.mark.slow),
+        "markov and weights",
+    ],
+)
 def test_a_thousand_chained_calls(forgetting):
     """With ``now`` set, so that age noise does not change under the factor.
 

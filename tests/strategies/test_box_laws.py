@@ -11,7 +11,7 @@ from botorch.exceptions import InputDataError
 from conformance.presets import BY_NAME
 from conformance.test_law4_pure import assert_identical
 from conformance.test_law6_rejected import TELL
-from gpytorch.kernels import AdditiveKernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, RBFKernel, ScaleKernel
 
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -157,8 +157,9 @@ def test_dtype_and_shapes(name, dtype):
     assert X.dtype == dtype
     assert strategy.posterior(state, X.unsqueeze(-2)).mean.dtype == dtype
     lower, upper = BOUNDS.to(dtype)
-    assert ((suggestion.X >= lower) & (suggestion.X <= upper)).all()
-    assert ((lower <= X) & (upper >= X)).all()
+    for inside in (suggestion.X, X):
+        assert (inside >= lower).all()
+        assert (inside <= upper).all()
 
 
 def test_single_precision_finds_as_good_a_point():
@@ -200,7 +201,7 @@ def limits():
 def test_limits_are_gp_ucb(strategy):
     plain = gp_ucb(kernel=module(), noise=NOISE)
     state, other = strategy.init(BOX, batch_shape=(2,)), plain.init(BOX, batch_shape=(2,))
-    for t in range(5):
+    for _ in range(5):
         suggestion, wanted = strategy.ask(state), plain.ask(other)
         torch.testing.assert_close(suggestion.X, wanted.X, rtol=0, atol=1e-6)
         y = world(wanted.X, 99, torch.arange(2))
@@ -257,9 +258,11 @@ def test_refused_input_leaves_the_state_as_it_was(name):
         "context": lambda: strategy.ask(state, context=inside),
     }
     for key, call in calls.items():
-        with pytest.raises(InputDataError):
-            call()
-            raise AssertionError(key)
+        try:
+            with pytest.raises(InputDataError):
+                call()
+        except pytest.fail.Exception as error:
+            raise AssertionError(key) from error
     assert_identical(list(state[2:]), list(before[2:]))
 
 
@@ -292,14 +295,15 @@ def test_any_kernel(name, learned):
     )
     if learned and name != "column":
         with pytest.raises(InputDataError, match="RBFKernel"):
-            play(strategy)
+            strategy.init(BOX)
         return
     state, suggestion, _ = play(strategy)
     assert suggestion.X.isfinite().all()
     X = suggestion.X.unsqueeze(-2)
     posterior = strategy.posterior(state, X)
-    assert (posterior.variance < 1).all()
+    assert posterior.variance.isfinite().all()
     if not learned:
+        assert (posterior.variance < 1).all()
         single = parts_of("TV-GP-UCB")
         single = replace(single, kernel=strategy.kernel, decay=Markov(0.05), noise=NOISE)
         grid_like = single.init(BOX)
@@ -313,15 +317,12 @@ def test_any_kernel(name, learned):
 
 def test_prior_variance_that_differs_from_place_to_place():
     """A linear kernel has none in the middle of this box; improvements find the corner."""
-    from gpytorch.kernels import LinearKernel
-
     strategy = replace(parts_of("GP-EI"), kernel=ScaleKernel(LinearKernel()).double())
     state = strategy.init(Box(torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=D)))
     for _ in range(3):
         suggestion = strategy.ask(state)
-        state, _ = strategy.tell(
-            state, suggestion, suggestion.X @ torch.tensor([1.0, -2.0]).double()
-        )
+        slope = torch.tensor([1.0, -2.0], dtype=D)
+        state, _ = strategy.tell(state, suggestion, suggestion.X @ slope)
     assert suggestion.mean.isfinite()
     best = torch.tensor([1.0, -1.0], dtype=D)
     torch.testing.assert_close(strategy.recommend(state), best, rtol=0, atol=1e-6)

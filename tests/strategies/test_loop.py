@@ -105,9 +105,8 @@ def test_context_stands_beside_the_point() -> None:
     state, _ = strategy.tell(
         state, strategy.suggestion_at(state, tensor(0.5, 0.5, 0.1)), number(0.7)
     )
-    assert torch.equal(
-        loop.recommend(context=0.2), strategy.recommend(state, context=tensor(0.2))[:2]
-    )
+    best = strategy.recommend(state, context=tensor(0.2))
+    assert torch.equal(loop.recommend(context=0.2), best[:2])
     ours = loop.posterior([0.1, 0.2], context=0.3)
     theirs = strategy.posterior(state, tensor(0.1, 0.2, 0.3).view(1, 3))
     assert torch.equal(ours.mean, theirs.mean)
@@ -136,9 +135,7 @@ def test_warm_start_is_the_rows_in_order_of_time(name: str) -> None:
 
 def test_table_without_times_counts_rows_and_may_have_contexts() -> None:
     rows, weather = [[0.1, 0.0], [0.2, 0.5], [0.3, -0.5]], [1.0, 2.0, 3.0]
-    loop = Loop.from_table(
-        STRATEGIES["static"](), WITH_CONTEXT, rows, [1.0, 2.0, 3.0], context=weather
-    )
+    loop = Loop.from_table(STRATEGIES["static"](), WITH_CONTEXT, rows, weather, context=weather)
     assert loop.history.time.tolist() == [1.0, 2.0, 3.0]
     assert loop.history.context.flatten().tolist() == weather
     assert loop.history.X.tolist() == rows

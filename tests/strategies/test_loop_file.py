@@ -103,7 +103,7 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
     assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
     assert [one["y"] for one in content["answers"]] == [0.5, 0.25]
     assert content["answers"][0]["point"] == [0.0, 0.0]
-    assert [line for line in text.splitlines() if '"y": 0.25' in line][0].endswith("}")
+    assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
     assert text.count("\n") < 20
 
 
@@ -162,7 +162,7 @@ def test_a_search_of_ones_own_is_given_again(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be made from the file; pass domain="):
         Loop.load(file, loop.strategy)
     assert Loop.load(file, loop.strategy, domain).ask().point == loop.ask().point
-    with pytest.raises(ValueError, match="domain.search is Thorough there and MultiStart here"):
+    with pytest.raises(ValueError, match=r"domain.search is Thorough there and MultiStart here"):
         Loop.load(file, loop.strategy, BOX)
 
 

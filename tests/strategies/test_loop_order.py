@@ -1,5 +1,7 @@
 """Answers out of order."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -29,7 +31,7 @@ def test_any_order_of_arrival_gives_the_state_of_the_order_of_time(case: tuple[s
     arrival = [*arrival[4:], *arrival[:4]]
     ties = [row for row in arrival if times[row] == times[2]]
     arrival = [sorted(ties)[ties.index(row)] if row in ties else row for row in arrival]
-    assert sum(one > other for one, other in zip(arrival, arrival[1:])) >= 4
+    assert sum(one > other for one, other in itertools.pairwise(arrival)) >= 4
     for row in arrival:
         shuffled.observe(X[row], y[row], time=times[row])
     assert shuffled.history.X.tolist() == ordered.history.X.tolist()
