@@ -189,7 +189,8 @@ def draw_curve(axes, epsilons, curve, truth, best):
     axes.axvspan(low, high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
     axes.axvline(best, color=BLUE, linestyle="dotted", label=f"learned: {best:.3f}")
     axes.axvline(truth, color=RED, linestyle="dashed", label=f"truth: {truth}")
-    axes.set(xscale="log", ylim=(-30, 2), xlabel="ε", ylabel="log likelihood below the best")
+    axes.set(xscale="log", xlim=(5e-3, 0.5), ylim=(-30, 2))
+    axes.set(xlabel="ε", ylabel="log likelihood below the best")
     axes.legend(fontsize=8, loc="lower right")
 
 
@@ -261,7 +262,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), sharex=True, sharey
 draw_curve(left, around, curve, truth=0.03, best=learned)
 left.set_title(f"A bandit: {len(X)} readings")
 draw_curve(right, fine, panel_curve, truth=TRUTH, best=fit.epsilon)
-right.set(title=f"A panel: {panel.values.size} readings", ylabel="", xlim=(5e-3, 0.5))
+right.set(title=f"A panel: {panel.values.size} readings", ylabel="")
 plt.show()
 low, high = interval(fine, panel_curve)
 print(f"epsilon = {fit.epsilon:.4f}, 95 % between {low:.4f} and {high:.4f}")
@@ -359,7 +360,9 @@ plt.show()
 # ## How to read a learned ε
 #
 # * **Think in half-lives.** ε = 0.03 per round means that half of the correlation is gone after 46
-#   rounds. If that is longer than you will ever run, an ordinary `SingleTaskGP` will do.
+#   rounds. Only if that is many times longer than you will ever run will a model that stands still
+#   do: above, ε = 0.01 has a half-life of 138 rounds, and 200 rounds that ignore it cost half as
+#   much again.
 # * **Mind the unit.** ε belongs to one unit of your time column. If that is minutes, the rate per
 #   hour is $1-(1-\varepsilon)^{60}$.
 # * **Look at the interval, not the number.** If it reaches from "never" to "at once", your log is
@@ -367,8 +370,8 @@ plt.show()
 # * **Is it drift at all?** Cycles and noise that the model does not know are charged to ε. So are
 #   jumps: a world that rests and then changes at once is better served by an event trigger,
 #   `botorch_tv.strategies.et_gp_ucb`, which needs no ε.
-# * **Learning while playing** is possible: refit a `TimeVaryingGP` in every round as in *Time in your
-#   existing BoTorch loop*, or give a strategy on a box `learning=Refit()` from
+# * **Learning while playing** is possible: refit a `TimeVaryingGP` in every round, as in *Time in
+#   your existing BoTorch loop*, or give a strategy on a box `learning=Refit()` from
 #   `botorch_tv.learning`. The confidence bounds of the papers are proved for a known ε, and no
 #   longer hold then.
 

@@ -20,6 +20,12 @@ def refused(capsys, *argv):
     return printed.err
 
 
+@pytest.fixture
+def unpictured(monkeypatch):
+    """For tests that look at no picture: drawing one takes longer than a small study."""
+    monkeypatch.setattr(StudyResult, "plot", lambda self, path: path.touch())
+
+
 def test_compare_writes_and_tells(tmp_path, capsys):
     assert cli.main(["compare", *TINY, "--out", str(tmp_path / "new")]) == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
@@ -38,6 +44,7 @@ def test_compare_writes_and_tells(tmp_path, capsys):
     pd.testing.assert_frame_equal(table, result.summary())
 
 
+@pytest.mark.usefixtures("unpictured")
 def test_seed_decides(tmp_path):
     def regret(seed):
         command = ["compare", "--strategies", "GP", "--seed", seed, *TINY, "--out", str(tmp_path)]
@@ -71,6 +78,7 @@ def test_defaults_are_the_documented_ones():
     assert not {"period", "window", "gamma", "epsilon_model", "chunk"} & set(given)
 
 
+@pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -148,6 +156,7 @@ def test_interrupt_ends_cleanly(monkeypatch, capsys):
     assert capsys.readouterr().err == "\nbotorch-tv: interrupted\n"
 
 
+@pytest.mark.usefixtures("unpictured")
 def test_save_to_goes_on(tmp_path, capsys):
     command = ["compare", "--strategies", "GP,TV", *TINY, "--out", str(tmp_path)]
     kept = ["--save-to", str(tmp_path / "kept")]

@@ -37,11 +37,11 @@ from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, cores, environment, headline, write
 from botorch_tv.strategies import Box, State, Strategy, tv_gp_ucb
-from botorch_tv.test_functions import DriftingHartmann
+from botorch_tv.test_functions import DriftingHartmann, Orbit
 
 DIM = 6
 EPSILON, NOISE, LENGTHSCALE, VARIANCE = 0.02, 1e-3, 0.5, 0.5
-APART = 7.0  # rounds between the starts of two loops on the orbit
+APART = 70.0  # rounds between the starts of two loops on the orbit
 CHECKED = (10, 25, 40, 59)  # rounds whose searches are compared
 RESTARTS, RAW_SAMPLES = 10, 512
 
@@ -65,7 +65,9 @@ class World:
 
     def __init__(self, loops: int, rounds: int, device: torch.device) -> None:
         horizon = rounds + APART * loops
-        self.problem = DriftingHartmann(dim=DIM, negate=True, horizon=horizon).to(device)
+        self.problem = DriftingHartmann(
+            dim=DIM, negate=True, horizon=horizon, motion=Orbit(period=600.0, reach=0.4)
+        ).to(device)
         self.start = APART * torch.arange(loops, dtype=torch.float64, device=device)
         generator = torch.Generator().manual_seed(1)
         noise = torch.randn(rounds, loops, dtype=torch.float64, generator=generator)
@@ -75,7 +77,7 @@ class World:
         """Observations and regret of some loops at their points, `loops x 6`."""
         at = (self.start[loops] + round_ + 1).unsqueeze(-1)
         points = torch.cat([X, at], -1)
-        truth = self.problem.evaluate_true(points)
+        truth = self.problem(points, noise=False)
         return truth + self.noise[round_, loops], self.problem.regret(points)
 
 

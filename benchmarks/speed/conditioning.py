@@ -86,7 +86,7 @@ def kernel() -> SpatioTemporalKernel:
 
 
 def contenders(data: Round) -> dict[str, SingleTaskGP]:
-    """The models on the same data, with the same parameters, by name."""
+    """The models on the same data, with the same parameters, by name; they have predicted."""
     now = float(data.after[0, 0, 2])
     weights = ExponentialWeights(0.99)
     models: dict[str, SingleTaskGP] = {
@@ -106,6 +106,8 @@ def contenders(data: Round) -> dict[str, SingleTaskGP]:
     for model in models.values():
         model.likelihood.noise = torch.tensor(NOISE, dtype=torch.float64)
         model.requires_grad_(False)
+        with torch.no_grad():
+            model.posterior(data.before)
     return models
 
 
@@ -168,9 +170,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # BoTorch on times beyond the unit cube
         models = contenders(data)
-        for model in models.values():
-            with torch.no_grad():
-                model.posterior(data.before)
         for what, candidates in (("same_candidates", data.after), ("new_candidates", others)):
             gap = difference(models, data, candidates)
             taken = passes(models, data, candidates, options.repeats)

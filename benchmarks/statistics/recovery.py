@@ -150,7 +150,7 @@ def panel_all(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
         torch.from_numpy(X.reshape(-1, 3)),
         torch.from_numpy(values.reshape(-1, 1).copy()),
         covar_module=SpatioTemporalKernel(
-            get_covar_module_with_dim_scaled_prior(ard_num_dims=1),  # one lengthscale
+            get_covar_module_with_dim_scaled_prior(ard_num_dims=2),
             MarkovKernel(START, epsilon_prior=None),
         ).double(),
         mean_module=ZeroMean(),
@@ -159,7 +159,7 @@ def panel_all(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
     fit_gpytorch_mll(PanelMarginalLogLikelihood(model.likelihood, model))
     return {
         "epsilon": float(model.covar_module.temporal.epsilon.detach()),
-        "lengthscale": float(model.covar_module.spatial.lengthscale.detach()),
+        "lengthscale": float(model.covar_module.spatial.lengthscale.detach().log().mean().exp()),
         "noise": float(model.likelihood.noise.detach()),
     }
 

@@ -52,6 +52,8 @@ class Greedy(NamedTuple):
     """Places, `batch_shape x count`, int64."""
     variance: Tensor
     """Variance of each given those before it, `batch_shape x count`; 0 once all are taken."""
+    columns: Tensor
+    """C with K ≈ C Cᵀ, exact on the points taken, `batch_shape x n x count`."""
 
 
 def rank_tolerance(dtype: torch.dtype) -> float:
@@ -110,7 +112,7 @@ def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> 
         free = free.scatter(-1, place, False)
         index.append(place.squeeze(-1))
         variance.append(pivot.squeeze(-1))
-    return Greedy(torch.stack(index, -1), torch.stack(variance, -1))
+    return Greedy(torch.stack(index, -1), torch.stack(variance, -1), columns)
 
 
 def numerical_rank(greedy: Greedy, tolerance: float) -> Tensor:
@@ -169,12 +171,29 @@ def k_dpp(
     used = torch.arange(min(size, n), device=K.device) < rank.unsqueeze(-1)
     key = draw_keys(draws).reshape(-1)
     if steps == "exact":
-        index = sample_by_eigenvalues(K, rank, min(size, n), tolerance, key)
+        whole = _factored(K, min(size, n), there, tolerance)
+        full_rank = numerical_rank(whole, tolerance)
+        index = sample_by_eigenvalues(whole.columns, full_rank, rank, min(size, n), key)
     else:
         number = there.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps
         index = swap_chain(K, greedy.index, rank, there, length, key)
     return Subset(index.view(*shape, -1), used.view(*shape, -1))
+
+
+def _factored(covariance: Tensor, size: int, points: Tensor, tolerance: float) -> Greedy:
+    """Greedy choice carried on until nothing is left to know; the host looks how far that is."""
+    n = covariance.shape[-1]
+    count = min(n, 2 * size + 16)
+    while True:
+        greedy = greedy_map(covariance, count, points)
+        rest = greedy.variance[..., -1] > tolerance * greedy.variance[..., 0]
+        if count == n or not bool(rest.any()):
+            # What is below the tolerance is rounding.
+            known = greedy.variance <= tolerance * greedy.variance[..., :1]
+            columns = greedy.columns.masked_fill(known.unsqueeze(-2), 0.0)
+            return greedy._replace(columns=columns)
+        count = min(n, 2 * count)
 
 
 def _check(covariance: Tensor, points: Tensor | None) -> None:

@@ -2,7 +2,8 @@
 
 Kulesza and Taskar (2011), Algorithm 1: a k-DPP is a mixture of determinantal processes, each
 spanned by k eigenvectors and drawn with probability proportional to the product of their
-eigenvalues. Costs O(n³), and eigenvectors of each trial.
+eigenvalues. From a factor K = L Lᵀ with r columns it costs O(n r²): smooth kernels have far fewer
+columns than points.
 """
 
 from __future__ import annotations
@@ -15,29 +16,33 @@ from botorch_tv.inference.linalg import at_index
 
 
 def sample_by_eigenvalues(
-    covariance: Tensor, size: Tensor, most: int, tolerance: float, key: Tensor
+    factor: Tensor, rank: Tensor, size: Tensor, most: int, key: Tensor
 ) -> Tensor:
     """Exact draws.
 
     Args:
-        covariance: K, `N x n x n`, float64, with rows and columns of zeros where there is no point.
-        size: Points to draw, at most the numerical rank, `N`.
+        factor: L, `N x n x r`, float64, with rows of zeros where there is no point.
+        rank: Columns of it that are not zero, linearly independent, `N`.
+        size: Points to draw, at most the rank, `N`.
         most: The largest of ``size``, or more.
-        tolerance: Eigenvalues below this share of the largest count as 0.
         key: From :func:`~botorch_tv.experts.counter.draw_keys`, `N`.
 
     Returns:
         Places of the points drawn, `N x most`; a trial uses its first ``size``.
     """
-    count = covariance.shape[-1]
-    values, vectors = torch.linalg.eigh(covariance)
-    # Only ratios matter, and numbers near 1 keep the logarithms short.
-    values = values / values[..., -1:].clamp_min(torch.finfo(values.dtype).tiny)
-    log_values = torch.where(values > tolerance, values, 0.0).log()
-    number = torch.arange(count + most, device=key.device)
-    numbers = uniforms(key.unsqueeze(-1), number)
-    kept = _eigenvectors(log_values, size, most, numbers[..., :count])
-    return _projection_sample(vectors * kept.unsqueeze(-2), size, most, numbers[..., count:])
+    columns = factor.shape[-1]
+    # The roots of the eigenvalues keep digits that eigenvalues of K lose in its largest ones.
+    orthogonal, triangular = torch.linalg.qr(factor)
+    rotation, roots, _ = torch.linalg.svd(triangular, full_matrices=False)
+    smallest = torch.finfo(roots.dtype).tiny
+    # Only ratios matter, and numbers near 1 keep the logarithms short. Roots come in falling order.
+    log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
+    there = torch.arange(roots.shape[-1], device=roots.device) < rank.unsqueeze(-1)
+    log_values = torch.where(there, log_values, -torch.inf)
+    numbers = uniforms(key.unsqueeze(-1), torch.arange(columns + most, device=key.device))
+    kept = _eigenvectors(log_values, size, most, numbers[..., : roots.shape[-1]])
+    vectors = orthogonal @ rotation
+    return _projection_sample(vectors * kept.unsqueeze(-2), size, most, numbers[..., columns:])
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
@@ -79,7 +84,7 @@ def _eigenvectors(log_values: Tensor, size: Tensor, most: int, uniform: Tensor) 
 
 
 def _projection_sample(vectors: Tensor, size: Tensor, most: int, uniform: Tensor) -> Tensor:
-    """Points of the process with kernel P = V Vᵀ, `N x n x n -> N x most`.
+    """Points of the process with kernel P = V Vᵀ, `N x n x r -> N x most`.
 
     One after the other, each with probability proportional to what is left of P's diagonal, which
     then loses the column of the point just drawn, as in a pivoted Cholesky factorisation.

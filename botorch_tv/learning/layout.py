@@ -26,6 +26,7 @@ KNEE = 1e-3
 """The rate c per unit of time below which the scale is linear."""
 LARGEST_EPSILON = 0.999
 RESTLESS = 0.1
+"""Rate from which the second search of a first fit starts."""
 _LENGTHSCALES = (0.025, 100.0)
 """In units of the domain; the lower one is BoTorch's."""
 

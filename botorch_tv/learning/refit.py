@@ -58,8 +58,8 @@ class Refit:
     """Learn hyperparameters again every few rounds, each loop of a batch from its own data.
 
     What is maximised is the posterior density of the hyperparameters: the marginal likelihood of
-    the observations a loop retains, [B16] (24), times the priors. Two searches,
-    from the last result and from what the user gave, end in the better of their ends.
+    the observations a loop retains, [B16] (24), times the priors. One search starts from the last
+    result and one from what the user gave; the better end counts.
 
     This voids guarantees: see :attr:`voids`.
 

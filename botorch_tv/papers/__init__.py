@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import difflib
 
-from botorch_tv.papers import bogunovic2016, chowdhury2017, deng2022, event_triggered, mauduit
+from botorch_tv.papers import (
+    bogunovic2016,
+    cart_pole,
+    chowdhury2017,
+    deng2022,
+    event_triggered,
+    mauduit,
+)
 from botorch_tv.papers.experiment import Case, Experiment, Outcome
 
 EXPERIMENTS = {
@@ -12,6 +19,7 @@ EXPERIMENTS = {
     for one in (
         bogunovic2016.FIGURE_2A,
         event_triggered.FIGURE_2,
+        cart_pole.FIGURE_3D,
         event_triggered.TABLE_2,
         event_triggered.FIGURE_4,
         chowdhury2017.SYNTHETIC,

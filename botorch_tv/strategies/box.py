@@ -122,7 +122,8 @@ class Box(Domain):
     def to_unit(self, X: Tensor) -> Tensor:
         """Points of this box, brought to the unit cube, `* x d`."""
         lower, upper = self.bounds.to(X)
-        return (X - lower) / (upper - lower)
+        U: Tensor = (X - lower) / (upper - lower)
+        return U
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""

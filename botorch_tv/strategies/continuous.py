@@ -28,7 +28,8 @@ class OnBox(Engine):
     """Regression at any points of a box: any combination of parts."""
 
     def prior(self, basis: Basis | Surface, batch_shape: Size) -> None:
-        return None
+        if self.strategy.exploration.samples and isinstance(basis, Surface):
+            spectral_normals(basis.points)  # raises where none are known
 
     def advance(
         self,
@@ -109,8 +110,9 @@ class OnBox(Engine):
         self, state: State, now: Tensor, reference: Tensor, inflation_power: int = 1
     ) -> Evidence:
         parts, surface = self.strategy, _surface(state)
-        # Rows that no trial keeps would cost as much as others.
-        oldest = int(state.start.amin()) if state.start.numel() else 0
+        # Rows that no trial keeps would cost as much as others; only triggers leave such.
+        triggered = parts.retention.uses_data and state.start.numel() > 0
+        oldest = int(state.start.amin()) if triggered else 0
         return gather_evidence(
             state._replace(dropped=max(state.dropped, oldest)),
             mean=self.known_mean,

@@ -63,7 +63,7 @@ class Loop:
     change would fire again, and forget the first measurements made after it.
 
     Args:
-        strategy: Any.
+        strategy: Any but those that consult an expert.
         domain: Where to choose.
         pending: Most suggestions open at once; may be changed later.
         seed: For strategies that draw random numbers.
@@ -71,7 +71,8 @@ class Loop:
         device: Where it is computed; the domain's unless given.
 
     Raises:
-        ValueError: If ``pending`` is below 1, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, or the strategy consults an expert or does not fit
+            the domain.
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
@@ -81,7 +82,8 @@ class Loop:
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
-        >>> loop = Loop.load("loop.json", strategy)  # the next morning
+        >>> loop = Loop.load("loop.json", strategy)  # after a power failure
+        >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
     def __init__(
@@ -94,6 +96,11 @@ class Loop:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
+        require(
+            type(strategy).consult is Strategy.consult,
+            f"Loop: {type(strategy).__name__} consults an expert, but a loop cannot pass on the "
+            "answers; use the strategy's own ask, tell, consult and absorb.",
+        )
         start = strategy.init(domain, dtype=dtype, device=device)
         self._strategy, self._credulous = strategy, credulous(strategy)
         self._replay = Replay(strategy, start)

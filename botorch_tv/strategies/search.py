@@ -153,7 +153,7 @@ class MultiStart(Search):
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         number = peaks.topk(min(restarts, len(raw))).indices
         known = min(restarts // 3, seen.shape[1], number.shape[1])
-        fresh, last = number.split([number.shape[1] - known, known], -1)
+        fresh, last = torch.split(number, [number.shape[1] - known, known], -1)
         # The last peaks give way to observations, as far as this trial, not another, has them.
         heights, rows = seen.topk(known)
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
@@ -38,7 +39,7 @@ class Surface:
     parameters: Tensor | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """Prior standard deviation, the unit of the tie rule."""
         return math.sqrt(float(self.variance))

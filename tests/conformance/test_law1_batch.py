@@ -10,7 +10,7 @@ import torch
 from conformance.presets import DRAWING, Preset, each_pair
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
-SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=20)
+SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=16)
 TRIALS = 3
 ORDER = [2, 0, 1]
 

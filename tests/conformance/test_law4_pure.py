@@ -14,7 +14,7 @@ from conformance.rounds import Setting, make_world
 
 from botorch_tv.strategies import gp_ucb
 
-SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=20)
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=18)
 TRIALS = 3
 
 
@@ -99,10 +99,10 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     strategy = strategies(preset, engine)
     common, _ = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 14)
     alone = copy.deepcopy(common)
-    _, expected_left = advance(strategy, copy.deepcopy(alone), 14, 20, sign=1.0)
-    _, expected_right = advance(strategy, copy.deepcopy(alone), 14, 20, sign=-1.0)
+    _, expected_left = advance(strategy, copy.deepcopy(alone), 14, 18, sign=1.0)
+    _, expected_right = advance(strategy, copy.deepcopy(alone), 14, 18, sign=-1.0)
     left = right = common
-    for t in range(14, 20):  # turn by turn
+    for t in range(14, 18):  # turn by turn
         left, (left_round,) = advance(strategy, left, t, t + 1, sign=1.0)
         right, (right_round,) = advance(strategy, right, t, t + 1, sign=-1.0)
         assert_identical(left_round, expected_left[t - 14])
@@ -117,9 +117,9 @@ def test_saved_in_mid_run_goes_on_bit_for_bit(preset: Preset, engine: str) -> No
     random_state = torch.get_rng_state()
     strategy = strategies(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    _, whole = advance(strategy, state, 0, 20)
+    _, whole = advance(strategy, state, 0, 18)
     state, resumed = strategy.init(SETTING.domain, batch_shape=(TRIALS,)), []
-    for start, pause in itertools.pairwise((0, 1, 13, 20)):
+    for start, pause in itertools.pairwise((0, 1, 13, 18)):
         state, record = advance(strategy, state, start, pause)
         resumed += record
         file = io.BytesIO()

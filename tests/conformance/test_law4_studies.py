@@ -1,7 +1,6 @@
 """Law 4 through studies: the chunk changes no choice; a resumed study is bit-identical."""
 
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -71,33 +70,23 @@ def assert_bits(actual: xr.Dataset, expected: xr.Dataset) -> None:
         np.testing.assert_array_equal(actual[name].values, expected[name].values, str(name))
 
 
-@cache
-def single(players: str) -> xr.Dataset:
-    """The study cut into single trials."""
-    return study(*STUDIES[players], chunk=1)
-
-
 @each_study
-def test_chunk_changes_no_choice(players: str) -> None:
-    whole = study(*STUDIES[players], chunk=TRIALS)
-    for split in (single(players), study(*STUDIES[players], chunk=2)):
-        for each in split["strategy"].values:
-            one, other = split.sel(strategy=each), whole.sel(strategy=each)
-            np.testing.assert_array_equal(one["index"].values, other["index"].values, each)
-            np.testing.assert_array_equal(one["resets"].values, other["resets"].values, each)
-            np.testing.assert_allclose(
-                one["regret"].values, other["regret"].values, atol=1e-10, err_msg=each
-            )
-    for played in whole["index"].values:
-        assert len(np.unique(played, axis=0)) > 1  # the trials really differ
-
-
-@each_study
-def test_resumed_study_is_bit_identical(
+def test_chunk_changes_no_choice_and_a_resumed_study_no_bit(
     players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Broken off in the second chunk of two, then extended by a third."""
-    presets, whole = STUDIES[players], single(players)
+    """Chunks of one trial against one of two and a short one.
+
+    Then broken off in the second chunk of two, and extended by a third.
+    """
+    presets = STUDIES[players]
+    whole, other = study(*presets, chunk=1), study(*presets, chunk=2)
+    for number, label in enumerate(whole["strategy"].values):
+        for name in ("index", "resets"):
+            np.testing.assert_array_equal(whole[name][number], other[name][number], label)
+        np.testing.assert_allclose(
+            whole["regret"][number], other["regret"][number], atol=1e-10, err_msg=label
+        )
+        assert len(np.unique(whole["index"][number], axis=0)) > 1  # the trials really differ
     monkeypatch.setattr(Fused, "fuse", 1)
     with pytest.raises(KeyboardInterrupt):
         study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
@@ -118,16 +107,6 @@ def test_draws_belong_to_the_label() -> None:
     twins = [chance, chance._replace(name="other")]
     played = study(*twins, chunk=TRIALS)["index"].values
     assert not np.array_equal(played[0], played[1])
-
-
-def test_strategies_that_minimise_are_judged_from_below() -> None:
-    """On the mirror image of a world they play as the others do on the world itself."""
-    names = ("GP-UCB downwards", "TV-GP-UCB downwards", "ET-GP-UCB downwards")
-    downwards = study(*[BY_NAME[name] for name in names], chunk=TRIALS)
-    assert (downwards["regret"].values >= 0).all()
-    assert (downwards["regret"].values.min(-1) < 0.05).all()
-    with pytest.raises(ValueError):
-        study(BY_NAME["GP-UCB"], BY_NAME["GP-UCB downwards"], chunk=TRIALS)
 
 
 def test_trials_of_one_study_are_the_first_of_a_larger_one() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import NARROW, PRESETS, RECURSIONS, Preset, each_pair
+from conformance.presets import NARROW, RECURSIONS, Preset, each_pair
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 
@@ -18,7 +18,6 @@ TRIALS = 3
 TOLERANCE = 1e-8
 X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", RECURSIONS)
-each_preset = pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 
 
 def schedule() -> tuple[np.ndarray, np.ndarray]:
@@ -37,19 +36,13 @@ def schedule() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", [pytest.param("ok", marks=pytest.mark.slow), "both"])
-@each_preset
-def test_equals_the_textbook(preset: Preset, kind: str) -> None:
-    """Every third round brings no variance, and has the strategy's; all engines play beside it."""
+@each_pair(2)
+def test_equals_the_textbook(preset: Preset, engine: str, kind: str) -> None:
+    """Every third round brings no variance, and has the strategy's."""
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, noise = schedule()
-    strategies = {
-        engine: replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
-        for engine in preset.recursions
-    }
-    states = {
-        engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-        for engine, strategy in strategies.items()
-    }
+    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     book = preset.book(SETTING.noise)
     bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
     for t in range(SETTING.rounds):
@@ -72,40 +65,36 @@ def test_equals_the_textbook(preset: Preset, kind: str) -> None:
             )
             for trial, (bandit, choice) in enumerate(zip(bandits, choices))
         ]
-        for engine, strategy in strategies.items():
-            where = f"{engine}, round {t + 1}"
-            state = states[engine]
-            suggestion = (
-                strategy.suggestion_at(state, X[index]) if preset.draws else strategy.ask(state)
-            )
-            assert suggestion.index.tolist() == index.tolist(), where
-            for name in preset.compared:
-                expected = [getattr(choice, name) for choice in choices]
-                assert_close(getattr(suggestion, name), expected, TOLERANCE, f"{name}, {where}")
-            states[engine], info = strategy.tell(
-                state,
-                suggestion,
-                y,
-                ok=torch.as_tensor(succeeds),
-                noise=None if own is None else torch.as_tensor(own),
-            )
-            if preset.triggers:
-                assert info.reset.tolist() == fired, where
-            gain = [
-                0.5 * math.log1p(choice.sd**2 / bandit.rows[-1].noise)
-                for choice, bandit in zip(choices, bandits)
-            ]
-            assert_close(info.information_gain, gain, TOLERANCE, f"gain, {where}")
+        where = f"round {t + 1}"
+        suggestion = (
+            strategy.suggestion_at(state, X[index]) if preset.draws else strategy.ask(state)
+        )
+        assert suggestion.index.tolist() == index.tolist(), where
+        for name in preset.compared:
+            expected = [getattr(choice, name) for choice in choices]
+            assert_close(getattr(suggestion, name), expected, TOLERANCE, f"{name}, {where}")
+        state, info = strategy.tell(
+            state,
+            suggestion,
+            y,
+            ok=torch.as_tensor(succeeds),
+            noise=None if own is None else torch.as_tensor(own),
+        )
+        if preset.triggers:
+            assert info.reset.tolist() == fired, where
+        gain = [
+            0.5 * math.log1p(choice.sd**2 / bandit.rows[-1].noise)
+            for choice, bandit in zip(choices, bandits)
+        ]
+        assert_close(info.information_gain, gain, TOLERANCE, f"gain, {where}")
         if t % 4 == 3:
             ahead = 7.375 if t % 8 == 3 else None
             now = None if ahead is None else bandits[0].rows[-1].time + ahead
             dense = [bandit.predict(now) for bandit in bandits]
-            for engine, strategy in strategies.items():
-                what = f"{engine}, round {t + 1}, now {now}"
-                posterior = strategy.posterior(states[engine], X, now=now)
-                joint = posterior.distribution.covariance_matrix
-                assert_close(posterior.mean[..., 0], [one.mean for one in dense], TOLERANCE, what)
-                assert_close(joint, [one.covariance for one in dense], TOLERANCE, what)
+            posterior, what = strategy.posterior(state, X, now=now), f"{where}, now {now}"
+            joint = posterior.distribution.covariance_matrix
+            assert_close(posterior.mean[..., 0], [one.mean for one in dense], TOLERANCE, what)
+            assert_close(joint, [one.covariance for one in dense], TOLERANCE, what)
 
 
 @each_pair(0)

@@ -22,7 +22,7 @@ from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, State, Strategy, random_search
 
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=20, lengthscale=0.4)
-DRAWS, SAMPLES = 3000, 200_000  # the library's, the textbook's
+DRAWS, SAMPLES = 3000, 100_000  # the library's, the textbook's
 LEVEL = 1e-5  # of each test below; there are about a hundred, and their seeds are fixed
 X = SETTING.domain.X
 each_engine = pytest.mark.parametrize("engine", ENGINES)

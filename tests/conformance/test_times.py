@@ -51,31 +51,27 @@ def strategy_of(preset: Preset, engine: str) -> Strategy:
     return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
 
 
-@pytest.mark.parametrize(
-    ("preset", "planning"),
-    [
-        pytest.param(preset, planning, id=f"{preset.name}-{planning}")
-        for presets, planning in ((WAYS_TO_FORGET, "explicit"), (PRESETS, "alternating"))
-        for preset in presets
-    ],
-)
-def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
-    """The posterior is of f at ``now``; lags count from ``now`` where it is given.
+@each_pair(1)
+def test_uneven_times_equal_the_textbook(preset: Preset, engine: str) -> None:
+    """The posterior is of f at ``now``; lags count from ``now`` where it is given: every other."""
+    assert_equals_the_textbook(preset, engine, always=False)
 
-    All engines play beside the one textbook.
-    """
+
+@each_pair(2, WAYS_TO_FORGET)
+def test_with_an_explicit_time_in_every_round(preset: Preset, engine: str) -> None:
+    assert_equals_the_textbook(preset, engine, always=True)
+
+
+def assert_equals_the_textbook(preset: Preset, engine: str, always: bool) -> None:
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     planned, measured = schedule()
-    strategies = {engine: strategy_of(preset, engine) for engine in preset.recursions}
-    states = {
-        engine: strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-        for engine, strategy in strategies.items()
-    }
+    strategy = strategy_of(preset, engine)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     K, book = SETTING.matrix(), preset.book(SETTING.noise)
     bandits = [DenseBandit(K, SETTING.noise, **book) for _ in range(TRIALS)]
     newest = planned[0].clone()
     for t in range(SETTING.rounds):
-        explicit = planning == "explicit" or t % 2 == 0
+        explicit = always or t % 2 == 0
         now = torch.maximum(planned[t], newest) if explicit else None
         at = [float(now[trial]) if explicit else None for trial in range(TRIALS)]
         if preset.draws:
@@ -94,31 +90,28 @@ def test_uneven_times_equal_the_textbook(preset: Preset, planning: str) -> None:
             for trial, (bandit, choice) in enumerate(zip(bandits, choices))
         ]
         newest = torch.tensor([bandit.rows[-1].time for bandit in bandits], dtype=torch.float64)
-        for engine, strategy in strategies.items():
-            where = f"{engine}, round {t + 1}"
-            if preset.draws:
-                suggestion = strategy.suggestion_at(states[engine], X[index], now=now)
-            else:
-                suggestion = strategy.ask(states[engine], now=now)
-            assert torch.equal(suggestion.index, index), where
-            for name in preset.compared:
-                expected = [getattr(choice, name) for choice in choices]
-                assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
-            states[engine], info = strategy.tell(states[engine], suggestion, y, time=time)
-            if preset.triggers:
-                assert info.reset.tolist() == fired, where
+        where = f"round {t + 1}"
+        if preset.draws:
+            suggestion = strategy.suggestion_at(state, X[index], now=now)
+        else:
+            suggestion = strategy.ask(state, now=now)
+        assert torch.equal(suggestion.index, index), where
+        for name in preset.compared:
+            expected = [getattr(choice, name) for choice in choices]
+            assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
+        state, info = strategy.tell(state, suggestion, y, time=time)
+        if preset.triggers:
+            assert info.reset.tolist() == fired, where
         if t % 4 == 0:
             for ahead in (None, newest + 7.375):
                 dense = [
                     bandit.predict(None if ahead is None else float(ahead[trial]))
                     for trial, bandit in enumerate(bandits)
                 ]
-                for engine, strategy in strategies.items():
-                    posterior = strategy.posterior(states[engine], X, now=ahead)
-                    what = f"{engine}, round {t + 1}, now {ahead}"
-                    means, variances = zip(*[(one.mean, one.variance) for one in dense])
-                    assert_close(posterior.mean[..., 0], means, 1e-8, what)
-                    assert_close(posterior.variance[..., 0], variances, 1e-8, what)
+                posterior, what = strategy.posterior(state, X, now=ahead), f"{where}, now {ahead}"
+                means, variances = zip(*[(one.mean, one.variance) for one in dense])
+                assert_close(posterior.mean[..., 0], means, 1e-8, what)
+                assert_close(posterior.variance[..., 0], variances, 1e-8, what)
 
 
 def play_at(strategy: Strategy, shift: float) -> list[Any]:

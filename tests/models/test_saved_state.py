@@ -48,6 +48,8 @@ def test_time_does_not_run_back():
     more = TimeVaryingGP(X, Y, forgetting=FORGETTINGS["weights"], outcome_transform=None)
     more.load_state_dict(saved)
     assert more.now.item() == newest
+    again = more.condition_on_observations(X[-1:] + 5.0, Y[-1:])  # and goes on following
+    assert again.now.item() == newest + 5.0
     later = build("weights", now=60.0)
     later.load_state_dict(saved)
     assert later.now.item() == 60.0

@@ -16,7 +16,7 @@ from robustness.settings import BATCHES, EXPLORATIONS, Parts, grid, kernels, par
 ROUNDS = 9
 EPS = {torch.float64: 2.0**-52, torch.float32: 2.0**-23}
 quick = settings(
-    max_examples=70,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

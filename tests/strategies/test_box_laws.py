@@ -29,7 +29,7 @@ D = torch.float64
 SEARCH = MultiStart(raw_samples=32, restarts=3, evaluations=40)
 BOUNDS = torch.tensor([[-1.0, 10.0], [1.0, 14.0]], dtype=D)
 BOX = Box(BOUNDS, search=SEARCH)
-ROUNDS, NOISE = 6, 0.02
+ROUNDS, NOISE = 5, 0.02
 
 
 def module(kind=RBFKernel):
@@ -65,8 +65,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_its_trials_one_by_one(name):
+def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
     """Each trial alone with a generator of its own; trials are reset in different rounds."""
+    monkeypatch.setattr("botorch_tv.strategies.continuous.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
     column = strategy.init(BOX, batch_shape=(3, 1))
@@ -266,7 +267,8 @@ def test_refused_input_leaves_the_state_as_it_was(name):
     assert_identical(list(state[2:]), list(before[2:]))
 
 
-def test_the_same_each_time_and_other_raw_points_every_round():
+def test_the_same_each_time_and_other_raw_points_every_round(monkeypatch):
+    monkeypatch.setattr("botorch_tv.strategies.continuous.FREQUENCIES", 100)
     strategy = tv_gp_ucb(kernel=module(), noise=NOISE, epsilon=0.05)
     ends = [play(strategy)[1] for _ in range(2)]
     assert_identical(*ends)

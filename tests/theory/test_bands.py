@@ -122,7 +122,7 @@ ROUNDS_IN_A_BALL = 40
 LAMBDA = 1.0 + 2.0 / ROUNDS_IN_A_BALL  # [C17] regularises with 1 + 2 / T
 
 
-@pytest.mark.parametrize("delta", [0.1, 0.5])
+@pytest.mark.parametrize("delta", [0.1, pytest.param(0.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("make", "B", "R"),
     [

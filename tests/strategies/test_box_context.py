@@ -1,0 +1,185 @@
+"""What is known before a round and not chosen."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+from oracles.dense import DenseBandit, squared_exponential
+
+from botorch_tv.acquisition import (
+    Constant,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    Thompson,
+    UniformChoice,
+)
+from botorch_tv.forgetting import EventTrigger, Markov
+from botorch_tv.learning import Refit
+from botorch_tv.strategies import Box, Candidates, MultiStart, Strategy
+
+D = torch.float64
+LINE = torch.tensor([[0.0], [1.0]], dtype=D)
+
+
+def module(**arguments):
+    kernel = RBFKernel(**arguments).double()
+    kernel.lengthscale = torch.tensor(0.4, dtype=D)
+    return kernel
+
+
+def strategy_of(**parts):
+    return Strategy(
+        **(
+            {"kernel": module(), "noise": 0.01, "width": Constant(0.0), "decay": Markov(1e-6)}
+            | parts
+        )
+    )
+
+
+def trained(strategy, search=None, batch_shape=(), rounds=25, dtype=D):
+    """A machine whose best setting is its context: -(x - c)², told at random settings."""
+    box = Box(LINE, context_dim=1, search=search)
+    state = strategy.init(box, batch_shape=batch_shape, dtype=dtype)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(rounds):
+        X = torch.rand(*batch_shape, 2, generator=generator, dtype=D)
+        y = -4 * (X[..., 0] - X[..., 1]).square()
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X.to(dtype)), y.to(dtype))
+    return state
+
+
+CONTEXTS = torch.tensor([[0.2], [0.5], [0.9]], dtype=D)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_the_choice_is_the_best_for_its_context(maximize):
+    strategy = strategy_of(maximize=maximize)
+    state = trained(strategy, batch_shape=(3,))
+    suggestion = strategy.ask(state, context=CONTEXTS)
+    assert suggestion.X.shape == (3, 2)
+    torch.testing.assert_close(suggestion.X[:, 1:], CONTEXTS, rtol=0, atol=0)
+    if maximize:
+        torch.testing.assert_close(suggestion.X[:, :1], CONTEXTS, rtol=0, atol=0.12)
+    else:
+        assert suggestion.X[:, 0].tolist() == [1.0, pytest.approx(0, abs=1), 0.0]
+    found = strategy.recommend(state, context=CONTEXTS)
+    torch.testing.assert_close(found, suggestion.X, rtol=0, atol=1e-5)  # no width: the same
+    # The same by eye over all settings of each context.
+    axis = torch.linspace(0, 1, 1001, dtype=D)
+    sheet = torch.stack([axis.expand(3, -1), CONTEXTS.expand(3, 1001)], -1)
+    mean = strategy.posterior(state, sheet, now=state.time + 1).mean[..., 0]
+    best = mean.amax(-1) if maximize else mean.amin(-1)
+    torch.testing.assert_close(suggestion.mean, best, rtol=0, atol=1e-5)
+    # And the suggestion is told as it is.
+    after, _ = strategy.tell(state, suggestion, torch.zeros(3, dtype=D))
+    assert torch.equal(after.history.choice.row(25), suggestion.X)
+
+
+@pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
+def test_improvements_are_over_what_is_reached_in_this_context(exploration):
+    """Rewards are 10 higher in a good week; in a bad one that is no level to compare with."""
+    strategy = strategy_of(exploration=exploration, kernel=module(), noise=1e-4)
+    box = Box(LINE, context_dim=1)
+    state = strategy.init(box)
+    for x in np.linspace(0, 1, 6):
+        for context in (0.0, 3.0):  # far apart: one says nothing of the other
+            X = torch.tensor([x, context], dtype=D)
+            y = torch.tensor(-((x - 0.3) ** 2) + 10 * (context > 1), dtype=D)
+            state, _ = strategy.tell(state, strategy.suggestion_at(state, X), y)
+    alone = strategy.init(Box(LINE))
+    for x in np.linspace(0, 1, 6):
+        X = torch.tensor([x], dtype=D)
+        y = torch.tensor(-((x - 0.3) ** 2), dtype=D)
+        alone, _ = strategy.tell(alone, strategy.suggestion_at(alone, X), y)
+    with_context = strategy.ask(state, context=torch.zeros(1, dtype=D)).X[0]
+    assert float(with_context) == pytest.approx(float(strategy.ask(alone).X), abs=2e-3)
+
+
+def test_posterior_by_the_textbook_and_batches_as_singles():
+    points = np.random.default_rng(0).random((6, 3)) * [1.0, 5.0, 2.0]
+    kernel, arms = module(), torch.tensor(points)
+    strategy = strategy_of(kernel=kernel, decay=Markov(0.1), retention=EventTrigger(0.1))
+    box = Box(LINE, context_dim=2, search=MultiStart(32, 3, 40))
+    book = {"decay": ("markov", 0.1), "retention": ("trigger", 0.1), "gains": False}
+    bandits = [DenseBandit(squared_exponential(points, 0.4), 0.01, **book) for _ in range(2)]
+    state = strategy.init(box, batch_shape=(2,))
+    singles = [strategy.init(box) for _ in range(2)]
+    for t in range(5):
+        chosen, y = [t, (2 * t + 1) % 6], torch.tensor([0.3 * t, 5.0 if t == 3 else 0.2], dtype=D)
+        suggestion = strategy.suggestion_at(state, arms[chosen])
+        for i, bandit in enumerate(bandits):
+            choice = bandit.consider(chosen[i])
+            assert float(suggestion.mean[i]) == pytest.approx(choice.mean, abs=1e-8)
+            assert float(suggestion.sd[i]) == pytest.approx(choice.sd, abs=1e-8)
+            bandit.tell(choice, float(y[i]))
+            at = strategy.suggestion_at(singles[i], arms[chosen[i]])
+            singles[i], _ = strategy.tell(singles[i], at, y[i])
+        state, _ = strategy.tell(state, suggestion, y)
+        context = torch.tensor([[0.1 * t, 0.2], [1.0, 0.3 * t]], dtype=D)
+        together = strategy.ask(state, context=context)
+        for i in range(2):
+            alone = strategy.ask(singles[i], context=context[i])
+            torch.testing.assert_close(alone.X, together.X[i], rtol=0, atol=1e-6)
+
+
+def test_context_with_candidates_thompson_chance_and_learning():
+    X = torch.tensor([[0.9], [0.2], [0.5]], dtype=D)
+    strategy = strategy_of()
+    state = trained(strategy, Candidates(X), (3,))
+    chosen = strategy.ask(state, context=CONTEXTS).X
+    torch.testing.assert_close(chosen[:, 0], torch.tensor([0.2, 0.5, 0.9], dtype=D))
+    empty = strategy.init(Box(LINE, context_dim=1, search=Candidates(X)), batch_shape=(3,))
+    first = strategy.ask(empty, context=CONTEXTS).X
+    assert first.tolist() == [[0.9, 0.2], [0.9, 0.5], [0.9, 0.9]]
+    first = strategy.ask(strategy.init(Box(LINE, context_dim=1)), context=CONTEXTS[0]).X
+    assert first.tolist() == [0.5, 0.2]
+    for parts in (
+        {"exploration": Thompson()},
+        {"exploration": UniformChoice()},
+        {"learning": Refit(every=5)},
+        {"kernel": module(active_dims=[1, 0], ard_num_dims=2)},
+    ):
+        for dtype in (D, torch.float32):
+            other = strategy_of(**parts)
+            state = trained(other, batch_shape=(2,), rounds=6, dtype=dtype)
+            suggestion = other.ask(
+                state, context=CONTEXTS[:2].to(dtype), generator=torch.Generator().manual_seed(0)
+            )
+            assert suggestion.X.dtype == dtype
+            assert torch.equal(suggestion.X[:, 1:], CONTEXTS[:2].to(dtype))
+            assert ((suggestion.X[:, 0] - 0.5).abs() <= 0.5).all()
+
+
+def test_a_context_that_does_not_fit_is_refused():
+    strategy = strategy_of()
+    state = trained(strategy, batch_shape=(3,), rounds=2)
+    broken = CONTEXTS.clone()
+    broken[1] = math.nan
+    for wrong in (
+        None,
+        CONTEXTS[:2],
+        CONTEXTS.squeeze(-1),
+        CONTEXTS.expand(3, 2),
+        CONTEXTS.float(),
+    ):
+        for call in (strategy.ask, strategy.recommend):
+            with pytest.raises(InputDataError, match="context"):
+                call(state, context=wrong)
+    for wrong in (broken, CONTEXTS.log() * math.inf, [0.2, 0.5, 0.9]):
+        with pytest.raises(InputDataError, match="context"):
+            strategy.ask(state, context=wrong)
+    point = torch.tensor([[0.5, math.nan]] * 3, dtype=D)
+    for call in (strategy.suggestion_at, lambda s, X: strategy.posterior(s, X.unsqueeze(1))):
+        with pytest.raises(InputDataError, match="context"):
+            call(state, point)
+    with pytest.raises(InputDataError):
+        strategy.suggestion_at(state, point[:, :1])
+    plain = strategy.init(Box(LINE))
+    with pytest.raises(InputDataError, match="context"):
+        strategy.ask(plain, context=torch.tensor([0.1], dtype=D))
+    # Far contexts are no error: they are not bounded.
+    far = strategy.ask(state, context=1e6 * CONTEXTS)
+    assert far.mean.abs().max() < 1e-6

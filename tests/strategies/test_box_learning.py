@@ -1,0 +1,323 @@
+"""Strategies that learn hyperparameters as they go."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from conformance.test_law4_pure import assert_identical
+from gpytorch.kernels import MaternKernel, RBFKernel, RQKernel, ScaleKernel
+from oracles.dense import matern_five_halves, regression, trigger_threshold
+
+from botorch_tv.acquisition import Constant
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.learning import Free, Refit, learn
+from botorch_tv.strategies import Box, Grid, MultiStart, Strategy
+
+D = torch.float64
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+SEARCH = MultiStart(32, 3, 30)
+BOX = Box(CUBE, search=SEARCH)
+NOISE = 0.05
+
+
+def module():
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = torch.tensor(0.5, dtype=D)
+    return kernel
+
+
+def strategy_of(**parts):
+    usual = {"kernel": module(), "noise": NOISE, "width": Constant(4.0)}
+    return Strategy(**(usual | {"learning": Refit(every=4, least=3)} | parts))
+
+
+def observed(rounds, trials, seed=0):
+    """Points, unequal times and values that differ in roughness and noise between trials."""
+    random = np.random.default_rng(seed)
+    X = random.random((rounds, trials, 2))
+    time = np.cumsum(random.exponential(1.0, (rounds, trials)), 0)
+    rough = 3 + 3 * np.arange(trials)
+    y = np.sin(rough * X.sum(-1) + 0.02 * rough * time)
+    y = y + 0.05 * (1 + 2 * np.arange(trials)) * random.standard_normal(y.shape)
+    y[rounds // 2, 0] += 8  # makes a trigger fire in one trial only
+    return torch.tensor(X), torch.tensor(time), torch.tensor(y)
+
+
+def play(strategy, X, time, y, batch_shape, *, dtype=D, box=BOX, ok=None):
+    state = strategy.init(box, batch_shape=batch_shape, dtype=dtype)
+    infos = []
+    for t in range(len(X)):
+        now = time[t].reshape(batch_shape)
+        at = X[t].reshape(*batch_shape, -1).to(dtype)
+        good = None if ok is None else ok[t].reshape(batch_shape)
+        state, info = strategy.tell(
+            state,
+            strategy.suggestion_at(state, at, now=now),
+            y[t].reshape(batch_shape).to(dtype),
+            ok=good,
+        )
+        infos.append(info)
+    return state, infos
+
+
+WAYS = {
+    "Static": {},
+    "Markov": {"decay": Markov(0.05)},
+    "Wiener": {"decay": Wiener(0.05)},
+    "weights": {"inflation": ExponentialWeights(0.9)},
+    "injection": {"inflation": UncertaintyInjection(0.5)},
+    "Markov trigger": {"decay": Markov(0.05), "retention": EventTrigger(0.1)},
+    "Wiener reset": {"decay": Wiener(0.05), "retention": PeriodicReset(8)},
+    "Markov window by time": {"decay": Markov(0.05), "retention": SlidingWindow(6.0, by="time")},
+    "estimated mean": {"decay": Markov(0.05), "mean": "estimated"},
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_each_trial_learns_its_own(name):
+    """A batch is its trials alone: kernel, noise and rate, the posterior, and the next choice."""
+    strategy = strategy_of(**WAYS[name])
+    X, time, y = observed(9, 3)
+    together, infos = play(strategy, X, time, y, (3,))
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    posterior = strategy.posterior(together, query)
+    if "reset" not in name:  # which forgot everything in the eighth round
+        assert len(together.basis.parameters.unique(dim=0)) == 3
+    suggestion = strategy.ask(together)
+    for i in range(3):
+        alone, single = play(strategy, X[:, i], time[:, i], y[:, i], ())
+        torch.testing.assert_close(
+            together.basis.parameters[i], alone.basis.parameters[0], rtol=1e-5, atol=1e-6
+        )
+        believed = strategy.posterior(alone, query)
+        torch.testing.assert_close(posterior.mean[i], believed.mean, rtol=0, atol=1e-5)
+        torch.testing.assert_close(posterior.variance[i], believed.variance, rtol=0, atol=1e-5)
+        assert [bool(info.reset[i]) for info in infos] == [bool(info.reset) for info in single]
+        if i == 1:
+            chosen = strategy.ask(alone).X
+            torch.testing.assert_close(chosen, suggestion.X[i], rtol=0, atol=1e-3)
+    if "trigger" in name:
+        assert any(bool(info.reset[0]) for info in infos)
+
+
+def test_batch_dimensions_are_kept():
+    strategy, (X, time, y) = strategy_of(**WAYS["Markov trigger"]), observed(5, 2)
+    flat, _ = play(strategy, X, time, y, (2,))
+    column, _ = play(strategy, X, time, y, (2, 1))
+    query = torch.rand(4, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    as_column = strategy.posterior(column, query).mean
+    torch.testing.assert_close(as_column[:, 0], strategy.posterior(flat, query).mean)
+    assert strategy.ask(column).X.shape == (2, 1, 2)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_posterior_uses_what_was_learned_by_the_textbook(name):
+    """Kernel, noise and rate of each trial put into dense regression on the rows it keeps."""
+    strategy, rounds = strategy_of(**WAYS[name]), 8 if "reset" not in name else 7
+    X, time, y = observed(rounds, 2, seed=3)
+    state, infos = play(strategy, X, time, y, (2,))
+    surface = state.basis
+    lengthscale = surface.kernel.lengthscale.reshape(2)
+    noise = NOISE * surface.noise_factor
+    now = time[-1] + 1
+    query = np.random.default_rng(1).random((3, 2))
+    got = strategy.posterior(state, torch.tensor(query))
+    for i in range(2):
+        rows = np.arange(rounds)
+        if "trigger" in name:
+            fired = [t for t, info in enumerate(infos) if bool(info.reset[i])]
+            rows = rows[(fired or [0])[-1] :]
+        if "window" in name:
+            rows = rows[time[:, i].numpy() >= float(now[i]) - 6.0]
+        points = np.concatenate([query, X[rows, i].numpy()])
+        rate = 0.0
+        if surface.decay is not None:
+            rate = float(surface.decay.epsilon[i] if "Wiener" not in name else 0)
+            rate = float(surface.decay.sigma_w2[i]) if "Wiener" in name else rate
+        decay = {"M": ("markov", rate), "e": ("markov", rate), "W": ("wiener", rate)}
+        inflation = {"weights": ("exponential", 0.9), "injection": ("injection", 0.5, 1.0)}
+        mean, variance = regression(
+            matern_five_halves(points, float(lengthscale[i])),
+            range(3, 3 + len(rows)),
+            time[rows, i].numpy(),
+            y[rows, i].numpy(),
+            float(now[i]),
+            noise=float(noise[i]),
+            decay=decay.get(name[0], ("static",)),
+            inflation=inflation.get(name, ("constant",)),
+            reference=float(time[-1, i]),
+            origin=float(time[rows[0], i]),
+            mean="estimated" if name == "estimated mean" else 0.0,
+        )
+        np.testing.assert_allclose(got.mean[i, :, 0], mean[:3], rtol=0, atol=1e-7)
+        np.testing.assert_allclose(got.variance[i, :, 0], variance[:3], rtol=0, atol=1e-7)
+
+
+def test_learned_is_what_learn_finds_in_the_rows_kept():
+    """Two reset at different rounds, one failed measurement, own noise per observation."""
+    strategy = strategy_of(decay=Markov(0.05), retention=EventTrigger(0.1))
+    X, time, y = observed(12, 2, seed=1)
+    ok = torch.ones(12, 2, dtype=torch.bool)
+    ok[9, 1] = False
+    state = strategy.init(BOX, batch_shape=(2,))
+    for t in range(12):
+        if t == 11:
+            before = state
+        at = strategy.suggestion_at(state, X[t], now=time[t])
+        state, _ = strategy.tell(state, at, y[t], ok=ok[t], noise=NOISE * (1 + t % 3))
+    starts = state.start.tolist()
+    assert starts[0] != starts[1]
+    for i in range(2):
+        rows = torch.arange(starts[i], 12)
+        rows = rows[ok[rows, i]]
+        found = learn(
+            strategy.learning,
+            module(),
+            strategy.decay,
+            NOISE,
+            X[rows, i],
+            time[rows, i],
+            y[rows, i],
+            torch.ones(len(rows), dtype=torch.bool),
+            (1 + rows % 3).double(),
+            before.basis.parameters[i],
+        )
+        torch.testing.assert_close(state.basis.parameters[i], found.vector, rtol=1e-4, atol=1e-5)
+
+
+def test_schedule():
+    strategy = strategy_of(learning=Refit(every=3, least=5))
+    X, time, y = observed(10, 2)
+    state = strategy.init(BOX, batch_shape=(2,))
+    learned = []
+    for t in range(10):
+        at = strategy.suggestion_at(state, X[t], now=time[t])
+        before = state.basis
+        state, _ = strategy.tell(state, at, y[t])
+        learned.append(state.basis is not before)
+        if state.told == 3:  # fewer than the least: what the user gave
+            torch.testing.assert_close(
+                state.basis.kernel.lengthscale.flatten(), torch.full((2,), 0.5, dtype=D)
+            )
+            torch.testing.assert_close(state.basis.noise_factor, torch.ones(2, dtype=D))
+    assert learned == [False, False, True] * 3 + [False]
+
+
+def test_states_stay_and_others_begin_anew():
+    strategy = strategy_of(decay=Markov(0.05))
+    X, time, y = observed(8, 2)
+    state, _ = play(strategy, X, time, y, (2,))
+    before = copy.deepcopy(state)
+    at = strategy.suggestion_at(state, X[0])
+    ahead = state
+    for _ in range(4):
+        ahead, _ = strategy.tell(ahead, strategy.suggestion_at(ahead, X[0]), y[1])
+    assert_identical(list(state[2:]), list(before[2:]))
+    torch.testing.assert_close(state.basis.parameters, before.basis.parameters, rtol=0, atol=0)
+    assert not torch.equal(ahead.basis.parameters, state.basis.parameters)
+    again = strategy.suggestion_at(state, X[0])
+    assert_identical(at, again)
+    fresh = strategy.init_like(state, (5,))
+    assert fresh.basis.parameters is None
+    assert fresh.told == 0
+    assert fresh.time.shape == (5,)
+    suggestion = strategy.suggestion_at(fresh, X[0, :1].expand(5, 2))
+    torch.testing.assert_close(suggestion.sd, torch.ones(5, dtype=D))
+    anew, _ = play(strategy, X[:5], time[:5], y[:5], (2,))
+    carried = strategy.init_like(state, (2,))
+    for t in range(5):
+        at = strategy.suggestion_at(carried, X[t], now=time[t])
+        carried, _ = strategy.tell(carried, at, y[t])
+    torch.testing.assert_close(carried.basis.parameters, anew.basis.parameters)
+
+
+def test_the_trigger_believes_the_learned_noise():
+    """Between the thresholds of the noise given and that learned, the latter decides."""
+    strategy = strategy_of(
+        noise=1.0, retention=EventTrigger(0.1), learning=Refit(every=6, lengthscale=None)
+    )
+    X, _, _ = observed(6, 1)
+    state = strategy.init(BOX)
+    for t in range(6):
+        at = strategy.suggestion_at(state, X[t, 0])
+        state, info = strategy.tell(state, at, 0.3 * X[t, 0].sum())
+        assert not info.reset
+    believed = float(state.basis.noise_factor)
+    assert believed < 0.2
+    at = strategy.suggestion_at(state, X[2, 0])
+    limits = [trigger_threshold(float(at.sd), noise, 7, 0.1) for noise in (believed, 1.0)]
+    assert limits[1] > limits[0] + 0.5
+    for fraction, fires in ((0.99, False), (1.01, True)):
+        y = at.mean + fraction * limits[0]
+        _, info = strategy.tell(state, at, y)
+        assert bool(info.reset) == fires
+        assert float(info.information_gain) == pytest.approx(
+            0.5 * math.log1p(float(at.sd) ** 2 / believed), abs=1e-9
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, D])
+def test_nothing_to_learn_from(dtype):
+    """No rows, or none good: what was given stays."""
+    strategy = strategy_of(
+        learning=Refit(every=2, least=1), retention=PeriodicReset(4), decay=Wiener(0.1)
+    )
+    X, time, y = observed(8, 2)
+    state, _ = play(strategy, X, time, y, (2,), dtype=dtype, ok=torch.zeros(8, 2, dtype=torch.bool))
+    lengthscale = state.basis.kernel.lengthscale
+    assert lengthscale.dtype == dtype
+    torch.testing.assert_close(lengthscale.flatten(), torch.full((2,), 0.5, dtype=dtype))
+    assert strategy.ask(state).mean.abs().max() == 0
+    state, _ = play(strategy, X, time, y, (2,), dtype=dtype)  # reset in the last round
+    assert strategy.ask(state).X.tolist() == [[0.5, 0.5]] * 2
+    full = strategy_of(learning=Refit(every=2, least=1, epsilon=None), decay=Markov(1.0))
+    state, _ = play(full, X, time, y, (2,), dtype=dtype)
+    suggestion = full.ask(state)
+    torch.testing.assert_close(suggestion.sd, torch.ones(2, dtype=dtype), rtol=0, atol=1e-5)
+
+
+def test_lengthscales_are_found_in_the_units_of_the_box():
+    """The same data in a box a thousand times as large: the same but for the unit."""
+    X, time, y = observed(16, 1, seed=5)
+    found = []
+    for side in (1.0, 1000.0):
+        kernel = RBFKernel(ard_num_dims=2).double()
+        kernel.lengthscale = torch.tensor([[0.5, 0.5]], dtype=D) * side
+        strategy = strategy_of(kernel=kernel, learning=Refit(every=16))
+        state, _ = play(strategy, side * X, time, y, (), box=Box(CUBE * side, search=SEARCH))
+        found.append(state.basis.kernel.lengthscale.flatten() / side)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-4)
+    assert (found[0] - 0.5).abs().max() > 0.01
+
+
+def test_what_cannot_be_learned_is_refused_at_once():
+    with pytest.raises(ValueError, match="Box"):
+        strategy_of().init(Grid.regular(3, 2))
+    for kernel in (RQKernel().double(), module() * module(), torch.eye(3, dtype=D)):
+        with pytest.raises(InputDataError):
+            strategy_of(kernel=kernel).init(BOX)
+    tight = Refit(lengthscale=Free(lower=1.0, upper=2.0))
+    with pytest.raises(ValueError, match="lengthscale"):
+        strategy_of(learning=tight).init(BOX)
+    with pytest.raises(ValueError, match="learning"):
+        strategy_of(learning=True)
+    kernel = ScaleKernel(MaternKernel(active_dims=[1])).double()  # columns are no hindrance
+    X, time, y = observed(8, 2)
+    state, _ = play(strategy_of(kernel=kernel, decay=Static()), X, time, y, (2,))
+    moved = X[:1].clone()
+    moved[..., 0] = 0.123
+    pair = torch.cat([X[:1], moved]).transpose(0, 1)
+    mean = strategy_of(kernel=kernel).posterior(state, pair).mean
+    torch.testing.assert_close(mean[:, 0], mean[:, 1])

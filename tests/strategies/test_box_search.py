@@ -1,0 +1,248 @@
+"""The point found is the best: against dense grids, BoTorch's optimiser, and by hand."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.acquisition.analytic import LogExpectedImprovement
+from botorch.optim import optimize_acqf
+from gpytorch.kernels import MaternKernel, RBFKernel
+from oracles.dense import log_improvement
+
+from botorch_tv.acquisition import (
+    Constant,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    Thompson,
+    UpperConfidence,
+)
+from botorch_tv.forgetting import Markov
+from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.strategies import Box, MultiStart, Strategy
+from botorch_tv.strategies.draws import draws_from
+from botorch_tv.strategies.search import _Climb
+
+D = torch.float64
+NOISE, EPSILON = 0.01, 0.04
+
+
+def module(kind, lengthscale):
+    kernel = (RBFKernel() if kind == "se" else MaternKernel(nu=2.5)).double()
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=D)
+    return kernel
+
+
+def strategy_of(kind, lengthscale, **parts):
+    return Strategy(
+        kernel=module(kind, lengthscale),
+        noise=NOISE,
+        decay=Markov(EPSILON),
+        width=Constant(4.0),
+        **parts,
+    )
+
+
+def told(strategy, dim, n, seed=0, trials=2):
+    """A state after n observations at random points of [0, 2]^d; and these, trial by trial."""
+    random = np.random.default_rng([seed, dim])
+    X, y = 2 * random.random((n, trials, dim)), random.standard_normal((n, trials))
+    box = Box(torch.tensor([[0.0] * dim, [2.0] * dim], dtype=D))
+    state = strategy.init(box, batch_shape=(trials,))
+    for t in range(n):
+        at = strategy.suggestion_at(state, torch.tensor(X[t]))
+        state, _ = strategy.tell(state, at, torch.tensor(y[t]))
+    return state, X.transpose(1, 0, 2), y.T
+
+
+def by_hand(kind, lengthscale, X, y, query):
+    """Mean and deviation one round after the last of n rounds, at many points."""
+
+    def k(a, b):
+        square = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+        r = np.sqrt(np.clip(square, 0, None)) / lengthscale
+        if kind == "se":
+            return np.exp(-0.5 * r**2)
+        return (1 + 5**0.5 * r + 5 * r**2 / 3) * np.exp(-(5**0.5) * r)
+
+    t = np.arange(1.0, len(y) + 1)
+    A = k(X, X) * (1 - EPSILON) ** (np.abs(np.subtract.outer(t, t)) / 2) + NOISE * np.eye(len(y))
+    cross = k(query, X) * (1 - EPSILON) ** ((len(y) + 1 - t) / 2)
+    variance = 1 - (cross * np.linalg.solve(A, cross.T).T).sum(1)
+    return cross @ np.linalg.solve(A, y), np.sqrt(np.clip(variance, 1e-12, None))
+
+
+def dense_points(dim):
+    if dim == 1:
+        return np.linspace(0, 2, 4001)[:, None]
+    if dim == 2:
+        axis = np.linspace(0, 2, 161)
+        return np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
+    random = np.random.default_rng(1)
+    inside = 2 * random.random((40_000, dim))
+    faces = np.where(random.random(inside.shape) < 0.3, 2.0 * (inside > 1), inside)
+    return np.concatenate([inside, faces])
+
+
+CASES = [(1, "se", 0.15, 9), (2, "se", 0.4, 12), (2, "m52", 0.7, 25), (3, "se", 0.8, 20)]
+CASES += [(6, "m52", 1.5, 30)]
+
+
+@pytest.mark.parametrize(("dim", "kind", "lengthscale", "n"), CASES)
+def test_upper_bounds_are_as_high_as_on_a_dense_grid_and_as_botorchs(dim, kind, lengthscale, n):
+    strategy = strategy_of(kind, lengthscale)
+    state, X, y = told(strategy, dim, n)
+    suggestion = strategy.ask(state)
+    assert suggestion.X.min() >= 0
+    assert suggestion.X.max() <= 2
+    found = suggestion.mean + 2 * suggestion.sd
+    for trial in range(2):
+        at = suggestion.X[trial].numpy()[None]
+        mean, sd = by_hand(kind, lengthscale, X[trial], y[trial], at)
+        assert float(found[trial]) == pytest.approx(float(mean[0] + 2 * sd[0]), abs=1e-7)
+        mean, sd = by_hand(kind, lengthscale, X[trial], y[trial], dense_points(dim))
+        assert float(found[trial]) >= (mean + 2 * sd).max() - 1e-6
+    # BoTorch on the strategy's own model, a trial alone.
+    alone = strategy.init(state.domain)
+    for t in range(n):
+        at = strategy.suggestion_at(alone, torch.tensor(X[0, t]))
+        alone, _ = strategy.tell(alone, at, torch.tensor(y[0, t]))
+    torch.manual_seed(0)
+    _, theirs = optimize_acqf(
+        UpperConfidenceBound(strategy.as_model(alone), beta=4.0),
+        state.domain.bounds,
+        q=1,
+        num_restarts=4,
+        raw_samples=128,
+    )
+    assert float(found[0]) >= float(theirs) - 1e-3
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("exploration", [ExpectedImprovement(), ProbabilityOfImprovement()])
+def test_improvements_are_as_high_as_on_a_dense_grid(exploration, maximize):
+    strategy = strategy_of("se", 0.5, exploration=exploration, maximize=maximize)
+    state, X, y = told(strategy, 2, 10, seed=2)
+    suggestion, sign = strategy.ask(state), 1 if maximize else -1
+
+    def score(trial, query):
+        at_data, _ = by_hand("se", 0.5, X[trial], y[trial], X[trial])
+        mean, sd = by_hand("se", 0.5, X[trial], y[trial], query)
+        u = (sign * mean - (sign * at_data).max()) / sd
+        improves = isinstance(exploration, ExpectedImprovement)
+        return np.log(sd) + log_improvement(u) if improves else u
+
+    for trial in range(2):
+        best = score(trial, dense_points(2)).max()
+        assert score(trial, suggestion.X[trial].numpy()[None])[0] >= best - 1e-6
+    if maximize and isinstance(exploration, ExpectedImprovement):
+        alone = strategy.init(state.domain)
+        for t in range(10):
+            at = strategy.suggestion_at(alone, torch.tensor(X[0, t]))
+            alone, _ = strategy.tell(alone, at, torch.tensor(y[0, t]))
+        model = strategy.as_model(alone)
+        best_f = model.posterior(torch.tensor(X[0])).mean.max().detach()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _, theirs = optimize_acqf(
+                LogExpectedImprovement(model, best_f=best_f),
+                state.domain.bounds,
+                q=1,
+                num_restarts=4,
+                raw_samples=64,
+            )
+        assert score(0, suggestion.X[0].numpy()[None])[0] >= float(theirs) - 1e-3
+
+
+def test_the_best_of_a_drawn_function_is_found():
+    strategy = strategy_of("m52", 0.4, exploration=Thompson())
+    state, _, _ = told(strategy, 2, 8)
+    chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
+    # The same function once more, everywhere.
+    engine, now = strategy.engine_for(state.domain), state.time + 1
+    draws = draws_from(torch.Generator().manual_seed(3), state)
+    posterior = engine._posterior(state, now, state.time, draws)
+
+    def values(X):
+        return posterior.mean_at(X) + 2.0 * posterior.sample_at(X)
+
+    grid = torch.tensor(dense_points(2)).expand(2, -1, -1)
+    best = torch.cat([values(part).amax(-1, keepdim=True) for part in grid.split(4000, 1)], 1)
+    assert (values(chosen.X.unsqueeze(1))[:, 0] >= best.amax(-1) - 1e-6).all()
+
+
+def test_recommended_is_the_best_mean():
+    for maximize in (True, False):
+        strategy = strategy_of("se", 0.5, maximize=maximize)
+        state, X, y = told(strategy, 2, 12, seed=4)
+        chosen, sign = strategy.recommend(state), 1 if maximize else -1
+        for trial in range(2):
+            means, _ = by_hand("se", 0.5, X[trial], y[trial], dense_points(2))
+            mean, _ = by_hand("se", 0.5, X[trial], y[trial], chosen[trial].numpy()[None])
+            assert sign * mean[0] >= (sign * means).max() - 1e-6
+
+
+def test_bounds_hold_where_all_is_better_beyond():
+    """A slope: the best points are a corner and, with one coordinate idle, an edge."""
+    strategy = Strategy(kernel=module("se", 3.0), noise=1e-4, width=Constant(1e-8))
+    state = strategy.init(Box(torch.tensor([[-3.0, 5.0], [-1.0, 6.5]], dtype=D)))
+    for x in ((-3.0, 5.0), (-1.0, 5.0), (-3.0, 6.5), (-2.0, 6.0), (-1.0, 6.5)):
+        X = torch.tensor(x, dtype=D)
+        told_y = X[0] + 2 - 0.5 * (X[1] - 5.75)
+        state, _ = strategy.tell(state, strategy.suggestion_at(state, X), told_y)
+    assert strategy.ask(state).X.tolist() == [-1.0, 5.0]
+    assert strategy.recommend(state).tolist() == [-1.0, 5.0]
+
+
+@pytest.mark.parametrize("search", [MultiStart(1, 1, 1), MultiStart(2, 9, 3), MultiStart(5, 2, 60)])
+def test_small_searches_work(search):
+    """Fewer raw samples than starts, one evaluation, and no observation yet."""
+    strategy = strategy_of("se", 0.4, exploration=Thompson())
+    state = strategy.init(
+        Box(torch.tensor([[0.0], [1.0]], dtype=D), search=search), batch_shape=(3,)
+    )
+    for t in range(4):
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
+        assert ((suggestion.X - 0.5).abs() <= 0.5).all()
+        state, _ = strategy.tell(state, suggestion, suggestion.X.squeeze(-1).sin())
+
+
+def test_the_ascent_is_of_the_score_itself():
+    """Gradients of what an exploration sees by finite differences, and a trial left out."""
+    rules = [UpperConfidence(), ExpectedImprovement(), ProbabilityOfImprovement(), Thompson()]
+    for exploration in rules:
+        strategy = strategy_of("se", 0.6, exploration=exploration)
+        state, _, _ = told(strategy, 2, 5, trials=3)
+        draws = draws_from(torch.Generator().manual_seed(0), state) if exploration.random else None
+        engine = strategy.engine_for(state.domain)
+        posterior = engine._posterior(state, state.time + 1, state.time, draws)
+        prospect = engine._prospect(state, posterior, torch.tensor([1.0, 2.0, 3.0], dtype=D), None)
+        X = torch.rand(3, 2, 2, dtype=D, generator=torch.Generator().manual_seed(5))
+        some = torch.tensor([2, 0])
+        whole = exploration.score(prospect.at(X))
+        assert whole.shape == (3, 2)
+        picked = exploration.score(prospect.select(some).at(X[some]))
+        torch.testing.assert_close(picked, whole[some])
+        X.requires_grad_(True)
+        assert torch.autograd.gradcheck(lambda X, p=prospect, e=exploration: e.score(p.at(X)), X)
+
+
+def test_every_evaluation_is_counted_for_its_own_trial():
+    """Ascents that end early do not mix up the trials of those that go on."""
+    box = Box(torch.tensor([[0.0, 0.0], [2.0, 2.0]], dtype=D))
+    peaks = torch.tensor([[0.3, 1.9], [1.0, 1.0], [1.7, 0.2], [0.9, 1.2]], dtype=D)
+    sharp = torch.tensor([1.0, 40.0, 0.01, 7.0], dtype=D)
+
+    def score(X, trials):
+        at = slice(None) if trials is None else trials
+        apart = (X - peaks[at].unsqueeze(1)).square().sum(-1)
+        return -torch.log1p(sharp[at].unsqueeze(1) * apart)
+
+    start = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    start[1] = 0.5  # one trial is done at once
+    end = minimize(_Climb(box, score, start, 1.0), start.flatten(0, 1), 0.0, 1.0)
+    wanted = (peaks / 2).repeat_interleave(3, 0)
+    torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
+    assert math.isfinite(float(end.value.sum()))
