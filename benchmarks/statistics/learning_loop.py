@@ -8,9 +8,10 @@ Loops on [0, 1]² meet functions drawn from a squared exponential kernel (length
 round 50. Three contenders face the same functions and the same noise:
 
 - *told*: TV-GP-UCB with the true kernel, noise and, on the Markov world, ε;
-- *learning*: TV-GP-UCB that starts from wrong values and learns ε, lengthscale and noise as it goes;
-- *rival*: the loop people write with BoTorch, a ``SingleTaskGP`` on (x, t) with a Matérn-1/2 factor
-  in time, fitted anew every round, and ``optimize_acqf`` at the present time.
+- *learning*: TV-GP-UCB that starts from wrong values and learns ε, lengthscale and noise as it
+  goes;
+- *rival*: the loop people write with BoTorch, a ``SingleTaskGP`` on (x, t) with a Matérn-1/2
+  factor in time, fitted anew every round, and ``optimize_acqf`` at the present time.
 
 All play upper confidence bounds of the same width. Regret is paired over seeds.
 """
@@ -24,6 +25,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,9 @@ def noise_of(seeds: int, horizon: int) -> Tensor:
 def told(name: str) -> Strategy:
     """Who knows kernel, noise and ε."""
     epsilon = EPSILON if name == "markov" else 0.0
-    return tv_gp_ucb(kernel=unit_kernel("se", LENGTHSCALE), noise=NOISE, epsilon=epsilon, width=WIDTH)
+    return tv_gp_ucb(
+        kernel=unit_kernel("se", LENGTHSCALE), noise=NOISE, epsilon=epsilon, width=WIDTH
+    )
 
 
 def learning() -> Strategy:
@@ -182,7 +186,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     _, record["learning seconds per round, one loop"] = play(learning(), alone, options.horizon)
     if not options.skip_rival:
         game = partial(play_rival, name=name, seeds=options.seeds, horizon=options.horizon)
-        with ProcessPoolExecutor(options.workers) as pool:
+        with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
             runs = list(pool.map(game, range(options.seeds)))
         found["rival"] = torch.tensor([regret for regret, _ in runs])
         record["rival seconds per round, one loop"] = float(np.mean([each for _, each in runs]))

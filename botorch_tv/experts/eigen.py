@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.experts.counter import uniforms
+from botorch_tv.experts.counter import hashed, uniforms
 from botorch_tv.inference.linalg import at_index
 
 
@@ -30,7 +30,6 @@ def sample_by_eigenvalues(
     Returns:
         Places of the points drawn, `N x most`; a trial uses its first ``size``.
     """
-    columns = factor.shape[-1]
     # The roots of the eigenvalues keep digits that eigenvalues of K lose in its largest ones.
     orthogonal, triangular = torch.linalg.qr(factor)
     rotation, roots, _ = torch.linalg.svd(triangular, full_matrices=False)
@@ -39,10 +38,14 @@ def sample_by_eigenvalues(
     log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
     there = torch.arange(roots.shape[-1], device=roots.device) < rank.unsqueeze(-1)
     log_values = torch.where(there, log_values, -torch.inf)
-    numbers = uniforms(key.unsqueeze(-1), torch.arange(columns + most, device=key.device))
-    kept = _eigenvectors(log_values, size, most, numbers[..., : roots.shape[-1]])
-    vectors = orthogonal @ rotation
-    return _projection_sample(vectors * kept.unsqueeze(-2), size, most, numbers[..., columns:])
+    kept = _eigenvectors(log_values, size, most, _numbers(key, roots.shape[-1]))
+    vectors = (orthogonal @ rotation) * kept.unsqueeze(-2)
+    # Numbers of another key: how many the eigenvectors take depends on other trials.
+    return _projection_sample(vectors, size, most, _numbers(hashed(key), most))
+
+
+def _numbers(key: Tensor, count: int) -> Tensor:
+    return uniforms(key.unsqueeze(-1), torch.arange(count, device=key.device))
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:

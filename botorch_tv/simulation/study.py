@@ -50,7 +50,7 @@ def run_study(
     smaller ``chunk`` loses less.
 
     Args:
-        world: Where objectives are drawn from.
+        world: Where objectives are drawn from: on a grid, or as a :class:`BoxWorld` on a box.
         strategies: Strategies by the labels that results carry.
         trials: Number of worlds drawn.
         horizon: Rounds T per trial.
@@ -58,7 +58,8 @@ def run_study(
         device: Where to compute; the domain's device unless given.
         dtype: float64 or float32.
         chunk: Trials that run together; unless given as found in ``save_to``, or from free memory.
-            Choices do not depend on it.
+            Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
+            and learned hyperparameters may amplify over many rounds.
         workers: Chunks computed side by side; on a CPU as many as PyTorch has threads unless given,
             elsewhere 1. Choices do not depend on it.
         save_to: Folder that keeps finished chunks, made if there is none.
@@ -67,13 +68,15 @@ def run_study(
         progress: Whether to show a progress bar.
 
     Returns:
-        Regret, resets and choices of every strategy, trial and round. Where the strategies
-        minimise, regret is f_t(x_t) - min f_t.
+        Regret, resets and choices of every strategy, trial and round; choices are numbers of arms,
+        ``index``, on a grid, and points, ``X`` with a dimension ``coordinate``, on a box. Where the
+        strategies minimise, regret is f_t(x_t) - min f_t.
 
     Raises:
         ValueError: If there is no strategy, a size is below 1, some strategies maximise and others
-            minimise, the world has fewer rounds than ``horizon``, there is no such device, or
-            ``save_to`` holds another study or a damaged description of one.
+            minimise or the world wants the other, the world has fewer rounds than ``horizon``,
+            there is no such device, or ``save_to`` holds another study or a damaged description of
+            one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     _check(world, strategies, trials, horizon, seed)

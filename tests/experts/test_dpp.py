@@ -223,8 +223,7 @@ def test_batch_is_a_loop_of_singles(steps: str | None) -> None:
         index = together.index.view(4, 6)[trial][together.mask.view(4, 6)[trial]]
         assert len(index) == min(6, sizes[trial])
         assert set(index.tolist()) <= set(places.tolist())
-        if steps is None:  # eigenvectors of one and of many matrices may differ in sign
-            assert index.tolist() == [places[i] for i in alone.index[alone.mask].tolist()]
+        assert index.tolist() == [places[i] for i in alone.index[alone.mask].tolist()]
 
 
 def test_greedy_start() -> None:
@@ -271,11 +270,12 @@ def test_a_singular_kernel(steps: str | None) -> None:
     assert clipped.mask.sum(-1).tolist() == [3] * 9
 
 
+@pytest.mark.parametrize("steps", [400, "exact"])
 @pytest.mark.parametrize("lengthscale", [0.3, 3.0])
-def test_nearly_singular_kernels(lengthscale: float) -> None:
+def test_nearly_singular_kernels(lengthscale: float, steps: int | str) -> None:
     """Smooth kernels on a fine line: subsets of full numerical rank, all points distinct."""
     K = torch.from_numpy(line(60, lengthscale)).expand(4, 60, 60)
-    drawn = k_dpp(K, 60, Numbers((4,)), steps=400, clip=True)
+    drawn = k_dpp(K, 60, Numbers((4,)), steps=steps, clip=True)
     rank = drawn.mask.sum(-1)
     values = np.linalg.eigvalsh(line(60, lengthscale))
     assert bool((rank <= (values > 1e-13 * values[-1]).sum()).all())

@@ -204,3 +204,22 @@ def test_fused_knows_whether_it_is_stationary():
     assert SpatioTemporalKernel(RBFKernel(), MarkovKernel()).is_stationary
     assert SpatioTemporalKernel(RBFKernel(), None).is_stationary
     assert not SpatioTemporalKernel(RBFKernel(), WienerKernel()).is_stationary
+
+
+def test_many_points_of_one_time_share_its_decay():
+    """The same values as one by one, and gradients in the time of each."""
+    kernel = SpatioTemporalKernel(RBFKernel().double(), markov(0.2))
+    x, points = torch.rand(9, 3, dtype=torch.float64), torch.rand(70, 3, dtype=torch.float64)
+    x[:, 2] = torch.arange(9)
+    points[:, 2] = 12.0
+    with torch.no_grad():
+        together = kernel(x, points).to_dense()
+        apart = torch.cat([kernel(x, point).to_dense() for point in points.split(1)], 1)
+    assert torch.allclose(together, apart, rtol=1e-13, atol=0)
+    points.requires_grad_()
+    (gradient,) = torch.autograd.grad(kernel(x, points).to_dense().sum(), points)
+    expected = together.sum(0) * 0.5 * math.log(0.8)
+    assert torch.allclose(gradient[:, 2], expected, rtol=1e-10)
+    points.requires_grad_(False)
+    points[5, 2] = 13.0
+    assert not torch.allclose(kernel(x, points).to_dense()[:, 5], together[:, 5])

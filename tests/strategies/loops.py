@@ -15,6 +15,7 @@ from botorch_tv.forgetting import SlidingWindow
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import (
     Box,
+    Candidates,
     Grid,
     Loop,
     MultiStart,
@@ -61,10 +62,11 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     ),
 }
 TRIGGERLESS = [name for name in STRATEGIES if name not in ("trigger", "learning")]
-PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX}
+SOME = Box(BOX.bounds, search=Candidates(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
+PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX, "candidates": SOME}
 # Every strategy on a grid, and on a box those that go through other lines there.
 CASES = [(name, "grid") for name in STRATEGIES if name != "learning"]
-CASES += [(name, "box") for name in ("trigger", "learning")]
+CASES += [("learning", "box"), ("trigger", "candidates")]
 
 
 def made(case: tuple[str, str], **settings: Any) -> Loop:

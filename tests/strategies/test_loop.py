@@ -57,7 +57,7 @@ def test_same_choices_as_by_hand(case: tuple[str, str]) -> None:
     assert loop.history.reset.tolist() == resets
     if case[0] == "trigger":
         assert any(resets)
-    X = tensor(0.2, 0.4, 0.6, -0.8).view(2, 2) if case[1] == "box" else GRID.X[:2]
+    X = tensor(0.2, 0.4, 0.6, -0.8).view(2, 2) if case[1] != "grid" else GRID.X[:2]
     ours, theirs = loop.posterior(X, now=25.0), strategy.posterior(state, X, now=25.0)
     assert torch.equal(ours.mean, theirs.mean)
     assert torch.equal(ours.variance, theirs.variance)
