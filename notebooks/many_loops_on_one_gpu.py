@@ -9,15 +9,15 @@
 # %% [markdown]
 # # Many loops on one GPU
 #
-# A strategy in this library is configuration; what it has learned is a *state*, a tuple of tensors.
-# Give the state a `batch_shape` and as many independent loops advance together: each has its own
-# data, its own posterior, its own resets and its own suggestion, and each does exactly what it
-# would do alone. On a laptop this turns an afternoon of runs into a minute; on a GPU the same lines
-# run with `device="cuda"`.
+# A strategy in this library is configuration; what it has learned is a *state*, a tuple of
+# tensors. Give the state a `batch_shape` and as many independent loops advance together: each has
+# its own data, its own posterior, its own resets and its own suggestion, and each does what it
+# would do alone. On a laptop this turns an afternoon of runs into a minute; on a GPU the same
+# lines run with `device="cuda"`.
 #
-# The question we answer with it: *an objective rests for a while, then jumps. How much does each way
-# of forgetting cost before the jump, and how much does it save after?* One run will not tell, for
-# luck is as large as the effect. Sixty-four will.
+# The question we answer with it: *an objective rests for a while, then jumps. How much does each
+# way of forgetting cost before the jump, and how much does it save after?* One run will not tell,
+# for luck is as large as the effect. Sixty-four will.
 
 # %%
 import os
@@ -71,6 +71,7 @@ fig.tight_layout()
 # This is a whole loop. Nothing in it says how many loops there are: `suggestion.X` is
 # `batch_shape x 2`, observations are `batch_shape`.
 
+
 # %%
 def play(strategy, loops, horizon):
     """Instantaneous regret and resets, each `loops x horizon`."""
@@ -113,7 +114,8 @@ for name, (regret, _) in results.items():
     error = regret.cumsum(-1).std(0) / loops**0.5
     rounds = torch.arange(1, horizon + 1)
     (line,) = ax.plot(rounds, average, label=name)
-    ax.fill_between(rounds, average - 2 * error, average + 2 * error, color=line.get_color(), alpha=0.2)
+    low, high = average - 2 * error, average + 2 * error
+    ax.fill_between(rounds, low, high, color=line.get_color(), alpha=0.2)
 ax.axvline(jump, color="0.6", linestyle=":", label="the jump")
 ax.set_xlabel("round")
 ax.set_ylabel("cumulative regret")
@@ -150,8 +152,10 @@ ax.set_ylabel("loop")
 ax.set_title("Resets of ET-GP-UCB")
 fig.tight_layout()
 late = resets[:, jump:].any(-1)
-print(f"{int(late.sum())} of {loops} loops noticed the jump; "
-      f"{int(resets[:, :jump].sum())} false alarms before it")
+print(
+    f"{int(late.sum())} of {loops} loops noticed the jump; "
+    f"{int(resets[:, :jump].sum())} false alarms before it"
+)
 
 # %% [markdown]
 # ## How much is gained by going together

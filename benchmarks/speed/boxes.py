@@ -36,6 +36,7 @@ from gpytorch.means import ZeroMean
 from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Box, State, Strategy, tv_gp_ucb
 from botorch_tv.test_functions import DriftingHartmann, Orbit
 
@@ -44,6 +45,7 @@ EPSILON, NOISE, LENGTHSCALE, VARIANCE = 0.02, 1e-3, 0.5, 0.5
 APART = 70.0  # rounds between the starts of two loops on the orbit
 CHECKED = (10, 25, 40, 59)  # rounds whose searches are compared
 RESTARTS, RAW_SAMPLES = 10, 512
+WIDTH = Logarithmic(0.8, 4.0)
 
 
 def space(active: bool = False) -> Kernel:
@@ -57,7 +59,7 @@ def space(active: bool = False) -> Kernel:
 
 def strategy() -> Strategy:
     """The contender of this library."""
-    return tv_gp_ucb(kernel=space(), noise=NOISE, epsilon=EPSILON)
+    return tv_gp_ucb(kernel=space(), noise=NOISE, epsilon=EPSILON, width=WIDTH)
 
 
 class World:
@@ -135,14 +137,13 @@ def rival_search(model: SingleTaskGP, now: float, beta: float) -> tuple[Tensor, 
 def play_rival(world: World, loop: int, rounds: int) -> tuple[Tensor, float]:
     """Regret of one BoTorch loop, `rounds`, and its seconds."""
     torch.manual_seed(loop)
-    width = strategy().width
     X, y = torch.empty(0, DIM + 1, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
     regrets, seconds = [], 0.0
     for round_ in range(rounds):
         now, begin = float(round_ + 1), time.perf_counter()
         point = torch.full((DIM,), 0.5, dtype=torch.float64)
         if round_:
-            beta = width.c1 * math.log(width.c2 * now)
+            beta = WIDTH.c1 * math.log(WIDTH.c2 * now)
             point, _ = rival_search(rival_model(X, y), now, beta)
         seconds += time.perf_counter() - begin
         seen, regret = world.measure(point.unsqueeze(0), slice(loop, loop + 1), round_)

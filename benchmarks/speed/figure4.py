@@ -28,6 +28,7 @@ from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
 from botorch_tv.inference.basis import Basis
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
+from botorch_tv.strategies.arms import arm_basis
 
 MOST_SECONDS = {"cpu": 300.0, "cuda": 2.0}
 WARM_UP_TRIALS = 64
@@ -87,7 +88,7 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
     result = run(options.trials, progress=True)
     seconds = float(result.data.attrs["seconds"])
     (strategy,) = strategies.values()
-    basis = strategy.init(world.domain, dtype=dtype, device=device).basis
+    basis = arm_basis(strategy.init(world.domain, dtype=dtype, device=device))
     count = count_of(result, basis)
     steps = options.trials * FIGURE_4.horizon
     least = steps * count.seconds(rates.bandwidth, rates.matmul, dtype.itemsize)

@@ -41,6 +41,7 @@ from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
 from botorch_tv.inference.basis import Basis, ProductBasis
 from botorch_tv.strategies import Grid
+from botorch_tv.strategies.arms import arm_basis
 
 LABELS = ("GP-UCB", "TV-GP-UCB", "ET-GP-UCB")
 TRIALS = {"cpu": 512, "cuda": 8192}
@@ -131,7 +132,7 @@ def examine(device: torch.device, options: argparse.Namespace) -> dict[str, Any]
     """All that is measured on one device."""
     domain = Grid.regular(points=options.points, dim=2)
     dtype = DTYPES[options.dtype]
-    basis = STRATEGIES["GP-UCB"]().init(domain, dtype=dtype, device=device).basis
+    basis = arm_basis(STRATEGIES["GP-UCB"]().init(domain, dtype=dtype, device=device))
     rates = find_rates(device, basis, options)
     size = Size(
         trials=_trials(device, options),

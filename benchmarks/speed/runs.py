@@ -112,12 +112,12 @@ def play(
         with watch:
             suggestion = contender.ask(state)
         decided = now(device)
-        y = world.observe(suggestion.index).to(dtype)
+        y = world.observe(suggestion.choice).to(dtype)
         observed = now(device)
         with watch:
             state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
         seconds.append(now(device) - observed + decided - begin)
-        indices.append(suggestion.index)
+        indices.append(suggestion.choice)
         observations.append(y)
         world.advance()
     return Play(
@@ -148,7 +148,7 @@ def replay(contender: Strategy, domain: Grid, played: Play, workers: int) -> flo
         for y in told[:, trials]:
             suggestion = contender.ask(state)
             state, _ = contender.tell(state, suggestion, y, check=False, consume=True)
-            chosen.append(suggestion.index)
+            chosen.append(suggestion.choice)
         return chosen
 
     chunks = torch.arange(told.shape[1], device=told.device).chunk(workers)

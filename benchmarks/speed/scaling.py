@@ -58,7 +58,7 @@ def step(strategy: Strategy, run: Run, *, study: bool = False) -> tuple[Run, flo
     begin = now(device)
     suggestion = strategy.ask(run.state)
     decided = now(device)
-    y = run.world.observe(suggestion.index)
+    y = run.world.observe(suggestion.choice)
     observed = now(device)
     state, _ = strategy.tell(run.state, suggestion, y, check=not study, consume=study)
     seconds = now(device) - observed + decided - begin

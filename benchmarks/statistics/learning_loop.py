@@ -77,7 +77,9 @@ def world(name: str, seeds: int, horizon: int) -> MarkovFunction:
 def noise_of(seeds: int, horizon: int) -> Tensor:
     """Observation noise, `horizon x seeds`."""
     generator = torch.Generator().manual_seed(1)
-    return NOISE**0.5 * torch.randn(horizon, seeds, dtype=torch.float64, generator=generator)
+    noise: Tensor = torch.randn(horizon, seeds, dtype=torch.float64, generator=generator)
+    noise *= NOISE**0.5
+    return noise
 
 
 def told(name: str) -> Strategy:
@@ -161,7 +163,8 @@ def _rival_choice(X: Tensor, Y: Tensor, bounds: Tensor, now: float, round_: int)
         raw_samples=128,
         fixed_features={2: now},
     )
-    return found[0, :2].detach()
+    chosen: Tensor = found[0, :2].detach()
+    return chosen
 
 
 def _timed(X: Tensor, round_: int) -> Tensor:
@@ -221,12 +224,13 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     facts = environment(seed=0)
     print(headline(facts))
-    record = {"environment": facts, "worlds": []}
+    worlds = []
     for name in WORLDS:
         found = measure(name, options)
-        record["worlds"].append(found)
+        worlds.append(found)
         for key, value in found.items():
             print(f"{key}: {value}")
+    record = {"environment": facts, "worlds": worlds}
     write(record, options.out)
     return record
 

@@ -1,7 +1,8 @@
 """How a posterior becomes a choice: bands, samples, improvements, or chance.
 
-An exploration scores every candidate, and the one with the highest score is played. It sees the posterior
-through an :class:`Outlook`, in which larger is better whichever way the objective is optimised.
+An exploration scores every candidate, and the one with the highest score is played. It sees the
+posterior through an :class:`Outlook`, in which larger is better whichever way the objective is
+optimised.
 """
 
 from __future__ import annotations

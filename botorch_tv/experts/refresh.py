@@ -114,8 +114,8 @@ class Refresh:
         schedule: After which rounds.
         c_Q: Scale c_Q of the number of points, ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
         steps: Proposals of the swap chain that draws the points: None for
-            :func:`~botorch_tv.experts.dpp.default_steps`, or ``"exact"`` for the exact sampler,
-            which is faster than the chain for a few hundred points.
+            :func:`~botorch_tv.experts.default_steps`, or ``"exact"`` for the exact sampler, which
+            for smooth kernels is also the faster one on a CPU.
 
     Raises:
         ValueError: If an argument is out of range or of the wrong kind.

@@ -74,8 +74,9 @@ class ArmEngine(Engine):
         for part in torch.split(choice, together, dim=-2):
             number = part.shape[-2]
             mean, covariance, gain = self.at_arms(state, part.flatten(-2), now, reference)
-            means.append(mean.unflatten(-1, (number, q)))
-            square = covariance.unflatten(-1, (number, q)).unflatten(-3, (number, q))
+            lead = mean.shape[:-1]
+            means.append(mean.reshape(*lead, number, q))
+            square = covariance.reshape(*lead, number, q, number, q)
             # Dimensions are now group, member, group, member; a group with itself is wanted.
             blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
         assert gain is not None

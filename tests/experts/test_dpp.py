@@ -135,12 +135,12 @@ def test_exact_samples_have_the_determinants_probabilities() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 3, 4, 6])
+@pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("steps", [None, "exact"])
 def test_samples_have_the_determinants_probabilities_in_full(size: int, steps: str | None) -> None:
     K = line(8, 0.15)
     subsets, p = law(K, size)
-    assert variation(sampled(K, size, 80000, steps, subsets), p) <= 0.02
+    assert variation(sampled(K, size, 50000, steps, subsets), p) <= 0.02
 
 
 def test_how_many_proposals_are_looked_at_together_does_not_matter() -> None:
