@@ -12,8 +12,9 @@ import os
 from pathlib import Path
 
 import jupytext
+import nbformat
 from nbclient import NotebookClient
-from nbformat import NotebookNode, from_dict, write
+from nbformat import NotebookNode, from_dict
 
 FOLDER = Path(__file__).parent
 METADATA = {
@@ -75,11 +76,29 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     notebook.metadata = from_dict(METADATA)
 
 
+def retell(notebook: NotebookNode, kept: NotebookNode) -> None:
+    """Take over the outputs of an earlier run, where only words have changed since.
+
+    Args:
+        notebook: The notebook as its text has it now, changed in place.
+        kept: The notebook as it was run.
+
+    Raises:
+        ValueError: If the code is another, so that it must be run.
+    """
+    now, before = ([c for c in book.cells if c.cell_type == "code"] for book in (notebook, kept))
+    if [cell.source for cell in now] != [cell.source for cell in before]:
+        raise ValueError("the code has changed since it was run; run the notebook without --words.")
+    for cell, ran in zip(now, before):
+        cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the notebooks that are named, or all."""
     parser = argparse.ArgumentParser(prog="notebooks.execute", description="Run notebooks.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names())}; all")
     parser.add_argument("--smoke", action="store_true", help="run at a small size, write nothing")
+    parser.add_argument("--words", action="store_true", help="keep outputs: only words changed")
     parser.add_argument("--to", type=Path, default=FOLDER, help="folder for the .ipynb files")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.names) - set(names()))
@@ -89,10 +108,13 @@ def main(arguments: list[str] | None = None) -> None:
     for name in options.names or names():
         print(name, flush=True)
         notebook = read(name)
-        execute(notebook, smoke=smoke)
+        if options.words:
+            retell(notebook, nbformat.read(FOLDER / f"{name}.ipynb", as_version=4))
+        else:
+            execute(notebook, smoke=smoke)
         if not smoke:
             options.to.mkdir(parents=True, exist_ok=True)
-            write(notebook, options.to / f"{name}.ipynb")
+            nbformat.write(notebook, options.to / f"{name}.ipynb")
 
 
 if __name__ == "__main__":

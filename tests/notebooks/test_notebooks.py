@@ -79,6 +79,18 @@ def test_a_small_run_is_never_kept(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [f"{NAMES[0]}.ipynb"]
 
 
+def test_outputs_stay_only_where_the_code_does():
+    kept, words, code = (execute.read(NAMES[0]) for _ in range(3))
+    first = next(cell for cell in kept.cells if cell.cell_type == "code")
+    first.outputs, first.execution_count = [nbformat.v4.new_output("stream", text="told")], 1
+    words.cells[0].source += " More words."
+    execute.retell(words, kept)
+    assert next(cell for cell in words.cells if cell.cell_type == "code").outputs == first.outputs
+    code.cells[-1].source += "\nprint(1)"
+    with pytest.raises(ValueError, match="run the notebook without --words"):
+        execute.retell(code, kept)
+
+
 def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         execute.main(["nothing"])
