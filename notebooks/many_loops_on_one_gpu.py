@@ -27,6 +27,7 @@ import matplotlib.pyplot as plt
 import torch
 from gpytorch.kernels import RBFKernel
 
+from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Box, et_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.test_functions import MarkovFunction
 
@@ -42,7 +43,7 @@ jump = horizon // 2
 # ## Sixty-four worlds
 #
 # `MarkovFunction` draws functions from a Gaussian process on the unit square, here one per loop.
-# With $\varepsilon = 0$ they rest, and at round 50 every one of them is replaced by another.
+# With $\varepsilon = 0$ they rest, and after round 50 every one of them is replaced by another.
 
 # %%
 kernel = RBFKernel()
@@ -50,7 +51,7 @@ kernel.lengthscale = torch.tensor(0.2)
 noise = 0.02
 
 worlds = MarkovFunction(
-    kernel, epsilon=0.0, changes=(jump,), horizon=horizon, batch_shape=(loops,), seed=1
+    kernel, epsilon=0.0, changes=(jump + 1,), horizon=horizon, batch_shape=(loops,), seed=1
 ).to(device)
 
 fig, axes = plt.subplots(2, 4, figsize=(10, 5), sharex=True, sharey=True)
@@ -90,10 +91,13 @@ def play(strategy, loops, horizon):
     return torch.stack(regret, -1).cpu(), torch.stack(resets, -1).cpu()
 
 
+width = Logarithmic(c1=0.8, c2=4.0)  # the same for all, so that forgetting alone differs
 strategies = {
-    "GP-UCB (never forgets)": gp_ucb(kernel=kernel, noise=noise),
-    "TV-GP-UCB (forgets all the time)": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=0.03),
-    "ET-GP-UCB (forgets when surprised)": et_gp_ucb(kernel=kernel, noise=noise),
+    "GP-UCB (never forgets)": gp_ucb(kernel=kernel, noise=noise, width=width),
+    "TV-GP-UCB (forgets all the time)": tv_gp_ucb(
+        kernel=kernel, noise=noise, epsilon=0.03, width=width
+    ),
+    "ET-GP-UCB (forgets when surprised)": et_gp_ucb(kernel=kernel, noise=noise, width=width),
 }
 results = {}
 for name, strategy in strategies.items():
@@ -116,7 +120,7 @@ for name, (regret, _) in results.items():
     (line,) = ax.plot(rounds, average, label=name)
     low, high = average - 2 * error, average + 2 * error
     ax.fill_between(rounds, low, high, color=line.get_color(), alpha=0.2)
-ax.axvline(jump, color="0.6", linestyle=":", label="the jump")
+ax.axvline(jump + 0.5, color="0.6", linestyle=":", label="the jump")
 ax.set_xlabel("round")
 ax.set_ylabel("cumulative regret")
 ax.legend(frameon=False)
@@ -145,7 +149,7 @@ _, resets = results["ET-GP-UCB (forgets when surprised)"]
 fig, ax = plt.subplots(figsize=(8, 2.5))
 trial, round_ = resets.nonzero(as_tuple=True)
 ax.scatter(round_ + 1, trial, s=8)
-ax.axvline(jump, color="0.6", linestyle=":")
+ax.axvline(jump + 0.5, color="0.6", linestyle=":")
 ax.set_xlim(0, horizon + 1)
 ax.set_xlabel("round")
 ax.set_ylabel("loop")

@@ -249,10 +249,10 @@ axes[0].legend(fontsize=8, loc="upper left", ncols=3)
 plt.show()
 
 # %% [markdown]
-# Before, the model is sure of values that are long gone: on the right it expects -5 where the truth
-# is worse than -10. After, its band is honest: wide where nothing was measured lately, with the
-# truth inside nearly everywhere, but for the sharp tip of the hill. And so the loop follows. The
-# tall bars that remain are looks elsewhere, which a world that moves keeps asking for.
+# Before, the model is sure of values that are long gone: around knob 2 it expects about -5, where
+# the truth is below -10. After, its band is honest: wide where nothing was measured lately, with
+# the truth inside nearly everywhere, but for the sharp tip of the hill. And so the loop follows.
+# The tall bars that remain are looks elsewhere, which a world that moves keeps asking for.
 #
 # ## Is it worth it?
 #
@@ -311,11 +311,11 @@ plt.show()
 
 # %% [markdown]
 # The loop that knows nothing of time pays twice as much as `TimeVaryingGP`. Time as an ordinary
-# input makes up for most of that, and leaves a difference of 0.50 ± 0.19 a round. What it lacks is
-# the right kind of memory: BoTorch's kernel and its priors are made for smooth dependence on knobs
-# in a unit cube. `Normalize` keeps stretching that cube as time goes by, so that a length in time
-# means something else in every round. `MarkovKernel` forgets at a rate per unit of time, supposes
-# nothing about where things are going, and at ε = 0 is a model without time.
+# input makes up for most of that, and leaves a difference of 0.50 ± 0.19 a round. Two things stand
+# against it. BoTorch's kernel and its priors are made for knobs in a unit cube, on which outcomes
+# depend smoothly; and `Normalize` stretches that cube as time goes by, so a length in time means
+# something else in every round. `MarkovKernel` forgets at a rate per unit of time, supposes nothing
+# about where things are going, and at ε = 0 is a model without time.
 #
 # ## Which forgetting?
 #

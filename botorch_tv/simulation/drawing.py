@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,15 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#0
 LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
 GREY = "#555555"
 LABEL_HEIGHT = 0.155  # inches between the names of neighbouring curves
+
+
+class Picture(Figure):
+    """A figure that shows itself in a notebook, whether or not pyplot was ever imported."""
+
+    def _repr_png_(self) -> bytes:
+        memory = io.BytesIO()
+        FigureCanvasAgg(self).print_png(memory)
+        return memory.getvalue()
 
 
 class Look(NamedTuple):
@@ -80,7 +90,7 @@ def mean_curve(values: np.ndarray) -> Curve:
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, outside pyplot's global state."""
-    return Figure(figsize=(width, height), dpi=150, layout="constrained")
+    return Picture(figsize=(width, height), dpi=150, layout="constrained")
 
 
 def draw_curves(

@@ -468,7 +468,7 @@ class Strategy:
             noise = engine.believed_noise(state, told)[..., None, None, None]
             covariance = covariance + noise * torch.eye(mean.shape[-1]).to(covariance)
         dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
-        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, -1)
+        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
         return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
@@ -537,15 +537,19 @@ def _located(state: State, X: Tensor, points: Size) -> Tensor:
 def _groups(state: State, X: Tensor) -> Tensor:
     """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
     shape, dims = state.time.shape, state.time.dim()
-    lead = X.shape[:-2][: max(0, X.dim() - 2 - dims)]
+    misfit = (
+        f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; pass "
+        "points of shape q x d, or batch_shape x q x d."
+    )
+    if X.dim() < 2:
+        raise InputDataError(misfit)
+    lead = X.shape[: max(0, X.dim() - 2 - dims)]
     try:
         X = X.expand(*lead, *shape, *X.shape[-2:])
     except RuntimeError as error:
-        raise InputDataError(
-            f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; pass "
-            "points of shape q x d, or batch_shape x q x d."
-        ) from error
-    return X.reshape(-1, *shape, *X.shape[-2:]).movedim(0, dims)
+        raise InputDataError(misfit) from error
+    # Counted, for -1 is ambiguous where there are no trials.
+    return X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
 
 
 def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:

@@ -78,6 +78,13 @@ def test_panels_share_a_scale(count, tmp_path):
     assert len({axes.get_ylim() for axes in shown}) == 1
 
 
+def test_a_picture_shows_itself_in_a_notebook():
+    from IPython.core.formatters import DisplayFormatter
+
+    shown, _ = DisplayFormatter().format(plot_regret(random_result(LEVELS, 4, 30)))
+    assert shown["image/png"].startswith(b"\x89PNG")
+
+
 def test_first_reset_histogram():
     fired = np.zeros((4, 10), dtype=bool)
     fired[0, [1, 5]] = fired[1, 1] = fired[2, 8] = True  # the fourth trial never resets
