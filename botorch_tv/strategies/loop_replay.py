@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     """Answers told, the first so many in order of time."""
     state: State
     trigger: int
-    """Arrival of the answer that fired the newest trigger; ``NEVER`` without one."""
+    """Latest arrival of an answer that has fired a trigger; ``NEVER`` without one."""
 
 
 class Replay:
@@ -121,7 +121,7 @@ class Replay:
         )
         reset = bool(info.reset)
         fired = reset and strategy.retention.uses_data
-        trigger = answer.arrival if fired else base.trigger
+        trigger = max(answer.arrival, base.trigger) if fired else base.trigger
         return Moment(base.told + 1, state, trigger), reset
 
 

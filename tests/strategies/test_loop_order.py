@@ -118,6 +118,25 @@ def test_late_answer_from_before_a_reset_belongs_before_it() -> None:
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(before, abs=1e-12)
 
 
+def test_a_reset_by_a_late_answer_makes_older_predictions_void() -> None:
+    """What counts is when the answer arrived, not its place in time."""
+    loop = trigger_loop(pending=1)
+    loop.ask()
+    loop.tell(ok=False)
+    waiting = loop.ask()
+    assert loop.observe(GRID.X[3], -1.0, time=6.5)
+    assert abs(-1.0 - waiting.mean) > 1.5
+    assert not loop.tell(-1.0, suggestion=waiting)
+    assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
+
+
+def test_an_outlier_found_late_does_not_set_off_all_that_followed() -> None:
+    """It fires, and so does the answer behind it, which agrees with those that came after."""
+    loop = trigger_loop(pending=1)
+    assert loop.observe(GRID.X[3], -3.0, time=2.5)
+    assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
+
+
 def test_observations_are_judged_at_their_place() -> None:
     """A value that nobody suggested, from before a change: the model of that time predicts it."""
     loop = trigger_loop(pending=1)
