@@ -1,7 +1,7 @@
 """What it costs a loop not to know how its world drifts.
 
     python -m benchmarks.statistics.learning_loop [--seeds 20] [--horizon 100] [--workers 2]
-        [--skip-rival] [--out FILE]
+        [--worlds markov abrupt] [--skip-rival] [--out FILE]
 
 Loops on [0, 1]² meet functions drawn from a squared exponential kernel (lengthscale 0.2, noise
 0.02), in two worlds: one drifts by the Markov model at ε = 0.03, one rests and is drawn afresh at
@@ -218,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--horizon", type=int, default=100)
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument("--workers", type=int, default=2, help="processes of the rival")
     parser.add_argument("--skip-rival", action="store_true", help="leave the BoTorch loop out")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_learning_loop.json")
@@ -225,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     facts = environment(seed=0)
     print(headline(facts))
     worlds = []
-    for name in WORLDS:
+    for name in options.worlds:
         found = measure(name, options)
         worlds.append(found)
         for key, value in found.items():

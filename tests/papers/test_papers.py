@@ -29,7 +29,16 @@ def name(request) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "identity",
-    ["b16-fig2a", "et-fig2", "et-table2", "w22-abrupt", "w22-slow", "m-synthetic", "c17"],
+    [
+        "b16-fig2a",
+        "et-fig2",
+        "et-fig3d",
+        "et-table2",
+        "w22-abrupt",
+        "w22-slow",
+        "m-synthetic",
+        "c17",
+    ],
 )
 def test_claims_of_the_papers_hold(identity, tmp_path):
     outcome = EXPERIMENTS[identity].run(tmp_path)
