@@ -211,5 +211,5 @@ def test_version(capsys):
 def test_paper_list(capsys):
     assert cli.main(["paper", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    papers = ["b16-fig2a", "et-fig2", "et-table2", "et-fig4"]
+    papers = ["b16-fig2a", "et-fig2", "et-fig3d", "et-table2", "et-fig4"]
     assert names == [*papers, "c17", "w22-abrupt", "w22-slow", "m-synthetic"]

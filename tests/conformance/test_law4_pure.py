@@ -73,7 +73,7 @@ def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
     strategy = strategies(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for start in (0, 8):
-        state, _ = advance(strategy, state, start, start + 8 + start // 2)
+        state, _ = advance(strategy, state, start, start + 8 + start // 4)
         before = copy.deepcopy(state)
         suggestion = strategy.ask(state)
         generator = torch.Generator().manual_seed(start)
