@@ -34,7 +34,8 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         memory = io.BytesIO()
-        FigureCanvasAgg(self).print_png(memory)
+        FigureCanvasAgg(self)  # draws without a screen
+        self.savefig(memory, format="png")
         return memory.getvalue()
 
 
