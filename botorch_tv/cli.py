@@ -119,6 +119,18 @@ def _parser() -> argparse.ArgumentParser:
         default=argparse.SUPPRESS,
         help="variance of the noise (default: its own)",
     )
+    paper.add_argument(
+        "--data",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="FOLDER",
+        help="the records that some experiments play (default: made-up ones, and no verdict)",
+    )
+    paper.add_argument(
+        "--quick",
+        action="store_true",
+        help="few trials of few rounds, to see everything run; nothing is judged",
+    )
     _add_run_options(paper, out="botorch-tv-papers")
 
     plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
@@ -188,30 +200,36 @@ def _paper(arguments: argparse.Namespace) -> int:
     if arguments.id == "list":
         for one in EXPERIMENTS.values():
             size = f"{one.trials} trials x {one.horizon} rounds"
-            print(f"{one.id:11}  {size:26}  {one.title}")
+            print(f"{one.id:20}  {size:26}  {one.title}")
         return 0
     chosen = (
         list(EXPERIMENTS.values()) if arguments.id == "all" else [experiment_named(arguments.id)]
     )
-    device, folder = _device(arguments.device), _folder(arguments.out)
+    device, folder, data = _device(arguments.device), _folder(arguments.out), given.get("data")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
     refuted = False
     for one in chosen:
         outcome = one.run(
             folder,
             trials=given.get("trials"),
             noise=given.get("noise"),
+            data=data,
+            quick=arguments.quick,
             seed=arguments.seed,
             device=device,
             dtype=_dtype(arguments.dtype),
             chunk=given.get("chunk"),
-            lasting=True,
+            lasting=not arguments.quick,
             progress="quiet" not in given,
         )
+        print(f"{one.id}: {one.title}")
+        print(f"The paper: {one.paper}")
         print(outcome.table.to_string(index=False, float_format=lambda number: f"{number:.3g}"))
         print(f"{one.id}: {outcome.verdict}")
-        print(f"Written: {folder}/{one.id}*.nc, .csv, .png\n")
+        print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    for one in chosen:  # only now, so that an interrupted 'all' begins none of them anew
+    for one in chosen if not arguments.quick else ():  # only now, so that an interrupted 'all' begins none of them anew
         for chunks in one.chunk_folders(folder).values():
             discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0

@@ -11,20 +11,35 @@ from botorch_tv.papers import (
     deng2022,
     event_triggered,
     mauduit,
+    sensitivity,
+    sensors,
+    stocks,
+    table1,
 )
-from botorch_tv.papers.experiment import Case, Experiment, Outcome
+from botorch_tv.papers.cases import Case, Drawn, Recorded
+from botorch_tv.papers.experiment import Experiment, Outcome
 
 EXPERIMENTS = {
     one.id: one
     for one in (
         bogunovic2016.FIGURE_2A,
+        bogunovic2016.FIGURE_2B,
+        sensitivity.FIGURE_2C,
+        sensitivity.FIGURE_2D,
+        sensors.TEMPERATURE,
+        sensors.TRAFFIC,
         event_triggered.FIGURE_2,
+        sensors.EVENT_TRIGGERED_TEMPERATURE,
         cart_pole.FIGURE_3D,
-        event_triggered.TABLE_2,
         event_triggered.FIGURE_4,
+        table1.TABLE_1,
+        event_triggered.TABLE_2,
         chowdhury2017.SYNTHETIC,
         deng2022.ABRUPT,
         deng2022.SLOW,
+        deng2022.ABRUPT_100,
+        deng2022.SLOW_100,
+        stocks.STOCKS,
         mauduit.SYNTHETIC,
     )
 }
@@ -43,4 +58,12 @@ def experiment_named(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-__all__ = ["EXPERIMENTS", "Case", "Experiment", "Outcome", "experiment_named"]
+__all__ = [
+    "EXPERIMENTS",
+    "Case",
+    "Drawn",
+    "Experiment",
+    "Outcome",
+    "Recorded",
+    "experiment_named",
+]

@@ -19,7 +19,8 @@ from gpytorch.kernels import Kernel
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
 from botorch_tv.acquisition.gains import ClosedForm
-from botorch_tv.papers.experiment import Case, Experiment, draw_panels
+from botorch_tv.papers.cases import Drawn
+from botorch_tv.papers.experiment import Experiment, draw_panels
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.surveys import largest_norm, mean_range
 from botorch_tv.simulation import GaussianDraw, SmoothedDraw, StaticWorld
@@ -56,8 +57,7 @@ class Setting:
         """Of lengthscale 0.2 and variance 1."""
         return unit_kernel(self.kernel_name, 0.2)
 
-    @cached_property
-    def noise(self) -> float:
+    def variance(self) -> float:
         """R² = λ, for the whole study."""
         return NOISE_SHARE * mean_range(self.world(1.0), TRIALS)
 
@@ -107,7 +107,7 @@ _TITLES = {
     "matern52-gp": "Matérn-5/2, f drawn from the process",
 }
 _CASES = {
-    name: Case(_TITLES[name], setting.world, setting.strategies)
+    name: Drawn(_TITLES[name], setting.variance, setting.world, setting.strategies)
     for name, setting in _SETTINGS.items()
 }
 _ORDER = (("IGP-UCB", "GP-TS"), ("GP-TS", "GP-UCB"), ("IGP-UCB", "GP-UCB"))
@@ -115,9 +115,10 @@ _ORDER = (("IGP-UCB", "GP-TS"), ("GP-TS", "GP-UCB"), ("IGP-UCB", "GP-UCB"))
 SYNTHETIC = Experiment(
     id="c17",
     title="IGP-UCB pays far less regret than agnostic GP-UCB, GP-TS lies between",
+    paper="IGP-UCB is the best of all and far better than GP-UCB, GP-TS fares reasonably well "
+    "compared to GP-UCB and GP-EI and GP-PI, with both kernels and both kinds of functions.",
     horizon=HORIZON,
     trials=TRIALS,
-    noise={name: setting.noise for name, setting in _SETTINGS.items()},
     cases=_CASES,
     score=partial(judge, [Claim(name, *pair) for name in _CASES for pair in _ORDER]),
     picture=partial(draw_panels, _CASES),

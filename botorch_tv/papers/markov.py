@@ -1,4 +1,4 @@
-"""The setting that [B16] and [ET] share: a squared exponential on the 50 x 50 grid."""
+"""The setting that [B16] and [ET] share: Markov objectives on the 50 x 50 grid."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from botorch_tv.strategies import Grid
 POINTS = 50
 
 
-def spatial_kernel() -> Kernel:
-    """Squared exponential of lengthscale 0.2 and variance 1."""
-    return unit_kernel("se", 0.2)
+def spatial_kernel(name: str = "se") -> Kernel:
+    """Of lengthscale 0.2 and variance 1, the squared exponential unless told."""
+    return unit_kernel(name, 0.2)
 
 
-def markov_world(epsilon: float, noise: float) -> MarkovWorld:
+def markov_world(epsilon: float, noise: float, kernel: str = "se") -> MarkovWorld:
     """Objectives on [0,1]² that change at rate ε, on 50 x 50 equally spaced arms."""
     grid = Grid.regular(points=POINTS, dim=2)
-    return MarkovWorld(grid, kernel=spatial_kernel(), epsilon=epsilon, noise=noise)
+    return MarkovWorld(grid, kernel=spatial_kernel(kernel), epsilon=epsilon, noise=noise)

@@ -1,0 +1,107 @@
+"""The cases of an experiment: one study each, on drawn objectives or on a record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from botorch_tv.papers.recordings import STAND_IN, Recordings
+from botorch_tv.simulation import World
+from botorch_tv.strategies import Strategy
+
+AnyWorld = TypeVar("AnyWorld", bound=World)
+
+
+class Setting(NamedTuple):
+    """What a user wants otherwise than the experiment has it.
+
+    Attributes:
+        noise: Variance of the noise; None for the experiment's own.
+        data: Folder of records; None for records made up.
+    """
+
+    noise: float | None = None
+    data: Path | None = None
+
+
+class Stage(NamedTuple):
+    """All of a study but its size.
+
+    Attributes:
+        world: What is played on.
+        strategies: Who plays, by label.
+        doubt: Why nothing can be judged from it; empty where it can.
+    """
+
+    world: World
+    strategies: dict[str, Strategy]
+    doubt: str = ""
+
+
+class Case(ABC):
+    """One study of an experiment."""
+
+    title: str
+    """What distinguishes it, as a caption."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> float | None:
+        """Variance of the noise unless told otherwise; None where it comes with the data."""
+
+    @abstractmethod
+    def stage(self, setting: Setting) -> Stage:
+        """World and strategies."""
+
+
+@dataclass(frozen=True)
+class Drawn(Case):
+    """A study whose objectives are drawn. World and strategies are made from the noise variance.
+
+    Args:
+        title: What distinguishes it, as a caption.
+        variance: Variance of the noise, or how to find it.
+        world: Where objectives are drawn from.
+        strategies: Who meets in it, by label.
+    """
+
+    title: str
+    variance: float | Callable[[], float]
+    world: Callable[[float], World]
+    strategies: Callable[[float], dict[str, Strategy]]
+
+    @cached_property
+    def noise(self) -> float:
+        return self.variance() if callable(self.variance) else self.variance
+
+    def stage(self, setting: Setting) -> Stage:
+        noise = self.noise if setting.noise is None else setting.noise
+        return Stage(self.world(noise), self.strategies(noise))
+
+
+@dataclass(frozen=True)
+class Recorded(Case, Generic[AnyWorld]):
+    """A study that plays a record.
+
+    Args:
+        title: What distinguishes it, as a caption.
+        world: From the records there are.
+        strategies: From that world: its covariance, its noise and its rate of change.
+    """
+
+    title: str
+    world: Callable[[Recordings], AnyWorld]
+    strategies: Callable[[AnyWorld], dict[str, Strategy]]
+
+    @property
+    def noise(self) -> None:
+        return None
+
+    def stage(self, setting: Setting) -> Stage:
+        world = self.world(Recordings(setting.data))
+        doubt = STAND_IN if setting.data is None else ""
+        return Stage(world, self.strategies(world), doubt)

@@ -1,0 +1,85 @@
+"""The records that stand in for those of the papers, which are not public or not to be had.
+
+They are looked for in a folder of the user's, under these names:
+
+- ``era5_uk_t2m_2019_03.npz``: air temperature over the United Kingdom, March 2019, hourly, 744
+  rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis, in place of the sensors of Intel's
+  laboratory in Berkeley ([B16], [ET], [C17]) and of Berkeley Earth's grid ([M]).
+- ``traffic_la_speed.npz``: speeds on the roads of Los Angeles, a week from a Thursday on, 2016 rows
+  of five minutes, 207 sensors in 1/100 mph, in place of interstate 880 ([B16]).
+- ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days, in
+  place of the 29 of [W22].
+
+Where there is no folder, a record made by the library takes each place, so that everything runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from botorch_tv.simulation.panels import Panel, load_panel, make_panel
+
+STAND_IN = "On a record made up by the library (--data FOLDER plays a real one): nothing is judged."
+
+ERA5 = "era5_uk_t2m_2019_03.npz"
+TRAFFIC = "traffic_la_speed.npz"
+STOCKS = "sp500_20_prices.csv.gz"
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """The records of a folder.
+
+    Args:
+        folder: Where they are; None makes them up.
+    """
+
+    folder: Path | None = None
+
+    def temperature(self) -> Panel:
+        """Degrees of a grid of cells, hourly, with latitude and longitude as coordinates.
+
+        Raises:
+            FileNotFoundError: If the folder has no such record.
+        """
+        if self.folder is None:
+            panel = make_panel(744, 120, epsilon=0.01, day=24, gaps=0.0)
+            return replace(panel, values=280 + 4 * panel.values)
+        panel = load_panel(self._path(ERA5), "t2m_kelvin_x100")
+        return replace(panel, values=panel.values / 100)
+
+    def traffic(self) -> Panel:
+        """Miles per hour, every five minutes.
+
+        Raises:
+            FileNotFoundError: If the folder has no such record.
+        """
+        if self.folder is None:
+            panel = make_panel(2016, 60, day=288, gaps=0.0)
+            return replace(panel, values=55 + 10 * panel.values)
+        panel = load_panel(self._path(TRAFFIC), "speed_mph_x100")
+        return replace(panel, values=panel.values / 100)
+
+    def stocks(self) -> Panel:
+        """Dollars, daily.
+
+        Raises:
+            FileNotFoundError: If the folder has no such record.
+        """
+        if self.folder is None:
+            panel = make_panel(1000, 20, epsilon=0.002, cycle=0.0, gaps=0.0)
+            return replace(panel, values=np.exp(4 + 0.5 * panel.values))
+        return load_panel(self._path(STOCKS))
+
+    def _path(self, name: str) -> Path:
+        assert self.folder is not None
+        path = self.folder / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{self.folder} has no {name}; botorch_tv.papers.recordings says what it is, or "
+                "leave --data out to play a record made up."
+            )
+        return path

@@ -1,0 +1,147 @@
+"""[B16] Figure 2 (c), (d): what it costs to be told the wrong rate of change, or period."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from botorch_tv.papers.bogunovic2016 import HORIZON, NOISE, WIDTH
+from botorch_tv.papers.cases import Drawn
+from botorch_tv.papers.experiment import Experiment, Outcome, Results
+from botorch_tv.papers.markov import markov_world, spatial_kernel
+from botorch_tv.papers.order import Claim, judge
+from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TRUTH = 0.01
+CASE = "epsilon-0.01"
+RATES = (0.0, 0.001, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1)
+PERIODS = (5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200)
+GP_UCB = "GP-UCB"
+
+
+def _told(epsilon: float) -> str:
+    return f"ε = {epsilon:g}"
+
+
+def _every(period: int) -> str:
+    return f"N = {period}"
+
+
+def _rates(noise: float) -> dict[str, Strategy]:
+    kernel = spatial_kernel()
+    return {
+        _told(epsilon): tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH)
+        for epsilon in RATES
+    }
+
+
+def _periods(noise: float) -> dict[str, Strategy]:
+    kernel = spatial_kernel()
+    resetting: dict[str, Strategy] = {
+        _every(period): r_gp_ucb(kernel=kernel, noise=noise, period=period, width=WIDTH)
+        for period in PERIODS
+    }
+    return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
+
+
+# Told three times the truth or more is better than told a third of it or less, and nothing is as
+# bad as no change at all.
+_RATE_CLAIMS = [
+    *(Claim(CASE, _told(epsilon), _told(0.0), 2.0) for epsilon in RATES[1:]),
+    Claim(CASE, _told(TRUTH), _told(0.001)),
+    Claim(CASE, _told(0.02), _told(0.005), 2.0),
+    Claim(CASE, _told(0.03), _told(0.003)),
+    Claim(CASE, _told(0.1), _told(0.001)),
+]
+
+
+def _judge_periods(results: Results) -> Outcome:
+    """A period too short costs, a long one spreads regret, and N = T is GP-UCB."""
+    result = results[CASE]
+    orders = judge([Claim(CASE, _every(40), _every(5))], results)
+    short, long = (result.total_regret(_every(period)).std(ddof=1) for period in (40, HORIZON))
+    # A standard deviation of n normal numbers is known up to a factor of about 1 ± 1/√(2n).
+    t_ratio = math.log(long / short) * math.sqrt(result.data.sizes["trial"] - 1)
+    same = bool(
+        (result.total_regret(_every(HORIZON)) == result.total_regret(GP_UCB)).all()
+        or result.data.sizes["round"] < HORIZON
+    )
+    rows = [
+        {"claim": "sd at N = 200 over sd at N = 40", "difference": long / short},
+        {"claim": "N = 200 is GP-UCB", "holds": same},
+    ]
+    rows[0] |= {"t_ratio": t_ratio, "holds": t_ratio > 3}
+    table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
+    verdict = (
+        f"{orders.verdict} The standard deviation between trials is {long / short:.2f} times as "
+        f"large at N = 200 as at N = 40 ({t_ratio:.1f} standard errors); N = 200 "
+        f"{'is' if same else 'differs from'} GP-UCB."
+    )
+    return Outcome(table, verdict, bool(orders.holds) and t_ratio > 3 and same)
+
+
+def _draw(
+    values: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
+) -> Figure:
+    """Total regret over what a strategy was told."""
+    from botorch_tv.simulation.drawing import COLOURS, GREY, canvas, lighten, written
+
+    result = results[CASE]
+    figure = canvas(6.4, 4.2)
+    axes = figure.subplots()
+    totals = {name: result.total_regret(name) for name in values}
+    means = [total.mean() for total in totals.values()]
+    spread = [total.std(ddof=1) if len(total) > 1 else 0.0 for total in totals.values()]
+    errors = [sd / math.sqrt(len(total)) for sd, total in zip(spread, totals.values())]
+    places = list(values.values())
+    low, high = ([m + s * sd for m, sd in zip(means, spread)] for s in (-1, 1))
+    axes.fill_between(places, low, high, color=COLOURS[0], alpha=0.15, linewidth=0)
+    axes.errorbar(places, means, errors, color=COLOURS[0], fmt="o-", markersize=4, capsize=3)
+    if truth is not None:
+        axes.axvline(truth, color=GREY, linestyle="dashed", linewidth=1.2)
+        axes.annotate(" the truth", (truth, 1.0), xycoords=("data", "axes fraction"), va="top")
+    axes.set_xlabel(label)
+    axes.set_ylabel("total regret $R_T$")
+    axes.set_ylim(bottom=0)
+    lighten(axes)
+    trials = result.data.sizes["trial"]
+    caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."
+    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def _case(strategies: Callable[[float], dict[str, Strategy]]) -> dict[str, Drawn]:
+    return {CASE: Drawn("ε = 0.01", NOISE, partial(markov_world, TRUTH), strategies)}
+
+
+FIGURE_2C = Experiment(
+    id="b16-fig2c",
+    title="TV-GP-UCB bears being told too fast a change, but not too slow a one",
+    paper="With ε = 0.01 true, regret is flat where TV-GP-UCB is told more, rises sharply where it "
+    "is told less, and is worst at 0, which is GP-UCB.",
+    horizon=HORIZON,
+    trials=200,
+    cases=_case(_rates),
+    score=partial(judge, _RATE_CLAIMS),
+    picture=partial(_draw, {_told(e): e for e in RATES}, "rate of change told to TV-GP-UCB", TRUTH),
+)
+
+FIGURE_2D = Experiment(
+    id="b16-fig2d",
+    title="R-GP-UCB suffers from short periods; long ones make its regret uncertain",
+    paper="Too small an N resets too often; the mean of regret is robust to a larger N, but its "
+    "standard deviation increases steadily, up to GP-UCB at N = T.",
+    horizon=HORIZON,
+    trials=200,
+    cases=_case(_periods),
+    score=_judge_periods,
+    picture=partial(_draw, {_every(n): float(n) for n in PERIODS}, "period N of R-GP-UCB", None),
+)
