@@ -128,9 +128,10 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--device", "abacus"], "'abacus' is no device"),
         (["compare", "--device", "cuda:99"], "CUDA devices are here"),
         (
-            ["paper", "et-fig3"],
-            "Unknown experiment 'et-fig3'; known: b16-fig2a.*Did you mean et-fig",
+            ["paper", "et-fig5"],
+            "Unknown experiment 'et-fig5'; known: b16-fig2a.*Did you mean et-fig",
         ),
+        (["paper", "et-fig3", "--data", "absent"], "--data absent is no folder"),
         (["plot", "absent.nc"], "no file absent.nc"),
     ],
 )
@@ -211,5 +212,11 @@ def test_version(capsys):
 def test_paper_list(capsys):
     assert cli.main(["paper", "list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    papers = ["b16-fig2a", "et-fig2", "et-fig3d", "et-table2", "et-fig4"]
-    assert names == [*papers, "c17", "w22-abrupt", "w22-slow", "m-synthetic"]
+    assert names == [
+        *("b16-fig2a", "b16-fig2b", "b16-fig2c", "b16-fig2d"),
+        *("b16-fig3-temperature", "b16-fig3-traffic"),
+        *("et-fig2", "et-fig3", "et-fig3d", "et-fig4", "et-table1", "et-table2"),
+        *("c17", "c17-functions", "c17-sensors"),
+        *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100", "w22-stocks"),
+        *("m-synthetic", "m-temperature"),
+    ]

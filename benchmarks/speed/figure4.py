@@ -26,6 +26,7 @@ from benchmarks.speed.limits import DTYPES, LARGE
 from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
 from botorch_tv.inference.basis import Basis
+from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
 from botorch_tv.strategies.arms import arm_basis
@@ -65,9 +66,8 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
         options: The command line.
         rates: Of the device.
     """
-    case, device, dtype = FIGURE_4.cases[name], options.device, DTYPES[options.dtype]
-    noise = FIGURE_4.noise_of(name)
-    world, strategies = case.world(noise), case.strategies(noise)
+    device, dtype = options.device, DTYPES[options.dtype]
+    world, strategies, _ = FIGURE_4.cases[name].stage(Setting())
 
     def run(trials: int, progress: bool) -> StudyResult:
         return run_study(

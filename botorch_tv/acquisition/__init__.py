@@ -11,6 +11,7 @@ from botorch_tv.acquisition.exploration import (
 from botorch_tv.acquisition.gains import (
     ClosedForm,
     DoublyWeighted,
+    Fixed,
     Greedy,
     InformationGain,
     Realised,
@@ -41,6 +42,7 @@ __all__ = [
     "DoublyWeighted",
     "ExpectedImprovement",
     "Exploration",
+    "Fixed",
     "Greedy",
     "Heteroscedastic",
     "InformationGain",

@@ -117,6 +117,29 @@ class ClosedForm(InformationGain):
         return float(told ** (pairs / (2 * self.nu + pairs)) * math.log(told))
 
 
+@dataclass(frozen=True)
+class Fixed(InformationGain):
+    """The same gain in every round, such as the γ_t = 1 of [C17] §6 on sensors.
+
+    Args:
+        gain: In nats, at least 0.
+
+    Raises:
+        ValueError: If ``gain`` is negative or not finite.
+    """
+
+    gain: float
+
+    def __post_init__(self) -> None:
+        require(
+            0 <= self.gain < math.inf,
+            f"Fixed: gain is {self.gain}, but a gain is finite and at least 0.",
+        )
+
+    def value(self, context: WidthContext) -> float:
+        return self.gain
+
+
 @dataclass(frozen=True, repr=False)
 class Greedy(InformationGain):
     """An upper bound on the maximum gain γ of [C17] §3.1: the greedy value / (1 - 1/e).

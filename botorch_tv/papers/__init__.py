@@ -13,8 +13,10 @@ from botorch_tv.papers import (
     mauduit,
     sensitivity,
     sensors,
+    standard_functions,
     stocks,
     table1,
+    temperature_grid,
 )
 from botorch_tv.papers.cases import Case, Drawn, Recorded
 from botorch_tv.papers.experiment import Experiment, Outcome
@@ -35,12 +37,15 @@ EXPERIMENTS = {
         table1.TABLE_1,
         event_triggered.TABLE_2,
         chowdhury2017.SYNTHETIC,
+        standard_functions.FUNCTIONS,
+        standard_functions.SENSORS,
         deng2022.ABRUPT,
         deng2022.SLOW,
         deng2022.ABRUPT_100,
         deng2022.SLOW_100,
         stocks.STOCKS,
         mauduit.SYNTHETIC,
+        temperature_grid.TEMPERATURE,
     )
 }
 

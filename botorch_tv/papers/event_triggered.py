@@ -15,8 +15,8 @@ import pandas as pd
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers import cells, order
-from botorch_tv.papers.cells import Cell
 from botorch_tv.papers.cases import Drawn
+from botorch_tv.papers.cells import Cell
 from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results, draw_panels
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim

@@ -46,6 +46,9 @@ class Quick(NamedTuple):
     horizon: int = 400
 
 
+_LITTLE = Quick()
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table of a paper.
@@ -59,6 +62,7 @@ class Experiment:
         cases: Its studies, by a name fit for a file.
         score: From the results to the outcome.
         picture: From the results to a figure, written to the path.
+        prediction_error: Whether to record how far strategies were from the truth on all arms.
         remark: What the paper leaves open, and why results may differ from it.
         quick: The most a quick look takes.
     """
@@ -71,8 +75,9 @@ class Experiment:
     cases: Mapping[str, Case]
     score: Callable[[Results], Outcome]
     picture: Callable[[Results, Path], Figure]
+    prediction_error: bool = False
     remark: str = ""
-    quick: Quick = Quick()
+    quick: Quick = _LITTLE
 
     def run(
         self,
@@ -134,6 +139,7 @@ class Experiment:
                 dtype=dtype,
                 chunk=chunk,
                 save_to=chunks[name] if lasting else None,
+                prediction_error=self.prediction_error,
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")

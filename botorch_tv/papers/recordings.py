@@ -39,16 +39,22 @@ class Recordings:
 
     folder: Path | None = None
 
-    def temperature(self) -> Panel:
-        """Degrees of a grid of cells, hourly, with latitude and longitude as coordinates.
+    def temperature(self, every: int = 1) -> Panel:
+        """Kelvin in a grid of cells, hourly, with latitude and longitude as coordinates.
+
+        Args:
+            every: Takes every so manyth row and column of the grid.
 
         Raises:
             FileNotFoundError: If the folder has no such record.
         """
         if self.folder is None:
             panel = make_panel(744, 120, epsilon=0.01, day=24, gaps=0.0)
-            return replace(panel, values=280 + 4 * panel.values)
-        panel = load_panel(self._path(ERA5), "t2m_kelvin_x100")
+            assert panel.coordinates is not None
+            degrees = 50 + 8 * panel.coordinates
+            return replace(panel, values=280 + 4 * panel.values, coordinates=degrees)
+        path = self._path(ERA5)
+        panel = load_panel(path, "t2m_kelvin_x100", axes=("lat", "lon"), every=every)
         return replace(panel, values=panel.values / 100)
 
     def traffic(self) -> Panel:

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -15,8 +16,11 @@ from botorch_tv.papers import (
     markov,
     order,
 )
+from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.cells import Cell
+from botorch_tv.papers.experiment import Quick
 from botorch_tv.papers.order import Claim
+from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult
 from botorch_tv.simulation.chunks import Game
 
@@ -31,11 +35,16 @@ def name(request) -> str:
     "identity",
     [
         "b16-fig2a",
+        "b16-fig2b",
+        "b16-fig2c",
+        "b16-fig2d",
         "et-fig2",
         "et-fig3d",
         "et-table2",
         "w22-abrupt",
         "w22-slow",
+        "w22-abrupt-100",
+        "w22-slow-100",
         "m-synthetic",
         "c17",
     ],
@@ -59,14 +68,20 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     assert f"{name}: " in capsys.readouterr().out
     written = {path.name for path in tmp_path.iterdir()}
     studies = {f"{name}-{case}.nc" for case in small.cases}
-    tables = {f"{name}-summary.csv", f"{name}-verdict.csv"}
-    assert written == studies | tables | {f"{name}.png"}
+    tables = {f"{name}-summary.csv", f"{name}-verdict.csv", f"{name}.json"}
+    pictures = {f"{name}.png"} | ({f"{name}-map.png"} if small.prediction_error else set())
+    assert written == studies | tables | pictures
+    told = json.loads((tmp_path / f"{name}.json").read_text())
+    assert (told["title"], told["paper"]) == (small.title, small.paper)
+    recorded = any(case.noise is None for case in small.cases.values())
+    assert (told["holds"] is None) or not recorded  # nothing is judged from a record made up
+    assert told["verdict"].startswith(STAND_IN) is recorded
     summary = pd.read_csv(tmp_path / f"{name}-summary.csv")
     assert set(summary["case"]) == set(small.cases)
-    for case in small.cases:
-        result = StudyResult.load(tmp_path / f"{name}-{case}.nc")
+    for label, case in small.cases.items():
+        result = StudyResult.load(tmp_path / f"{name}-{label}.nc")
         assert result.data.sizes["trial"] == 2
-        assert result.data.attrs["noise"] == small.noise_of(case)
+        assert case.noise is None or result.data.attrs["noise"] == case.noise
 
 
 def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
@@ -105,25 +120,53 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
 
 def test_noise_reaches_world_and_strategies(name):
     for case in EXPERIMENTS[name].cases.values():
-        assert case.world(0.05).noise == 0.05
-        assert {strategy.noise for strategy in case.strategies(0.05).values()} == {0.05}
+        if case.noise is not None:
+            world, strategies, doubt = case.stage(Setting(noise=0.05))
+            assert world.noise == 0.05
+            assert {strategy.noise for strategy in strategies.values()} == {0.05}
+            assert doubt == ""
+
+
+def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
+    small = dataclasses.replace(EXPERIMENTS["w22-slow"], quick=Quick(trials=1, horizon=4))
+    monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
+    command = ["paper", "w22-slow", "--quick", "--quiet", "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    assert "A quick look: too few trials or rounds to judge. " in capsys.readouterr().out
+    result = StudyResult.load(tmp_path / "w22-slow-noise-1.nc")
+    assert (result.data.sizes["trial"], result.data.sizes["round"]) == (1, 4)
+    assert not list(tmp_path.glob("*.chunks"))
+    assert cli.main([*command, "--trials", "2"]) == 0  # more, if wanted
+    result = StudyResult.load(tmp_path / "w22-slow-noise-1.nc")
+    assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
 
 
 def test_sizes_of_the_papers():
     sizes = {
-        one.id: (one.horizon, one.trials, [one.noise_of(case) for case in one.cases])
+        one.id: (one.horizon, one.trials, [case.noise for case in one.cases.values()])
         for one in EXPERIMENTS.values()
-        if one.id != "c17"  # whose noise depends on its functions
+        if not one.id.startswith("c17")  # whose noise depends on its functions
     }
     assert sizes == {
         "b16-fig2a": (200, 200, [0.01] * 3),
+        "b16-fig2b": (200, 200, [0.01] * 3),
+        "b16-fig2c": (200, 200, [0.01]),
+        "b16-fig2d": (200, 200, [0.01]),
+        "b16-fig3-temperature": (264, 200, [None]),
+        "b16-fig3-traffic": (84, 200, [None] * 4),
         "et-fig2": (400, 200, [0.02] * 4),
+        "et-fig3": (286, 200, [None]),
+        "et-table1": (823, 100, [0.1, 0.1, None]),
         "et-table2": (400, 300, [0.02] * 3),
         "et-fig3d": (300, 20, [0.02]),
         "et-fig4": (200, 30_000, [0.02] * 2),
         "w22-abrupt": (500, 200, [0.1, 1.0]),
         "w22-slow": (500, 200, [0.1, 1.0]),
+        "w22-abrupt-100": (500, 200, [0.1, 1.0]),
+        "w22-slow-100": (500, 200, [0.1, 1.0]),
+        "w22-stocks": (823, 20, [None]),
         "m-synthetic": (500, 30, [0.01] * 2),
+        "m-temperature": (264, 30, [None]),
     }
     assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
     figure = EXPERIMENTS["et-fig2"].cases
@@ -165,6 +208,8 @@ def test_no_worse_by_hand(required, holds):
 def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
     with pytest.raises(ValueError, match=r"w22-slow: noise is 0.5, .* 0.1 at noise-0.1"):
         EXPERIMENTS["w22-slow"].run(tmp_path, noise=0.5, progress=False)
+    with pytest.raises(ValueError, match=r"et-fig3: noise is 0.5, but it plays a record"):
+        EXPERIMENTS["et-fig3"].run(tmp_path, noise=0.5, progress=False)
     assert not list(tmp_path.iterdir())
 
 

@@ -114,7 +114,7 @@ def test_m_synthetic_counts_side_queries():
 @pytest.mark.parametrize("name", list(EXPERIMENTS["c17"].cases))
 def test_c17_settings_from_the_functions(name):
     one = EXPERIMENTS["c17"]
-    noise = one.noise_of(name)
+    noise = one.cases[name].noise
     world, strategies = one.cases[name].world(noise), one.cases[name].strategies(noise)
     stream = Stream(0, "world", 0, 25, **CPU)
     f = next(iter(world.rounds(stream))).numpy()

@@ -17,6 +17,7 @@ from botorch_tv.simulation.panels.covariance import (
     scaling,
 )
 from botorch_tv.simulation.panels.gaps import carried_forward
+from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.temporal import fit_rate, group_starts
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
@@ -44,7 +45,7 @@ class PanelWorld(GridWorld):
     nothing.
 
     Args:
-        values: Readings, `rounds x arms`; NaN where there is none.
+        values: A panel, or readings, `rounds x arms`; NaN where there is none.
         train: How many of the first rows fit the model, at least 2; those after are played.
         center: ``"all"`` takes one mean from all readings. ``"arm"`` takes from each arm its own
             mean, so that the objective is how far an arm is above its usual reading.
@@ -56,7 +57,8 @@ class PanelWorld(GridWorld):
             strategies are told. Strategies should then be told ``model_noise`` plus this.
         first_arm: The arm at which every strategy starts: ``"random"`` draws one for each trial, a
             number is that arm, None leaves the choice to the strategies.
-        coordinates: Where the arms are, `arms x d`; 0, 1, 2, ... unless given.
+        coordinates: Where the arms are, `arms x d`; those of the panel, or 0, 1, 2, ..., unless
+            given.
 
     Attributes:
         domain: The arms, a :class:`Grid` of their coordinates.
@@ -65,6 +67,8 @@ class PanelWorld(GridWorld):
         epsilon: Rate of change ε per round; fitted when it is first asked for.
         mean: What is taken from readings: one number, or one per arm, `arms`.
         scale: What they are divided by.
+        training: The training rows, scaled like them, `train x arms`, float64; NaN where there is
+            no reading.
         objective: The test rows as they are played, `horizon x arms`, float64.
         measured: Whether each of them is a reading of its own round, `horizon x arms`.
         horizon: Number of test rows.
@@ -79,7 +83,7 @@ class PanelWorld(GridWorld):
 
     def __init__(
         self,
-        values: np.ndarray | Tensor,
+        values: Panel | np.ndarray | Tensor,
         train: int,
         *,
         center: Center = "all",
@@ -90,10 +94,15 @@ class PanelWorld(GridWorld):
         first_arm: int | Literal["random"] | None = "random",
         coordinates: np.ndarray | Tensor | None = None,
     ) -> None:
+        names = None
+        if isinstance(values, Panel):
+            names = values.arms
+            coordinates = values.coordinates if coordinates is None else coordinates
+            values = values.values
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
         readings = _readings(values)
         rows, arms = readings.shape
-        _check_rows(readings, train)
+        _check_rows(readings, train, names)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
         require(
             0 < noise_share <= 1,
@@ -113,10 +122,10 @@ class PanelWorld(GridWorld):
         self.center, self.standardise, self.start = center, standardise, first_arm
         self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
         self.scale = scaled.scale
-        self._training = scaled.apply(readings[:train])
+        self.training = scaled.apply(readings[:train])
         self._groups = groups
-        self.kernel = torch.as_tensor(sample_covariance(self._training), device=device)
-        self.model_noise = noise_share * float(np.nanmean(self._training**2))
+        self.kernel = torch.as_tensor(sample_covariance(self.training), device=device)
+        self.model_noise = noise_share * float(np.nanmean(self.training**2))
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
         self.horizon = rows - train
@@ -126,8 +135,8 @@ class PanelWorld(GridWorld):
     @cached_property
     def epsilon(self) -> float:
         """Rate of change ε of the largest marginal likelihood on the training rows, [B16] (24)."""
-        covariance = sample_spectrum(self._training)
-        return fit_rate(self._training, covariance, self.model_noise, self._groups).epsilon
+        covariance = sample_spectrum(self.training)
+        return fit_rate(self.training, covariance, self.model_noise, self._groups).epsilon
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         played = self.objective.to(dtype=stream.dtype, device=stream.device)
@@ -152,7 +161,7 @@ class PanelWorld(GridWorld):
 
     def __repr__(self) -> str:
         return (
-            f"PanelWorld({len(self._training)} training and {self.horizon} test rows of "
+            f"PanelWorld({len(self.training)} training and {self.horizon} test rows of "
             f"{len(self.domain)} arms, center={self.center!r}, standardise={self.standardise}, "
             f"model_noise={self.model_noise:.6g}, noise={self.noise}, first_arm={self.start!r})"
         )
@@ -174,7 +183,7 @@ def _readings(values: np.ndarray | Tensor) -> np.ndarray:
     return readings
 
 
-def _check_rows(readings: np.ndarray, train: int) -> None:
+def _check_rows(readings: np.ndarray, train: int, names: Sequence[str] | None) -> None:
     rows = len(readings)
     require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
@@ -192,15 +201,18 @@ def _check_rows(readings: np.ndarray, train: int) -> None:
     silent = np.flatnonzero(~read.any(0))
     if len(silent):
         others = f" (and {len(silent) - 1} others)" if len(silent) > 1 else ""
+        name = silent[0] if names is None else repr(names[silent[0]])
         raise ValueError(
-            f"PanelWorld: arm {silent[0]}{others} has no reading in the {train} training rows; "
-            "leave it out or train on more rows."
+            f"PanelWorld: arm {name}{others} has no reading in the {train} training rows; leave it "
+            "out (Panel.select chooses arms) or train on more rows."
         )
 
 
 def _domain(coordinates: np.ndarray | Tensor | None, arms: int, device: torch.device) -> Grid:
     if coordinates is None:
         return Grid(torch.arange(arms, dtype=torch.float64, device=device).unsqueeze(-1))
+    if not isinstance(coordinates, Tensor):
+        coordinates = np.ascontiguousarray(coordinates)  # views may run backwards, tensors not
     points = torch.as_tensor(coordinates, dtype=torch.float64, device=device)
     require(
         points.dim() == 2 and len(points) == arms,

@@ -1,0 +1,173 @@
+"""[M] §4.2: bandits with an expert and without on a grid of temperatures, and what they know of it.
+
+The paper plays monthly anomalies of Berkeley Earth over France. Here hourly anomalies of the
+reanalysis are played, on every fourth cell: how far a cell is above its own mean over the training
+rows. The kernel is a squared exponential on latitude and longitude; its lengthscale and the rate of
+change have the largest marginal likelihood on the training rows among lengthscales of half a degree
+to eight. α = 1 and c_Q = 1, on which the paper is silent; memories follow from the rate of change.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+import torch
+from gpytorch.kernels import Kernel, RBFKernel
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.papers.cases import Recorded
+from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
+from botorch_tv.papers.mauduit import EXPERTS
+from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.recordings import Recordings
+from botorch_tv.simulation import PanelWorld
+from botorch_tv.simulation.panels import fit_epsilon
+from botorch_tv.simulation.summary import Paired
+from botorch_tv.strategies import (
+    Strategy,
+    gp_ucb,
+    r_gp_ucb,
+    sparq_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    w_gp_ucb,
+    w_sparq_gp_ucb,
+)
+from botorch_tv.theory import reset_period
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HORIZON = 264
+CASE = "anomalies"
+WIDTH = Logarithmic(c1=0.8, c2=4.0)
+ALPHA, ALPHA_TILDE = 1.0, 0.25
+LENGTHSCALES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+"""In degrees."""
+
+WEST = 1 / math.cos(math.radians(54))
+"""A degree of longitude is shorter than one of latitude, by this factor in the middle."""
+
+_OTHERS = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB")
+
+
+def anomalies(records: Recordings) -> PanelWorld:
+    """The last 264 hours of a coarse grid, those before for training."""
+    panel = records.temperature(every=4)
+    return PanelWorld(panel, train=len(panel.values) - HORIZON, center="arm")
+
+
+class Fitted(NamedTuple):
+    """A model of the training rows.
+
+    Attributes:
+        kernel: Squared exponential on latitude and longitude.
+        epsilon: Rate of change per hour.
+    """
+
+    kernel: Kernel
+    epsilon: float
+
+
+def fitted(world: PanelWorld) -> Fitted:
+    """The lengthscale and the rate of change of largest marginal likelihood."""
+    candidates = [_kernel(lengthscale) for lengthscale in LENGTHSCALES]
+    fits = []
+    for kernel in candidates:
+        covariance = kernel(world.domain.X).to_dense().detach().numpy()
+        fits.append(fit_epsilon(world.training, covariance, world.model_noise))
+    best = max(range(len(fits)), key=lambda number: fits[number].log_likelihood)
+    return Fitted(candidates[best], fits[best].epsilon)
+
+
+def _kernel(lengthscale: float) -> Kernel:
+    kernel = RBFKernel(ard_num_dims=2).double()
+    both = [[lengthscale, lengthscale * WEST]]
+    kernel.lengthscale = torch.tensor(both, dtype=torch.float64)
+    return kernel
+
+
+def strategies(world: PanelWorld) -> dict[str, Strategy]:
+    """The seven methods of the paper."""
+    kernel, epsilon = fitted(world)
+    noise, memory = world.model_noise, reset_period(epsilon, HORIZON)
+    sparq, w_sparq = EXPERTS
+    return {
+        sparq: sparq_gp_ucb(kernel=kernel, noise=noise, steps="exact", width=WIDTH),
+        w_sparq: w_sparq_gp_ucb(
+            kernel=kernel,
+            noise=noise,
+            alpha=ALPHA,
+            alpha_tilde=ALPHA_TILDE,
+            steps="exact",
+            width=WIDTH,
+        ),
+        "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=WIDTH),
+        "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=memory, width=WIDTH),
+        "SW-GP-UCB": sw_gp_ucb(kernel=kernel, noise=noise, window=memory, width=WIDTH),
+        "WGP-UCB": w_gp_ucb(kernel=kernel, noise=noise, gamma=1 - 1 / memory, width=WIDTH),
+        "TV-GP-UCB": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH),
+    }
+
+
+_CASES = {CASE: Recorded("hourly anomalies of 117 cells of ERA5", anomalies, strategies)}
+_CLAIMS = [
+    *(Claim(CASE, expert, other, 3.0) for expert in EXPERTS for other in _OTHERS),
+]
+
+
+def _judge(results: Results) -> Outcome:
+    """Regret first, then how far W-SparQ-GP-UCB was from the truth all over the grid."""
+    orders = judge(_CLAIMS, results)
+    error = results[CASE].squared_error.mean("round")
+    rows = []
+    for other in _OTHERS:
+        gap = Paired.of(error.sel(strategy=other).values - error.sel(strategy=EXPERTS[1]).values)
+        rows.append(
+            {
+                "case": "squared error",
+                "lower": EXPERTS[1],
+                "higher": other,
+                "required": 3.0,
+                "difference": gap.mean,
+                "standard_error": gap.standard_error,
+                "t_ratio": gap.t_ratio,
+                "holds": gap.t_ratio > 3.0,
+            }
+        )
+    table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
+    told = ", ".join(
+        f"{label} {float(error.sel(strategy=label).mean()):.3f}"
+        for label in error["strategy"].values
+    )
+    holds = all(row["holds"] for row in rows)
+    verdict = f"{orders.verdict} Squared prediction error over the grid: {told}."
+    return Outcome(table, verdict, bool(orders.holds) and holds)
+
+
+def _draw(results: Results, path: Path) -> Figure:
+    """Regret, and in a second file the maps."""
+    result = results[CASE]
+    maps = path.with_name(f"{path.stem}-map{path.suffix}")
+    result.plot_prediction_error(maps, across=1, names=("latitude", "longitude"))
+    return result.plot(path)
+
+
+TEMPERATURE = Experiment(
+    id="m-temperature",
+    title="What experts buy on a grid of temperatures, in regret and in knowledge of the whole",
+    paper="SparQ-GP-UCB and W-SparQ-GP-UCB outperform the others in regret, W-SparQ-GP-UCB in the "
+    "squared prediction error over the grid as well; all regrets look linear.",
+    horizon=HORIZON,
+    trials=30,
+    cases=_CASES,
+    score=_judge,
+    picture=_draw,
+    prediction_error=True,
+    remark="Hourly anomalies of a reanalysis over the United Kingdom in place of monthly ones of "
+    "Berkeley Earth over France.",
+    quick=Quick(trials=2, horizon=60),
+)
