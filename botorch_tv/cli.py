@@ -96,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
         help="also write why strategies reset, how their bands are calibrated, simple regret",
     )
     compare.add_argument(
+        "--prediction-error",
+        action="store_true",
+        help="also map how far every strategy's posterior mean was from the objective",
+    )
+    compare.add_argument(
         "--save-to",
         type=Path,
         default=argparse.SUPPRESS,
@@ -180,6 +185,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         dtype=_dtype(arguments.dtype),
         chunk=given.get("chunk"),
         diagnose=arguments.diagnose,
+        prediction_error=arguments.prediction_error,
         save_to=given.get("save_to"),
         progress="quiet" not in given,
     )
@@ -189,6 +195,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     _tell(result)
     print(f"{result.data.attrs['seconds']:.1f} s. Written: {folder}/compare.nc, .csv, .png")
     _tell_diagnosis(result, folder / "compare")
+    _tell_prediction_error(result, folder / "compare")
     return 0
 
 
@@ -229,7 +236,9 @@ def _paper(arguments: argparse.Namespace) -> int:
         print(f"{one.id}: {outcome.verdict}")
         print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    for one in chosen if not arguments.quick else ():  # only now, so that an interrupted 'all' begins none of them anew
+    for one in (
+        chosen if not arguments.quick else ()
+    ):  # only now, so that an interrupted 'all' begins none of them anew
         for chunks in one.chunk_folders(folder).values():
             discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
@@ -244,6 +253,7 @@ def _plot(arguments: argparse.Namespace) -> int:
     _tell(result)
     print(f"Written: {picture}")
     _tell_diagnosis(result, picture.with_suffix(""))
+    _tell_prediction_error(result, picture.with_suffix(""))
     return 0
 
 
@@ -263,6 +273,17 @@ def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
     print(f"\n{diagnosis_text(diagnosis_table(result))}")
     names = ", ".join(path.name for path in write_diagnosis(result, stem))
     print(f"Written to {stem.parent}: {names}")
+
+
+def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
+    """Print prediction errors and draw their maps, for a study that recorded them."""
+    if "prediction_error" not in result.data:
+        return
+    from botorch_tv.simulation.prediction_error.files import errors_text, write_maps
+
+    print(f"\n{errors_text(result)}")
+    for path in write_maps(result, stem):
+        print(f"Written: {path}")
 
 
 def _seed(text: str) -> int:

@@ -92,7 +92,7 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
     )
     train = given.get("train", 2 * rounds // 3)
     world = PanelWorld(
-        panel.values,
+        panel,
         train,
         center=given.get("center", "all"),
         standardise=given.get("standardise", True),

@@ -28,6 +28,9 @@ def draw_points(state: State, size: int, draws: Draws, steps: Steps) -> tuple[Te
         `batch_shape x Q`. Q is what the trial with the most points needs.
     """
     log = state.history.choice.tensor()
+    if state.time.numel() == 0:
+        first = log.narrow(state.time.dim(), 0, 1)
+        return first, torch.zeros(*state.time.shape, 1, dtype=torch.bool, device=log.device)
     place, order = distinct(log, state.time.dim())
     candidates = int(place.sum(-1).amax())
     order = order[..., :candidates]

@@ -178,7 +178,7 @@ def k_dpp(
         number = there.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps
         index = swap_chain(K, greedy.index, rank, there, length, key)
-    return Subset(index.view(*shape, -1), used.view(*shape, -1))
+    return Subset(*(part.view(*shape, min(size, n)) for part in (index, used)))
 
 
 def _factored(covariance: Tensor, size: int, points: Tensor, tolerance: float) -> Greedy:

@@ -77,6 +77,14 @@ class EveryRound(Schedule):
 
 
 @dataclass(frozen=True)
+class Never(Schedule):
+    """Ask nothing, and go on with the data there are."""
+
+    def due(self, t: int) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
 class Windows(Schedule):
     """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
 
@@ -128,7 +136,7 @@ class Refresh:
     def __post_init__(self) -> None:
         require(
             isinstance(self.schedule, Schedule),
-            f"Refresh: schedule is {self.schedule!r}; give EveryRound() or Windows(alpha).",
+            f"Refresh: schedule is {self.schedule!r}; give EveryRound(), Windows(alpha), Never().",
         )
         require(
             0 < self.c_Q < math.inf,

@@ -96,6 +96,16 @@ class SparQ(Strategy):
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
         """Choose where to measure; as :meth:`Strategy.ask`, with a warning if an answer is due."""
+        self.warn_of_absence(state, stacklevel=4)
+        return super().ask(state, now=now, context=context, generator=generator)
+
+    def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
+        """Warn if the expert was to be asked after the newest round, but has not answered.
+
+        Args:
+            state: All that has been told.
+            stacklevel: As in ``warnings.warn``.
+        """
         answered = 0 if state.expert is None else state.expert.told
         if self.refresh.due(state.told) and answered < state.told:
             warnings.warn(
@@ -103,9 +113,8 @@ class SparQ(Strategy):
                 f"absorbed since round {answered}; round {state.told + 1} is decided with the "
                 "data there are. Call consult() and absorb() between tell() and ask().",
                 ExpertWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )
-        return super().ask(state, now=now, context=context, generator=generator)
 
     @torch.no_grad()
     def tell(

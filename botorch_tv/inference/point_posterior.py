@@ -93,7 +93,7 @@ class PointPosterior:
         """
         trials, groups, q, _ = X.shape
         cross = self.kernel.covariance(X.flatten(1, 2), self.X)
-        whitened = (cross @ self.rows.mT).view(trials, groups, q, -1)
+        whitened = (cross @ self.rows.mT).view(trials, groups, q, self.rows.shape[-2])
         each = self.kernel
         if groups != 1:
             each = each.select(torch.arange(trials, device=X.device).repeat_interleave(groups))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from botorch_tv.files import write_whole
-from botorch_tv.simulation.records import Arrays, dtype_of, variable_names
+from botorch_tv.simulation.records import MAPS, Arrays, dtype_of, variable_names
 
 
 class Damaged(Exception):
@@ -31,6 +31,7 @@ class ChunkFormat(NamedTuple):
         dtype: Name of the floating-point type, such as ``float64``.
         diagnose: Whether predictions, bands and observations are there.
         columns: Coordinates of a choice on a box; 0 on a grid.
+        prediction_error: Whether squared prediction errors and their maps are there.
     """
 
     study: str
@@ -39,6 +40,7 @@ class ChunkFormat(NamedTuple):
     dtype: str
     diagnose: bool
     columns: int = 0
+    prediction_error: bool = False
 
     def write(self, path: Path, first: int, arrays: Arrays) -> None:
         """Write a chunk; a file of that name is replaced once the new one is complete.
@@ -46,7 +48,7 @@ class ChunkFormat(NamedTuple):
         Args:
             path: The file.
             first: Number of its first trial.
-            arrays: Its variables, each `strategies x trials x horizon`.
+            arrays: Its variables, each `strategies x trials x horizon`, and its maps.
 
         Raises:
             OSError: If there is no room or no permission; an older file is then as it was.
@@ -99,13 +101,18 @@ class ChunkFormat(NamedTuple):
         return found
 
     def _check(self, found: Arrays, start: int, first: int) -> None:
-        names = variable_names(self.diagnose, self.columns)
-        if set(found) != set(names):
-            raise Damaged(f"it holds {', '.join(found)} instead of {', '.join(names)}")
+        names = variable_names(self.diagnose, self.columns, self.prediction_error)
+        maps = MAPS if self.prediction_error else ()
+        if set(found) != {*names, *maps}:
+            raise Damaged(f"it holds {', '.join(found)} instead of {', '.join((*names, *maps))}")
         if start != first:
             raise Damaged(f"it holds the trials from {start} on instead of {first}")
         trials = found[names[0]].shape[1:2]
         for name in names:
             array, dtype = found[name], dtype_of(name, self.dtype)
             if array.shape != (self.strategies, *trials, self.horizon) or array.dtype != dtype:
+                raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")
+        for name in maps:
+            array = found[name]
+            if array.ndim != 2 or len(array) != self.strategies or array.dtype != np.float64:
                 raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")

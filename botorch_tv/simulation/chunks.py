@@ -12,8 +12,16 @@ from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.memory import breadth
+from botorch_tv.simulation.prediction_error.maps import RunningMaps
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.records import Arrays, blank_records, chosen, on_host
+from botorch_tv.simulation.records import (
+    SQUARED_ERROR,
+    Arrays,
+    blank_records,
+    chosen,
+    on_host,
+)
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
@@ -41,7 +49,8 @@ class Game:
             stop: Ends the game after the current round once it is set.
 
         Returns:
-            The variables recorded, each `strategies x trials x horizon`; None if stopped.
+            The variables recorded, each `strategies x trials x horizon`, and the maps of prediction
+            errors where they are asked for; None if stopped.
         """
         table = _Table(self.settings, self.templates, chunk)
         objectives = iter(self.settings.world.objectives(table.draws("world")))
@@ -56,7 +65,8 @@ class Game:
                 )
             table.play_round(step, objective)
             progress.add(chunk.trials)
-        return on_host(table.records)
+        maps = {} if table.maps is None else table.maps.finished(self.settings.horizon)
+        return {**on_host(table.records), **maps}
 
 
 class _Table:
@@ -89,7 +99,17 @@ class _Table:
             device=settings.device,
             diagnose=settings.diagnose,
             columns=settings.columns,
+            prediction_error=settings.prediction_error,
         )
+        self.maps = None
+        if settings.prediction_error:
+            self.maps = RunningMaps(
+                len(self.players),
+                chunk.trials,
+                breadth(settings.world.domain),
+                dtype=settings.dtype,
+                device=settings.device,
+            )
 
     def draws(self, purpose: str) -> Stream:
         """Random numbers of these trials for one purpose."""
@@ -122,6 +142,8 @@ class _Table:
                 noted = self._diagnosed(number, suggestion, objective) | {"observation": told}
                 for name, value in noted.items():
                     seen[name].append(value)
+            if self.maps is not None:
+                seen[SQUARED_ERROR].append(self.maps.add(number, player, state, objective))
             self.states[number], info = player.tell(
                 state,
                 suggestion,

@@ -62,7 +62,10 @@ def choose_cut(
             pairs,
             trials=trials,
             horizon=settings.horizon,
-            recorded=len(variable_names(settings.diagnose, settings.columns)),
+            recorded=len(
+                variable_names(settings.diagnose, settings.columns, settings.prediction_error)
+            ),
+            mapped=breadth(settings.world.domain) if settings.prediction_error else 0,
             workers=workers,
         )
     if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:

@@ -23,7 +23,7 @@ except ImportError as error:
 from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.identity import Description
-from botorch_tv.simulation.records import Arrays
+from botorch_tv.simulation.records import MAPS, Arrays
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"
@@ -85,7 +85,7 @@ class StudyFolder:
 
         Returns:
             The variables of these trials; None if the chunk is missing, shorter or damaged, of
-            which the last is told in a warning.
+            which the last is told in a warning, or has maps, which are sums, over more trials.
 
         Raises:
             ValueError: If the file belongs to another study.
@@ -105,17 +105,26 @@ class StudyFolder:
                 f"{file} belongs to another study than {STUDY_FILE} beside it; give another "
                 "folder, or restore that file."
             ) from None
-        if arrays is None or arrays["regret"].shape[1] < chunk.trials:
+        held = 0 if arrays is None else arrays["regret"].shape[1]
+        if arrays is None or held < chunk.trials:
+            return None
+        if held == chunk.trials:
+            return arrays
+        if any(name in arrays for name in MAPS):
             return None
         return {name: array[:, : chunk.trials] for name, array in arrays.items()}
 
     def keep(self, chunk: Chunk, arrays: Arrays) -> None:
-        """Write a finished chunk; its lock must be held.
+        """Write a finished chunk, unless more of its trials are there; its lock must be held.
 
         Raises:
             OSError: If it cannot be written; nothing else in the folder has changed.
         """
         file = self._file(chunk)
+        with suppress(Damaged):
+            found = self._layout.read(file, chunk.first)
+            if found is not None and found["regret"].shape[1] > chunk.trials:
+                return
         try:
             self._layout.write(file, chunk.first, arrays)
         except OSError as error:

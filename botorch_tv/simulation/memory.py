@@ -32,6 +32,7 @@ def chunk_size(
     horizon: int,
     recorded: int,
     workers: int,
+    mapped: int = 0,
 ) -> int:
     """Number of trials that run together.
 
@@ -41,6 +42,7 @@ def chunk_size(
         horizon: Rounds per trial.
         recorded: Numbers written down per strategy, trial and round.
         workers: Chunks that run side by side.
+        mapped: Numbers summed over rounds per strategy and trial.
 
     Returns:
         A multiple of the random-number block where memory and trials allow one; fewer where that
@@ -48,7 +50,7 @@ def chunk_size(
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
-    numbers += recorded * horizon * len(pairs)
+    numbers += (recorded * horizon + mapped) * len(pairs)
     variance = pairs[0][1].basis.variance
     room = MEMORY_SHARE * free_bytes(variance.device) / workers
     fits = int(room / (numbers * variance.element_size()))

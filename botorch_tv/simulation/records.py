@@ -13,21 +13,29 @@ from botorch_tv.simulation.diagnosis.variables import VARIABLES as DIAGNOSIS
 from botorch_tv.strategies.state import Suggestion
 
 Arrays = Mapping[str, np.ndarray]
-"""Variables of a study by name, each `strategies x trials x horizon`."""
+"""Variables of a study by name, each `strategies x trials x horizon`; maps `strategies x M`."""
 
 VARIABLES = ("regret", "resets", "side_queries")
 """What every study records, beside what was chosen."""
+SQUARED_ERROR = "squared_error"
+"""Squared error of the posterior mean, averaged over the arms; recorded if it is asked for."""
+MAPS = ("prediction_error", "prediction_error_scatter")
+"""What comes with it of a chunk as a whole, summed over its rounds and trials."""
 _DTYPES = {"resets": "bool", "side_queries": "int32", "index": "int32"}
 
 
-def variable_names(diagnose: bool, columns: int = 0) -> tuple[str, ...]:
-    """Names of the variables that a study records.
+def variable_names(
+    diagnose: bool, columns: int = 0, prediction_error: bool = False
+) -> tuple[str, ...]:
+    """Names of the variables that a study records of every trial and round.
 
     Args:
         diagnose: Whether predictions, bands and observations are among them.
         columns: Coordinates of a choice on a box; 0 on a grid, where choices have numbers.
+        prediction_error: Whether squared prediction errors are among them.
     """
-    return VARIABLES + choice_names(columns) + (tuple(DIAGNOSIS) if diagnose else ())
+    names = VARIABLES + choice_names(columns) + (tuple(DIAGNOSIS) if diagnose else ())
+    return (*names, SQUARED_ERROR) if prediction_error else names
 
 
 def choice_names(columns: int) -> tuple[str, ...]:
@@ -55,6 +63,7 @@ def blank_records(
     device: torch.device,
     diagnose: bool,
     columns: int,
+    prediction_error: bool,
 ) -> dict[str, Tensor]:
     """Room for the variables of a chunk.
 
@@ -64,6 +73,7 @@ def blank_records(
         device: Where the chunk runs.
         diagnose: Whether to record predictions, bands and observations.
         columns: Coordinates of a choice on a box; 0 on a grid.
+        prediction_error: Whether to record squared prediction errors.
 
     Returns:
         Variables by name, each of that shape.
@@ -71,7 +81,7 @@ def blank_records(
     types = {name: getattr(torch, own) for name, own in _DTYPES.items()}
     return {
         name: torch.empty(shape, dtype=types.get(name, dtype), device=device)
-        for name in variable_names(diagnose, columns)
+        for name in variable_names(diagnose, columns, prediction_error)
     }
 
 
@@ -83,5 +93,9 @@ def on_host(records: Mapping[str, Tensor]) -> Arrays:
 
 
 def joined(parts: Sequence[Arrays]) -> Arrays:
-    """The variables of several chunks, one after the other."""
-    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+    """The variables of several chunks, one after the other, without their maps."""
+    return {
+        name: np.concatenate([part[name] for part in parts], axis=1)
+        for name in parts[0]
+        if name not in MAPS
+    }

@@ -21,6 +21,7 @@ from botorch_tv.simulation.diagnosis.calibration import calibration, calibration
 from botorch_tv.simulation.diagnosis.triggers import trigger_table
 from botorch_tv.simulation.diagnosis.variables import is_diagnosed, require_recorded
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
+from botorch_tv.simulation.prediction_error.labelled import prediction_error, squared_error
 from botorch_tv.simulation.summary import Paired, summary_table
 
 if TYPE_CHECKING:
@@ -89,6 +90,22 @@ class StudyResult:
         return self.data["resets"].transpose(*DIMENSIONS)
 
     @property
+    def side_queries(self) -> xr.DataArray:
+        """Points asked of an expert after each round, int, `strategy x trial x round`.
+
+        They are counted apart: ``regret`` and ``resets`` are of the choices alone. 0 throughout
+        where a strategy consults no expert.
+
+        Raises:
+            ValueError: If the result is of another origin and does not count them.
+        """
+        if "side_queries" not in self.data:
+            raise ValueError(
+                "This study result has no variable side_queries; run_study records it."
+            )
+        return self.data["side_queries"].transpose(*DIMENSIONS)
+
+    @property
     def diagnosed(self) -> bool:
         """Whether the study was run with ``diagnose=True``."""
         return is_diagnosed(self.data)
@@ -105,6 +122,32 @@ class StudyResult:
         """
         require_recorded(self.data, "simple_regret")
         return self.data["simple_regret"].transpose(*DIMENSIONS)
+
+    @property
+    def prediction_error(self) -> xr.Dataset:
+        """How far posterior means were from the objective, arm by arm, [M] Figure 4.
+
+        (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is what a strategy
+        believed when it chose x_t. Every strategy holds a model, random search too: its map shows
+        what evenly spread measurements teach.
+
+        Returns:
+            Variables `mean` and `standard_error` (over trials, NaN for a single one), each
+            `strategy x arm`; the coordinate `position`, `arm x coordinate`, says where arms are.
+
+        Raises:
+            ValueError: If the study was not run with ``prediction_error=True``.
+        """
+        return prediction_error(self.data)
+
+    @property
+    def squared_error(self) -> xr.DataArray:
+        """The same averaged over the arms alone, `strategy x trial x round`.
+
+        Raises:
+            ValueError: If the study was not run with ``prediction_error=True``.
+        """
+        return squared_error(self.data)
 
     def total_regret(self, strategy: str) -> np.ndarray:
         """Cumulative regret R_T of one strategy in every trial.
@@ -256,6 +299,30 @@ class StudyResult:
         from botorch_tv.simulation.diagnosis.simple_regret_plot import plot_simple_regret
 
         return plot_simple_regret(self, path)
+
+    def plot_prediction_error(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        across: int = 0,
+        names: Sequence[str] = ("$x_1$", "$x_2$"),
+        aspect: float = 1.0,
+    ) -> Figure:
+        """Where every strategy knew the objective well, a map for each, the best one first.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+            across: Which coordinate of the arms runs from left to right.
+            names: What the coordinates are called.
+            aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
+
+        Raises:
+            ValueError: If the study was not run with ``prediction_error=True``, or its arms have
+                more than two coordinates.
+        """
+        from botorch_tv.simulation.prediction_error.plot import plot_prediction_error
+
+        return plot_prediction_error(self, path, across=across, names=names, aspect=aspect)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one compressed netCDF file, all of it or nothing.

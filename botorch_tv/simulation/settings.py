@@ -31,6 +31,7 @@ class StudySettings:
     dtype: torch.dtype
     device: torch.device
     diagnose: bool
+    prediction_error: bool = False
 
     @property
     def columns(self) -> int:
@@ -41,6 +42,8 @@ class StudySettings:
     def description(self) -> dict[str, Description]:
         """All of it as JSON: two studies with the same description have the same trials."""
         columns = {"columns": self.columns} if self.columns else {}
+        # Only where it is asked for, so that folders of studies without it go on as they are.
+        maps = {"prediction_error": True} if self.prediction_error else {}
         return {
             "world": describe(self.world, "world"),
             "strategies": describe(self.strategies, "strategies"),
@@ -51,6 +54,7 @@ class StudySettings:
             "device": self.device.type,
             "diagnose": self.diagnose,
             **columns,
+            **maps,
         }
 
     def initial_states(self) -> dict[str, State]:

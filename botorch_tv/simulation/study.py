@@ -17,12 +17,15 @@ from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
 from botorch_tv.simulation.diagnosis.variables import MODEL_NOISE
 from botorch_tv.simulation.parallel import torch_threads
+from botorch_tv.simulation.prediction_error.labelled import with_maps
+from botorch_tv.simulation.prediction_error.maps import merged
 from botorch_tv.simulation.records import Arrays, choice_names, joined
 from botorch_tv.simulation.result import DIMENSIONS, StudyResult
 from botorch_tv.simulation.runner import play_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer
 
 
@@ -39,6 +42,7 @@ def run_study(
     workers: int | None = None,
     save_to: str | os.PathLike[str] | None = None,
     diagnose: bool = False,
+    prediction_error: bool = False,
     progress: bool = True,
 ) -> StudyResult:
     """Play every strategy on the same worlds with the same noise.
@@ -65,6 +69,10 @@ def run_study(
         save_to: Folder that keeps finished chunks, made if there is none.
         diagnose: Whether to record predictions, bands and observations besides, which tells why a
             strategy reset and whether its bands are right, but takes about twice the time.
+        prediction_error: Whether to record besides how far the posterior mean of every arm was
+            from the objective when a strategy made its choice, averaged over rounds and trials; on
+            a grid. Takes up to twice the time. Fewer trials than ``save_to`` holds are then partly
+            computed again, since maps are kept as sums over trials.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -75,8 +83,8 @@ def run_study(
     Raises:
         ValueError: If there is no strategy, a size is below 1, some strategies maximise and others
             minimise or the world wants the other, the world has fewer rounds than ``horizon``,
-            there is no such device, or ``save_to`` holds another study or a damaged description of
-            one.
+            prediction errors are wanted on a box, there is no such device, or ``save_to`` holds
+            another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     _check(world, strategies, trials, horizon, seed)
@@ -87,7 +95,14 @@ def run_study(
     if chunk is not None:
         require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
-    settings = StudySettings(world, strategies, horizon, seed, dtype, place, diagnose)
+    require(
+        not prediction_error or isinstance(world.domain, Grid),
+        f"run_study: prediction_error=True, but {world.domain!r} has no arms to make a map of; use "
+        "a Grid, or diagnose=True for the predictions at the points chosen.",
+    )
+    settings = StudySettings(
+        world, strategies, horizon, seed, dtype, place, diagnose, prediction_error
+    )
 
     def new_cut() -> Cut:
         return choose_cut(
@@ -162,6 +177,8 @@ def _dataset(
         },
         attrs=attributes,
     )
+    if settings.prediction_error:
+        data = with_maps(data, *merged(parts), grid=settings.world.domain)
     if settings.diagnose:
         noise = [player.noise for player in settings.strategies.values()]
         data[MODEL_NOISE] = ("strategy", np.array(noise, dtype=np.float64))

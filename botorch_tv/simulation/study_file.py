@@ -98,6 +98,7 @@ class StudyFile(NamedTuple):
             dtype=self.study["dtype"],
             diagnose=self.study["diagnose"],
             columns=self.study.get("columns", 0),
+            prediction_error=self.study.get("prediction_error", False),
         )
 
 

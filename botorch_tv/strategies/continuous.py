@@ -67,7 +67,8 @@ class OnBox(Engine):
         mean, sd = (part.squeeze(-1) for part in posterior.at(points))
         mean = mean + self.prior_mean(posterior.offset)
         shape = state.time.shape
-        return Choice(points.reshape(*shape, -1), mean.view(shape), sd.view(shape), multiplier)
+        X = points.reshape(*shape, points.shape[-1])  # -1 is ambiguous where there are no trials
+        return Choice(X, mean.view(shape), sd.view(shape), multiplier)
 
     def best(self, state: State, now: Tensor, reference: Tensor, context: Tensor | None) -> Tensor:
         posterior = self._posterior(state, now, reference)
@@ -75,19 +76,19 @@ class OnBox(Engine):
         X = self._found(state, prospect, Prospect.mean_at, prospect.scale)
         X = _or_first(X, posterior, _box(state))
         points = with_context(X.unsqueeze(-2), prospect.context)
-        return points.reshape(*state.time.shape, -1)
+        return points.reshape(*state.time.shape, points.shape[-1])
 
     def marginal(self, state: State, choice: Tensor, now: Tensor, reference: Tensor) -> Marginal:
         with torch.no_grad():
             posterior = self._posterior(state, now, reference)
         shape, q = state.time.shape, choice.shape[-2]
-        mean, covariance = posterior.joint(choice.reshape(-1, *choice.shape[-3:]))
+        mean, covariance = posterior.joint(choice.reshape(state.time.numel(), *choice.shape[-3:]))
         offset = self.prior_mean(posterior.offset)
         if isinstance(offset, Tensor):
             offset = offset[:, None, None]
         return Marginal(
-            (mean + offset).view(*shape, -1, q),
-            covariance.view(*shape, -1, q, q),
+            (mean + offset).view(*shape, choice.shape[-3], q),
+            covariance.view(*shape, choice.shape[-3], q, q),
             posterior.information_gain.view(shape),
         )
 

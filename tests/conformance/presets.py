@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from _pytest.mark import ParameterSet
+from conformance.attended import Attended
+from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
+from oracles.expert import Consultant
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import (
@@ -32,6 +35,7 @@ from botorch_tv.acquisition.widths import (
     Heteroscedastic,
     Logarithmic,
 )
+from botorch_tv.experts import Refresh, Windows
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -90,6 +94,11 @@ class Preset(NamedTuple):
         return self.book(1.0).get("retention", ("all",))[0] == "trigger"
 
     @property
+    def consults(self) -> bool:
+        """Whether an expert stands by."""
+        return "consultant" in self.book(1.0)
+
+    @property
     def only_forgets(self) -> bool:
         """Whether nothing but the way to forget and the width sets it apart from GP-UCB."""
         return set(self.book(1.0)) <= {"decay", "inflation", "retention", "multiplier", "gains"}
@@ -105,7 +114,8 @@ class Preset(NamedTuple):
     def from_the_log(self) -> bool:
         """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
         decay, inflation, retention, clock = self.way_to_forget
-        return bool(inflation) or clock == "by time" or (retention == "window" and bool(decay))
+        slides = retention == "window" and bool(decay)
+        return bool(inflation) or clock == "by time" or slides or self.consults
 
     @property
     def recursions(self) -> tuple[str, ...]:
@@ -121,7 +131,7 @@ class Preset(NamedTuple):
         kind = "moves" if decay else "slides" if retention == "window" else "stays"
         exploration = {"ei": "improvement", "pi": "improvement"}
         return (
-            "log" if self.from_the_log else kind,
+            "expert" if self.consults else "log" if self.from_the_log else kind,
             exploration.get(parts.get("exploration", "ucb"), parts.get("exploration", "ucb")),
             self.triggers,
             parts.get("mean") == "estimated",
@@ -190,6 +200,18 @@ def composed(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
     return lambda k, n: Strategy(kernel=k, noise=n, **({"width": NARROW} | parts))
 
 
+def attended(**parts: Any) -> Callable[[Kernel | Tensor, float], Strategy]:
+    """SparQ-GP-UCB with an expert that answers part of what it is asked.
+
+    The points are the greedy ones, which the textbook knows too; subsets that are drawn by chance
+    are played in ``tests/experts``.
+    """
+    parts = {"refresh": Refresh(steps=0), "width": NARROW} | parts
+    return lambda k, n: Attended(kernel=k, noise=n, **parts)
+
+
+WINDOWS = window_starts(1000, 1.5, 0.3).__contains__
+
 # fmt: off
 PRESETS: list[Preset] = [
     # The named algorithms.
@@ -205,6 +227,9 @@ PRESETS: list[Preset] = [
     Preset("UI-GP-UCB root", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW), book(inflation=("injection", 0.5, 0.7))),
     Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(multiplier=chowdhury(0.5, 0.1, 0.1))),
     Preset("BR-GP-UCB", lambda k, n: br_gp_ucb(kernel=k, noise=n, period=17, B=0.5, R=0.1, delta=0.1), book(retention=("period", 17, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1))),
+    Preset("SparQ-GP-UCB", attended(width=Heteroscedastic(B=0.5, delta=0.1)), book(consultant=Consultant(lambda t: True), multiplier=mauduit)),
+    Preset("W-SparQ-GP-UCB", attended(inflation=UncertaintyInjection(1.5), refresh=Refresh(Windows(1.5, 0.3), steps=0)), book(inflation=("injection", 1.5, 1.0), consultant=Consultant(WINDOWS))),
+    Preset("W-SparQ-GP-UCB even", attended(refresh=Refresh(Windows(1.5, 0.3), c_Q=2.0, steps=0), maximize=False), book(consultant=Consultant(WINDOWS, c_Q=2.0), maximize=False)),
     # The widths of the theorems.
     Preset("agnostic GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n, width=AgnosticGPUCB(B=0.5, delta=0.1)), book(multiplier=agnostic)),
     Preset("R-GP-UCB Bayes", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=BayesResetting(**THEORY)), book(retention=("period", 11, "rounds"), multiplier=bayes(0.1, 2 / 3, 2 / 3))),

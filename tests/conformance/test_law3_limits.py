@@ -9,6 +9,7 @@ import torch
 from conformance.presets import ENGINES, NARROW
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
+from botorch_tv.experts import Never, Refresh, SparQ, w_sparq_gp_ucb
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -65,6 +66,7 @@ def gp_ucb_run(engine: str) -> Run:
         pytest.param(lambda: sw_gp_ucb(window=T, **COMMON), id="W = T"),
         pytest.param(lambda: sw_gp_ucb(window=10**9, **COMMON), id="W > T"),
         pytest.param(lambda: et_gp_ucb(delta=1e-300, **COMMON), id="delta -> 0"),
+        pytest.param(lambda: SparQ(refresh=Refresh(Never()), **COMMON), id="no expert"),
         pytest.param(
             lambda: replace(gp_ucb(**COMMON), retention=PeriodicReset(1e9, by="time")),
             id="N > T by time",
@@ -123,6 +125,13 @@ def test_br_gp_ucb_without_resets_is_igp_ucb(engine: str) -> None:
     resetting, plain = run(br_gp_ucb(period=T, **common), engine), run(igp_ucb(**common), engine)
     assert_same_choices(resetting.index, plain.index)
     assert_close(resetting.multiplier, plain.multiplier, 1e-8, "multiplier")
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")
+def test_w_sparq_whose_expert_never_answers_is_ui_gp_ucb(engine: str) -> None:
+    absent, plain = (run(made(alpha=1.0, **COMMON), engine) for made in (w_sparq_gp_ucb, ui_gp_ucb))
+    assert_same_choices(absent.index, plain.index)
+    assert_close(absent.mean, plain.mean, 1e-8, "mean")
 
 
 def test_epsilon_one_leaves_the_prior(engine: str) -> None:

@@ -20,11 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx
+
+if TYPE_CHECKING:
+    from oracles.expert import Consultant
 
 Array = NDArray[np.float64]
 Part = tuple[str] | tuple[str, float] | tuple[str, float, str] | tuple[str, float, float]
@@ -297,6 +300,8 @@ class DenseBandit:
         exploration: see the module.
         maximize: whether the largest value is wanted; the smallest else.
         mean: prior mean of f; see the module.
+        consultant: an expert who is asked as soon as a round is told. The answers replace those
+            before and all rows told by then; an expert who says nothing replaces nothing.
     """
 
     K: Array
@@ -311,6 +316,9 @@ class DenseBandit:
     mean: Mean = 0.0
     rows: list[Row] = field(default_factory=list)
     triggered: int = 0  # the round of the last trigger, 0 before any
+    consultant: Consultant | None = None
+    answers: list[Row] = field(default_factory=list)
+    answered: int = 0  # the round of the newest answers, 0 before any
 
     def default_now(self) -> float:
         """1 in the first round, else one after the newest time told."""
@@ -320,7 +328,7 @@ class DenseBandit:
         """The rows that count when the next round is decided at ``now``."""
         kind = self.retention[0]
         if kind == "all":
-            return list(self.rows)
+            return [*self.answers, *self.rows[self.answered :]]
         if kind == "trigger":
             return self.rows[max(0, self.triggered - 1) :]  # the triggering point is kept
         size, by = self.retention[1], self.retention[2]
@@ -446,6 +454,10 @@ class DenseBandit:
             self.triggered = t if fired else self.triggered
         when = choice.time if time is None else time
         self.rows.append(Row(choice.index, when, y, variance if ok else math.inf))
+        if self.consultant is not None and self.consultant.due(len(self.rows)):
+            heard = self.consultant.answers(self.K, self.rows, self.noise)
+            if heard:
+                self.answers, self.answered = heard, len(self.rows)
         return fired
 
     def _root_beta(self, now: float | None) -> float:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.table import read_table
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_integer
 
 ENDINGS = (".npz", ".csv", ".csv.gz")
 
 
-def load_panel(path: str | os.PathLike[str], key: str | None = None) -> Panel:
+def load_panel(
+    path: str | os.PathLike[str],
+    key: str | None = None,
+    *,
+    axes: Sequence[str] = (),
+    times: str | None = None,
+    every: int = 1,
+) -> Panel:
     """Read a panel: a row per time, a column per arm.
 
-    In an ``.npz`` file the axes after the first are flattened, the last running fastest. In a
+    In an ``.npz`` file the axes after the first are flattened, the last running fastest; other
+    arrays of the file may say where on each axis an entry is, and when a row was read. In a
     ``.csv`` or ``.csv.gz`` file a column of dates is recognised, empty cells are missing readings
     and the first line may name the arms; see :func:`botorch_tv.simulation.panels.table.read_table`.
 
@@ -27,9 +37,15 @@ def load_panel(path: str | os.PathLike[str], key: str | None = None) -> Panel:
         path: The file.
         key: Which array of an ``.npz`` file; the largest numeric one of at least two dimensions
             unless given.
+        axes: The arrays of an ``.npz`` file that hold positions along the axes after the first,
+            such as ``("lat", "lon")``. They become the coordinates of the arms, in this order.
+        times: The array of an ``.npz`` file that holds the time of each row.
+        every: Takes every so manyth entry along each axis after the first of an ``.npz`` file, a
+            coarser grid from the first entry on.
 
     Raises:
-        ValueError: If the ending is unknown, the key is, or the file holds no such table.
+        ValueError: If the ending is unknown, a named array is not there or does not fit, or the
+            file holds no such table.
         FileNotFoundError: If there is no such file.
     """
     path = Path(path)
@@ -41,16 +57,25 @@ def load_panel(path: str | os.PathLike[str], key: str | None = None) -> Panel:
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     if ending == ".npz":
-        return _read_arrays(path, key)
-    require(
-        key is None,
-        f"key is {key!r}, but {path.name} is one table; a key chooses among the arrays of a .npz "
-        "file.",
-    )
+        require_integer("load_panel: every", every, 1, "1 takes all.")
+        return _read_arrays(path, key, axes, times, every)
+    for name, given, usual in (
+        ("key", key, None),
+        ("axes", tuple(axes), ()),
+        ("times", times, None),
+        ("every", every, 1),
+    ):
+        require(
+            given == usual,
+            f"{name} is {given!r}, but {path.name} is one table; it is about the arrays of a .npz "
+            "file.",
+        )
     return read_table(path)
 
 
-def _read_arrays(path: Path, key: str | None) -> Panel:
+def _read_arrays(
+    path: Path, key: str | None, axes: Sequence[str], times: str | None, every: int
+) -> Panel:
     # Anything but an archive would be taken for a pickle, and refused in words about pickles.
     require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     try:
@@ -58,10 +83,44 @@ def _read_arrays(path: Path, key: str | None) -> Panel:
             shapes = _numeric_shapes(archive)
             name = _chosen(path.name, list(archive.files), shapes, key)
             values = np.asarray(archive[name], dtype=np.float64)
+            lengths = values.shape[1:]
+            require(
+                len(axes) in (0, len(lengths)),
+                f"axes are {', '.join(axes)}, but {name!r} has {len(lengths)} axes after the "
+                "first; name an array for each, or none.",
+            )
+            along = [_line(path.name, archive, axis, n) for axis, n in zip(axes, lengths)]
+            rows = None if times is None else _line(path.name, archive, times, len(values), "mM")
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
-    names = [",".join(map(str, place)) for place in np.ndindex(values.shape[1:])]
-    return Panel(values.reshape(len(values), -1), tuple(names))
+    kept = [np.arange(0, length, every) for length in lengths]
+    for number, entries in enumerate(kept, start=1):
+        values = values.take(entries, axis=number)
+    names = [",".join(map(str, place)) for place in itertools.product(*kept)]
+    coordinates = None
+    if along:
+        places = [positions[entries] for positions, entries in zip(along, kept)]
+        coordinates = np.array(list(itertools.product(*places)), dtype=np.float64)
+    return Panel(values.reshape(len(values), -1), tuple(names), rows, coordinates)
+
+
+def _line(
+    file: str, archive: np.lib.npyio.NpzFile, name: str, length: int, dated: str = ""
+) -> np.ndarray:
+    """An array of one number per entry of an axis, or per row; these may be dates."""
+    require(
+        name in archive.files, f"{file} has no array {name!r}; it holds {', '.join(archive.files)}."
+    )
+    try:
+        array = np.asarray(archive[name])
+    except ValueError as error:
+        raise ValueError(f"array {name!r} of {file} is of Python objects; save numbers.") from error
+    require(
+        array.shape == (length,) and array.dtype.kind in "iuf" + dated,
+        f"array {name!r} of {file} is {array.dtype} of shape {array.shape}; it must hold {length} "
+        f"numbers{' or dates' if dated else ''}.",
+    )
+    return array
 
 
 def _numeric_shapes(archive: np.lib.npyio.NpzFile) -> dict[str, tuple[int, ...]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
 from botorch_tv.validation import require
+
+Moment = str | int | float | datetime | np.datetime64
+"""A time: a date for panels whose times are dates, else a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,101 @@ class Panel:
                     "row before; sort the rows by time, one row each."
                 )
 
+    def select(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> Panel:
+        """Some of the arms, in the order given.
+
+        Args:
+            arms: Their names, or their numbers, or a bool for each arm of the panel.
+
+        Raises:
+            ValueError: If there is no such arm, or none is left.
+        """
+        columns = self._columns(arms)
+        require(len(columns) > 0, "Panel.select: no arm is left; choose one or more.")
+        places = None if self.coordinates is None else self.coordinates[columns]
+        names = tuple(self.arms[column] for column in columns)
+        return replace(self, values=self.values[:, columns], arms=names, coordinates=places)
+
+    def rows(self, start: Moment | None = None, stop: Moment | None = None) -> Panel:
+        """The rows from a time on and before another.
+
+        Args:
+            start: Time of the first row wanted, if there is one, else the next row's; the first
+                row unless given. Dates may be text such as ``"2019-03-16"``. A panel without times
+                counts rows, from 0.
+            stop: Time that all rows wanted lie before; the end unless given.
+
+        Raises:
+            ValueError: If no row is left, or a time is not of the panel's kind.
+        """
+        rounds = len(self.values)
+        first = 0 if start is None else self.row_at(start)
+        last = rounds if stop is None else self.row_at(stop)
+        require(
+            first < last,
+            f"Panel.rows: no row lies from {start} to before {stop}; there are {self._span()}.",
+        )
+        times = None if self.times is None else self.times[first:last]
+        return replace(self, values=self.values[first:last], times=times)
+
+    def row_at(self, time: Moment) -> int:
+        """The number of the first row that is not before a time.
+
+        So ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all that lies before.
+
+        Args:
+            time: As in :meth:`rows`.
+
+        Returns:
+            0 to the number of rows.
+
+        Raises:
+            ValueError: If the time is not of the panel's kind.
+        """
+        times = np.arange(len(self.values)) if self.times is None else self.times
+        dated = times.dtype.kind == "M"
+        try:
+            moment = np.datetime64(time) if dated else np.float64(time)  # type: ignore[arg-type]
+        except (ValueError, TypeError) as error:
+            kind = "dates, such as '2019-03-16'" if dated else "numbers"
+            raise ValueError(
+                f"Panel: {time!r} is no time of this panel, whose rows are {kind}."
+            ) from (error)
+        return int(np.searchsorted(times, moment))
+
+    def _columns(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> np.ndarray:
+        wanted = list(arms)
+        if wanted and all(isinstance(one, bool | np.bool_) for one in wanted):
+            require(
+                len(wanted) == len(self.arms),
+                f"Panel.select: {len(wanted)} bools for {len(self.arms)} arms; give one for each.",
+            )
+            return np.flatnonzero(wanted)
+        numbers = {name: column for column, name in enumerate(self.arms)}
+        columns = []
+        for one in wanted:
+            column = numbers.get(one) if isinstance(one, str) else one
+            if not isinstance(column, int | np.integer) or not 0 <= column < len(self.arms):
+                raise ValueError(
+                    f"Panel.select: there is no arm {one!r}; arms are called {_listed(self.arms)} "
+                    f"and numbered 0 to {len(self.arms) - 1}."
+                )
+            columns.append(column)
+        return np.array(columns, dtype=np.int64)
+
+    def _span(self) -> str:
+        rounds = len(self.values)
+        if self.times is None:
+            return f"rows 0 to {rounds - 1}"
+        return f"{rounds} rows from {self.times[0]} to {self.times[-1]}"
+
     def __repr__(self) -> str:
         rounds, arms = self.values.shape
         missing = float(np.isnan(self.values).mean())
         gaps = f", {missing:.1%} missing" if missing else ""
         return f"Panel({rounds} rounds x {arms} arms{gaps})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few of many names."""
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -57,6 +57,73 @@ def test_bad_keys(tmp_path, key, message):
         load_panel(tmp_path / "a.npz", key=key)
 
 
+def gridded(folder, **changes):
+    """Values that say where and when they are: 100 hour + 10 row + column."""
+    hour, row, column = np.indices((4, 5, 3))
+    arrays = {
+        "field": 100 * hour + 10 * row + column,
+        "lat": np.linspace(60, 58, 5),
+        "lon": np.array([-1, 0, 2]),
+        "hours": np.array([0, 1, 2, 5]),
+        "dates": np.array(["2019-03-01", "2019-03-02", "2019-03-03", "2019-03-09"], "M8[D]"),
+        "things": np.array([1, None, "x", 2, 3], dtype=object),
+    }
+    np.savez(folder / "grid.npz", **(arrays | changes))
+    return folder / "grid.npz"
+
+
+def test_places_and_times_come_from_arrays_of_the_file(tmp_path):
+    file = gridded(tmp_path)
+    panel = load_panel(file, axes=("lat", "lon"), times="hours")
+    np.testing.assert_array_equal(panel.times, [0, 1, 2, 5])
+    assert panel.coordinates.shape == (15, 2)
+    for name, place in zip(panel.arms, panel.coordinates):
+        row, column = map(int, name.split(","))
+        assert tuple(place) == (60 - 0.5 * row, (-1, 0, 2)[column])
+        arm = panel.arms.index(name)
+        np.testing.assert_array_equal(panel.values[:, arm], 100 * np.arange(4) + 10 * row + column)
+    dated = load_panel(file, times="dates")
+    assert dated.times[3] == np.datetime64("2019-03-09")
+    assert dated.coordinates is None
+
+
+def test_a_coarser_grid(tmp_path):
+    panel = load_panel(gridded(tmp_path), axes=("lat", "lon"), every=2)
+    assert panel.arms == ("0,0", "0,2", "2,0", "2,2", "4,0", "4,2")
+    np.testing.assert_array_equal(panel.values[1], [100, 102, 120, 122, 140, 142])
+    np.testing.assert_array_equal(
+        panel.coordinates, [[60, -1], [60, 2], [59, -1], [59, 2], [58, -1], [58, 2]]
+    )
+    alone = load_panel(gridded(tmp_path), every=99)
+    np.testing.assert_array_equal(alone.values, [[0], [100], [200], [300]])
+    np.savez(tmp_path / "flat.npz", speed=np.arange(14.0).reshape(2, 7), where=np.arange(7) ** 2)
+    flat = load_panel(tmp_path / "flat.npz", axes=["where"], every=3)
+    np.testing.assert_array_equal(flat.values, [[0, 3, 6], [7, 10, 13]])
+    np.testing.assert_array_equal(flat.coordinates, [[0], [9], [36]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"axes": ["lat"]}, "axes are lat, but 'field' has 2 axes after the first"),
+        ({"axes": ("lat", "east")}, "grid.npz has no array 'east'; it holds field, lat"),
+        ({"axes": ("lon", "lat")}, r"'lon' of grid.npz is int64 of shape \(3,\); .* 5 numbers\."),
+        ({"axes": ("things", "lon")}, "'things' of grid.npz is of Python objects"),
+        ({"axes": ("dates", "lon")}, "'dates' of grid.npz is datetime64"),
+        ({"times": "lat"}, r"shape \(5,\); it must hold 4 numbers or dates"),
+        ({"times": "when"}, "no array 'when'"),
+        ({"every": 0}, "every is 0"),
+    ],
+)
+def test_arrays_that_do_not_fit(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        load_panel(gridded(tmp_path), **options)
+    table = written(tmp_path, "a,b\n1,2\n")
+    name, value = next(iter(options.items()))
+    with pytest.raises(ValueError, match=f"{name} is .* panel.csv is one table|every is 0"):
+        load_panel(table, **{name: tuple(value) if name == "axes" else value})
+
+
 def test_bad_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="no file"):
         load_panel(tmp_path / "absent.npz")

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import torch
 
 from botorch_tv.simulation import PanelWorld, run_study
 from botorch_tv.simulation.identity import describe
-from botorch_tv.simulation.panels import fit_epsilon, make_panel
+from botorch_tv.simulation.panels import fit_epsilon, load_panel, make_panel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import et_gp_ucb, gp_ucb, random_search
 
@@ -200,6 +201,31 @@ def test_arms_without_a_reading_are_named():
     values[:5, [1, 3]] = GAP
     with pytest.raises(ValueError, match=r"arm 1 \(and 1 others\) has no reading in the 5"):
         PanelWorld(values, 5)
+
+
+def test_a_panel_brings_names_and_places():
+    panel = make_panel(30, 4, gaps=0.0)
+    world = PanelWorld(panel, panel.row_at("2000-01-01T10:00"))
+    assert world.horizon == 10  # half an hour a row
+    np.testing.assert_array_equal(world.domain.X, panel.coordinates)
+    assert torch.equal(world.objective, PanelWorld(panel.values, 20).objective)
+    swapped = PanelWorld(replace(panel, coordinates=panel.coordinates[:, ::-1]), 20)
+    np.testing.assert_array_equal(swapped.domain.X, panel.coordinates[:, [1, 0]])
+    elsewhere = PanelWorld(panel, 20, coordinates=np.arange(4)[:, None])
+    np.testing.assert_array_equal(elsewhere.domain.X, [[0], [1], [2], [3]])
+    values = panel.values.copy()
+    values[:20, 2] = GAP
+    silent = replace(panel, values=values)
+    with pytest.raises(ValueError, match=r"arm 'sensor 2' has no reading in the 20 .*Panel.select"):
+        PanelWorld(silent, 20)
+    assert len(PanelWorld(silent.select(["sensor 0", "sensor 3"]), 20).domain) == 2
+
+
+def test_a_sensor_that_is_missing_all_along(tmp_path):
+    (tmp_path / "a.csv").write_text("mast,buoy\n1,\n2,\n4,\n3,\n")
+    panel = load_panel(tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="arm 'buoy' has no reading"):
+        PanelWorld(panel, 3)
 
 
 def test_rounds_end_with_the_record():

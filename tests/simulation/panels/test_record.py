@@ -1,3 +1,5 @@
+from datetime import datetime
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,95 @@ def test_parts_that_do_not_fit(parts, message):
     given = {"values": np.arange(6.0).reshape(3, 2), "arms": ("a", "b"), **parts}
     with pytest.raises(ValueError, match=message):
         Panel(**given)
+
+
+def daily(**changes):
+    days = np.array(["2019-03-01", "2019-03-02", "2019-03-05", "2019-03-09"], "M8[D]")
+    parts = {
+        "values": np.arange(12.0).reshape(4, 3),
+        "arms": ("a", "b", "c"),
+        "times": days,
+        "coordinates": np.array([[0.0, 1], [2, 3], [4, 5]]),
+    }
+    return Panel(**(parts | changes))
+
+
+@pytest.mark.parametrize("arms", [["c", "a"], [2, 0], np.array([2, 0])])
+def test_arms_by_name_and_number(arms):
+    panel = daily().select(arms)
+    assert panel.arms == ("c", "a")
+    np.testing.assert_array_equal(panel.values, [[2, 0], [5, 3], [8, 6], [11, 9]])
+    np.testing.assert_array_equal(panel.coordinates, [[4, 5], [0, 1]])
+    np.testing.assert_array_equal(panel.times, daily().times)
+
+
+def test_arms_that_were_ever_read():
+    values = np.arange(12.0).reshape(4, 3)
+    values[:, 1] = np.nan
+    panel = daily(values=values, coordinates=None)
+    heard = panel.select(~np.isnan(panel.values).all(0))
+    assert heard.arms == ("a", "c")
+    assert heard.coordinates is None
+
+
+@pytest.mark.parametrize(
+    ("arms", "message"),
+    [
+        (["d"], "no arm 'd'; arms are called a, b, c and numbered 0 to 2"),
+        ([3], "no arm 3"),
+        ([-1], "no arm -1"),
+        ([1.0], "no arm 1.0"),
+        ([], "no arm is left"),
+        ([False] * 3, "no arm is left"),
+        ([True, False], "2 bools for 3 arms"),
+    ],
+)
+def test_arms_that_are_not_there(arms, message):
+    with pytest.raises(ValueError, match=message):
+        daily().select(arms)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "kept"),
+    [
+        (None, None, [0, 1, 2, 3]),
+        ("2019-03-02", None, [1, 2, 3]),
+        (None, "2019-03-05", [0, 1]),
+        ("2019-03-03", "2019-03-09T00:01", [2, 3]),
+        (np.datetime64("2019-03-02"), datetime(2019, 3, 6), [1, 2]),
+        ("2019-01", "2020", [0, 1, 2, 3]),
+    ],
+)
+def test_rows_by_date(start, stop, kept):
+    panel = daily().rows(start, stop)
+    np.testing.assert_array_equal(panel.values, daily().values[kept])
+    np.testing.assert_array_equal(panel.times, daily().times[kept])
+    assert panel.arms == ("a", "b", "c")
+    assert daily().row_at(start or "1900") == kept[0]
+
+
+def test_rows_by_number():
+    untimed, timed = daily(times=None), daily(times=np.array([0.5, 1.0, 7.0, 9.0]))
+    np.testing.assert_array_equal(untimed.rows(1, 3).values, untimed.values[1:3])
+    assert untimed.rows(1, 3).times is None
+    np.testing.assert_array_equal(timed.rows(1, 9).times, [1.0, 7.0])
+    assert (timed.row_at(100), untimed.row_at(2)) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("panel", "start", "stop", "message"),
+    [
+        (daily(), "2019-03-06", "2019-03-08", "no row .* 4 rows from 2019-03-01 to 2019-03-09"),
+        (daily(), "2020", None, "no row lies from 2020"),
+        (daily(times=None), 2, 2, "there are rows 0 to 3"),
+        (daily(), "soon", None, "'soon' is no time of this panel, whose rows are dates"),
+        (daily(), 3, None, "3 is no time of this panel, whose rows are dates"),
+        (daily(times=None), "soon", None, "'soon' is no time of this panel, .* are numbers"),
+    ],
+)
+def test_rows_that_are_not_there(panel, start, stop, message):
+    with pytest.raises(ValueError, match=message):
+        panel.rows(start, stop)
 
 
 def test_made_panels():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from strategies.loops import (
+from strategies.loop.loops import (
     BOX,
     CASES,
     GRID,
@@ -27,7 +27,7 @@ from strategies.loops import (
 from botorch_tv import files
 from botorch_tv.strategies import Box, Candidates, Grid, Loop, MultiStart, Strategy, gp_ucb
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop_domain import domain_data, domain_from
+from botorch_tv.strategies.loop.domain import domain_data, domain_from
 
 
 def work(loop: Loop, start: int, stop: int) -> list[tuple[Any, ...]]:

@@ -16,8 +16,19 @@ from botorch_tv.files import write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop_domain import domain_data, domain_from
-from botorch_tv.strategies.loop_log import Answer, Planned, Prediction
+from botorch_tv.strategies.loop.consultations import Question, Reply
+from botorch_tv.strategies.loop.domain import domain_data, domain_from
+from botorch_tv.strategies.loop.log import Answer, Planned
+from botorch_tv.strategies.loop.rows import (
+    answer_data,
+    answer_from,
+    planned_data,
+    planned_from,
+    question_data,
+    question_from,
+    reply_data,
+    reply_from,
+)
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
@@ -40,6 +51,9 @@ class LoopFile:
         generator: State of the random numbers; None where none are drawn.
         waiting: Suggestions without an answer.
         answers: In order of time.
+        consulted: Consultations made.
+        questions: Consultations without answers.
+        replies: What the expert answered, oldest first.
     """
 
     strategy: Description
@@ -51,6 +65,9 @@ class LoopFile:
     generator: bytes | None
     waiting: list[Planned]
     answers: list[Answer]
+    consulted: int
+    questions: list[Question]
+    replies: list[Reply]
 
     def write(self, path: Path) -> None:
         """Write the file, all of it or nothing.
@@ -67,13 +84,16 @@ class LoopFile:
             "device": self.device,
             "pending": self.pending,
             "asked": self.asked,
+            "consulted": self.consulted,
             "generator": None
             if self.generator is None
             else base64.b64encode(self.generator).decode(),
         }
         lines = [f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in head.items()]
-        lines.append(f'  "open": {_rows(_planned_data(one) for one in self.waiting)}')
-        lines.append(f'  "answers": {_rows(_answer_data(one) for one in self.answers)}')
+        lines.append(f'  "open": {_rows(planned_data(one) for one in self.waiting)}')
+        lines.append(f'  "answers": {_rows(answer_data(one) for one in self.answers)}')
+        lines.append(f'  "consultations": {_rows(question_data(one) for one in self.questions)}')
+        lines.append(f'  "replies": {_rows(reply_data(one) for one in self.replies)}')
         text = "{\n" + ",\n".join(lines) + "\n}\n"
         write_whole(path.resolve(), lambda file: file.write(text.encode()))
 
@@ -137,8 +157,12 @@ class LoopFile:
             pending=content["pending"],
             asked=content["asked"],
             generator=None if drawn is None else base64.b64decode(drawn, validate=True),
-            waiting=[_planned(one) for one in content["open"]],
-            answers=[_answer(one) for one in content["answers"]],
+            waiting=[planned_from(one) for one in content["open"]],
+            answers=[answer_from(one) for one in content["answers"]],
+            # Loops were saved before they could carry experts.
+            consulted=content.get("consulted", 0),
+            questions=[question_from(one) for one in content.get("consultations", ())],
+            replies=[reply_from(one) for one in content.get("replies", ())],
         )
 
 
@@ -156,48 +180,3 @@ def _rows(rows: Iterable[Description]) -> str:
     encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
     lines = [f"    {encode(one)}" for one in rows]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
-
-
-def _planned_data(plan: Planned) -> dict[str, Description]:
-    predicted = None if plan.prediction is None else plan.prediction._asdict()
-    return {
-        "number": plan.number,
-        "point": list(plan.point),
-        "arm": plan.arm,
-        "planned_for": plan.time,
-        "known": plan.known,
-        "predicted": predicted,
-    }
-
-
-def _planned(data: Mapping[str, Any]) -> Planned:
-    predicted, arm = data["predicted"], data["arm"]
-    return Planned(
-        number=int(data["number"]),
-        point=tuple(float(one) for one in data["point"]),
-        arm=None if arm is None else int(arm),
-        time=float(data["planned_for"]),
-        known=int(data["known"]),
-        prediction=None if predicted is None else Prediction(**predicted),
-    )
-
-
-def _answer_data(answer: Answer) -> dict[str, Description]:
-    measured = {
-        "y": answer.y,
-        "time": answer.time,
-        "noise": answer.noise,
-        "arrival": answer.arrival,
-    }
-    return measured | _planned_data(answer.planned)
-
-
-def _answer(data: Mapping[str, Any]) -> Answer:
-    y, noise = data["y"], data["noise"]
-    return Answer(
-        planned=_planned(data),
-        y=None if y is None else float(y),
-        time=float(data["time"]),
-        noise=None if noise is None else float(noise),
-        arrival=int(data["arrival"]),
-    )

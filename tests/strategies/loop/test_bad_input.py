@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from strategies.loops import BOX, GRID, NOISE, STRATEGIES, WITH_CONTEXT, kernel, made, measured
+from strategies.loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, made, measured
 
-from botorch_tv.strategies import Loop, sparq_gp_ucb
+from botorch_tv.strategies import Loop
 
 nan, inf = float("nan"), float("inf")
 
@@ -185,8 +185,3 @@ def test_more_pending_are_allowed_later() -> None:
 def test_arms_that_are_none() -> None:
     with pytest.raises(InputDataError, match="is no point of Grid"):
         made(("trigger", "grid")).observe(GRID.X[3] + 0.01, 1.0)
-
-
-def test_experts_are_for_the_strategy_itself() -> None:
-    with pytest.raises(ValueError, match=r"SparQ consults an expert.* ask, tell, consult and abs"):
-        Loop(sparq_gp_ucb(kernel=kernel(), noise=NOISE), GRID)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-from os import PathLike
-from pathlib import Path
+import warnings
+from collections.abc import Sequence
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.identity import Description, describe
+from botorch_tv.experts.refresh import ExpertWarning
+from botorch_tv.experts.sparq import SparQ
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop_domain import domain_data
-from botorch_tv.strategies.loop_file import LoopFile
-from botorch_tv.strategies.loop_input import (
+from botorch_tv.strategies.loop.consultations import (
+    NumberedConsultation,
+    Reply,
+    numbered_consultation,
+    question,
+)
+from botorch_tv.strategies.loop.expert_input import as_replies
+from botorch_tv.strategies.loop.input import (
     Numbers,
     as_known,
     as_number,
@@ -24,23 +29,19 @@ from botorch_tv.strategies.loop_input import (
     as_points,
     measurements,
 )
-from botorch_tv.strategies.loop_log import (
+from botorch_tv.strategies.loop.log import (
     Answer,
     NumberedSuggestion,
     Planned,
-    Table,
     numbered,
     planned,
-    table,
     unpredicted,
 )
-from botorch_tv.strategies.loop_open import OpenSuggestions
-from botorch_tv.strategies.loop_replay import Replay, credulous, pretended
-from botorch_tv.strategies.state import State
-from botorch_tv.validation import require
+from botorch_tv.strategies.loop.record import Record
+from botorch_tv.strategies.loop.replay import pretended
 
 
-class Loop:
+class Loop(Record):
     """A strategy at work: it asks where to measure, is told what came out, and remembers.
 
     The same choices as ``strategy.ask`` and ``strategy.tell`` make by hand, for one trial. Besides,
@@ -62,17 +63,21 @@ class Loop:
     is forgotten, and one from what is left takes its place: otherwise every suggestion open at a
     change would fire again, and forget the first measurements made after it.
 
+    **Experts.** After ``tell``, :meth:`consult` says what an expert is to measure again now, and
+    :meth:`absorb` takes the answers: some, all, rounds later, or never. An expert is asked about
+    the time of the newest measurement; whatever was measured before is set aside once it answers,
+    also what is told late. What was measured since is kept beside its answers.
+
     Args:
-        strategy: Any but those that consult an expert.
+        strategy: Any; with one of :mod:`botorch_tv.experts` the loop consults.
         domain: Where to choose.
         pending: Most suggestions open at once; may be changed later.
-        seed: For strategies that draw random numbers.
+        seed: For strategies that draw random numbers, or the points they ask an expert about.
         dtype: Of all that is computed, float64 or float32.
         device: Where it is computed; the domain's unless given.
 
     Raises:
-        ValueError: If ``pending`` is below 1, or the strategy consults an expert or does not fit
-            the domain.
+        ValueError: If ``pending`` is below 1, or the strategy does not fit the domain.
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
@@ -85,27 +90,6 @@ class Loop:
         >>> loop = Loop.load("loop.json", strategy)  # after a power failure
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
-
-    def __init__(
-        self,
-        strategy: Strategy,
-        domain: Domain,
-        *,
-        pending: int = 1,
-        seed: int = 0,
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
-    ) -> None:
-        require(
-            type(strategy).consult is Strategy.consult,
-            f"Loop: {type(strategy).__name__} consults an expert, but a loop cannot pass on the "
-            "answers; use the strategy's own ask, tell, consult and absorb.",
-        )
-        start = strategy.init(domain, dtype=dtype, device=device)
-        self._strategy, self._credulous = strategy, credulous(strategy)
-        self._replay = Replay(strategy, start)
-        self._open = OpenSuggestions(pending)
-        self._generator = torch.Generator(start.time.device).manual_seed(seed)
 
     @classmethod
     def from_table(
@@ -172,10 +156,12 @@ class Loop:
         self._open.require_room()
         present = self._present(now)
         known = as_known(self.state, context)
-        state = self.state
-        strategy, waiting = self._strategy, list(self._open.plans.values())
+        state, strategy = self.state, self._credulous
+        waiting = list(self._open.plans.values())
+        if isinstance(self._strategy, SparQ):
+            self._strategy.warn_of_absence(state, stacklevel=3)
         if waiting:
-            state = pretended(self._credulous, state, waiting, present)
+            state = pretended(strategy, state, waiting, present)
         choice = strategy.ask(state, now=present, context=known, generator=self._generator)
         if waiting:
             honest = strategy.suggestion_at(self.state, choice.X, now=choice.time)
@@ -267,6 +253,73 @@ class Loop:
         plan = self._open.find(suggestion, self._replay.answers)
         del self._open.plans[plan.number]
 
+    # ---------------------------------------------------------------- asking an expert
+
+    def consult(self) -> NumberedConsultation | None:
+        """What an expert is to measure again now; to be called after :meth:`tell`.
+
+        The schedule counts measurements as they are told, late ones when they come in. Those of a
+        table, or that nobody suggested, count as well, but nothing is asked about the time before.
+
+        Returns:
+            The points and the time, open until :meth:`absorb` takes answers to it or to a newer
+            one, and at most 16 of them; the same again until there is a newer measurement. None
+            where no consultation is due, or its answers are in already, and for strategies that
+            consult no expert.
+        """
+        replay, state, newest = self._replay, self.state, self._consultations.newest
+        if newest is None or replay.place_of(newest) < state.told:
+            if state.expert is not None and state.expert.told == state.told:
+                return None
+            asked = self._strategy.consult(state, generator=self._generator)
+            number, known = self._consultations.asked + 1, len(replay.answers)
+            newest = None if asked is None else question(asked, number, known)
+            if newest is None:
+                return None
+            self._consultations.add(newest)
+        return numbered_consultation(newest, state)
+
+    def absorb(
+        self,
+        consultation: int | NumberedConsultation,
+        y: Numbers | Sequence[float | None] | None = None,
+        *,
+        ok: bool | Sequence[bool] | Tensor | None = None,
+    ) -> int:
+        """Take in an expert's answers, which replace those before and older measurements.
+
+        Args:
+            consultation: What was asked, or its number.
+            y: The answers, `Q`; where ``ok`` is False not looked at.
+            ok: Which points were answered, `Q`, or one bool for all; all unless given.
+
+        Returns:
+            How many points were left without answer. Where that is all of them an
+            ``ExpertWarning`` says so, and the strategy goes on with the data it has.
+
+        Raises:
+            InputDataError: If there are not as many answers as points, an answer is NaN or
+                infinite, or the consultation is not open: absorbed, or overtaken by a newer one.
+                The loop is not changed.
+        """
+        if not self._strategy.consults:
+            raise InputDataError(
+                f"{self._strategy!r} consults no expert, so it has no use for answers; observe(X, "
+                "y) takes in what was measured besides."
+            )
+        asked = self._consultations.find(consultation, self._replay.replies)
+        reply = Reply(asked, as_replies(y, ok, len(asked.points)))
+        self._replay.absorb(reply)
+        self._consultations.answered(asked)
+        if reply.unanswered == len(reply.y):
+            warnings.warn(
+                f"the expert gave no answer at all to consultation {asked.number}; the loop goes "
+                "on with the data it has.",
+                ExpertWarning,
+                stacklevel=2,
+            )
+        return reply.unanswered
+
     # ---------------------------------------------------------------- looking
 
     def recommend(self, *, now: float | None = None, context: Numbers | None = None) -> Tensor:
@@ -293,128 +346,7 @@ class Loop:
         points = self._columns(points, context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
 
-    @property
-    def history(self) -> Table:
-        """Everything measured, in order of time."""
-        replay = self._replay
-        return table(replay.answers, replay.resets, self.state, self._strategy.noise)
-
-    @property
-    def open(self) -> list[NumberedSuggestion]:
-        """Suggestions without an answer, oldest first."""
-        return [numbered(one, self.state) for one in self._open.plans.values()]
-
-    @property
-    def pending(self) -> int:
-        """Most suggestions open at once."""
-        return self._open.most
-
-    @pending.setter
-    def pending(self, most: int) -> None:
-        self._open.most = most
-
-    @property
-    def state(self) -> State:
-        """The strategy's state after all answers, for its own methods."""
-        return self._replay.state
-
-    @property
-    def strategy(self) -> Strategy:
-        """The strategy."""
-        return self._strategy
-
-    @property
-    def domain(self) -> Domain:
-        """Where it chooses."""
-        return self.state.domain
-
-    def __repr__(self) -> str:
-        count = len(self._replay.answers)
-        newest = f", the newest at time {float(self.state.time):g}" if count else ""
-        waiting = f"; open: {self._open}" if len(self._open) else ""
-        plural = "" if count == 1 else "s"
-        return f"Loop on {self.domain!r} with {count} measurement{plural}{newest}{waiting}"
-
-    # ---------------------------------------------------------------- keeping
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a file, as readable JSON with a line per measurement.
-
-        The file is replaced in one step, so that it is whole whenever the power fails. The strategy
-        is only described in it, and given again to :meth:`load`.
-
-        Args:
-            path: The file; one that is there is overwritten.
-
-        Raises:
-            OSError: If it cannot be written; an older file is then as it was.
-            ValueError: If the strategy or domain has parts that cannot be described.
-        """
-        random = self._strategy.exploration.random
-        LoopFile(
-            strategy=self._description,
-            domain=domain_data(self.domain),
-            dtype=self.state.basis.variance.dtype,
-            device=str(self.state.time.device),
-            pending=self.pending,
-            asked=self._open.asked,
-            generator=bytes(self._generator.get_state().tolist()) if random else None,
-            waiting=list(self._open.plans.values()),
-            answers=self._replay.answers,
-        ).write(Path(path))
-
-    @classmethod
-    def load(
-        cls,
-        path: str | PathLike[str],
-        strategy: Strategy,
-        domain: Domain | None = None,
-        *,
-        device: torch.device | str | None = None,
-    ) -> Loop:
-        """The loop of a file, which goes on as if never stopped.
-
-        Every answer is told anew, so that this takes as long as telling them did. The next choices
-        are the same bit for bit where device and number of threads are.
-
-        Args:
-            path: The file.
-            strategy: The strategy of the loop that was saved.
-            domain: Its domain; made from the file unless given, which works for a :class:`Grid`,
-                and for a :class:`Box` with one of the searches of this package.
-            device: Where to compute; as before unless given.
-
-        Raises:
-            ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain, naming every difference.
-            OSError: If it cannot be read.
-        """
-        path = Path(path)
-        file = LoopFile.read(path)
-        file.require_strategy(strategy, path)
-        place = torch.device(file.device if device is None else device)
-        domain = file.domain_or(domain, place, path)
-        loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
-        for answer in file.answers:
-            loop._replay.add(answer, keep=2 * loop.pending)
-        for plan in file.waiting:
-            loop._open.add(plan)
-        loop._open.asked = file.asked
-        if file.generator is not None:
-            require(
-                place.type == torch.device(file.device).type,
-                f"{path} holds random numbers of {file.device}, which do not go on on {place}; "
-                f"load it with device='{file.device}'.",
-            )
-            loop._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
-        return loop
-
     # ---------------------------------------------------------------- within
-
-    @functools.cached_property
-    def _description(self) -> Description:
-        """The strategy as a file has it; frozen as it is, once is enough."""
-        return describe(self._strategy, "strategy")
 
     def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
         fix = "give the time of the measurement."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from oracles.dense import squared_exponential
-from strategies.loops import (
+from strategies.loop.loops import (
     BOX,
     CASES,
     GRID,
@@ -23,7 +23,7 @@ from strategies.loops import (
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
-from botorch_tv.strategies.loop_replay import credulous, pretended
+from botorch_tv.strategies.loop.replay import credulous, pretended
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 

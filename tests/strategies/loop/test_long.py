@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from strategies.loops import made, measured
+from strategies.loop.loops import made, measured
 
 from botorch_tv.strategies import Loop
 

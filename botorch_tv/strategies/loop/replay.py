@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_tv.experts.refresh import Never
+from botorch_tv.experts.sparq import SparQ
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.loop_log import Answer, Planned
+from botorch_tv.strategies.loop.consultations import Question, Reply
+from botorch_tv.strategies.loop.log import Answer, Planned
 from botorch_tv.strategies.state import State
 
 NEVER = -1
@@ -22,7 +25,7 @@ class Moment(NamedTuple):
     """A state on the way."""
 
     told: int
-    """Answers told, the first so many in order of time."""
+    """Answers told, the first so many in order of time, and with them what an expert replied."""
     state: State
     trigger: int
     """Latest arrival of an answer that has fired a trigger; ``NEVER`` without one."""
@@ -39,6 +42,9 @@ class Replay:
     exception is a prediction from a model that has been forgotten since, by a reset on an answer
     that had not arrived by then: the state before the answer predicts in its place.
 
+    What an expert was asked belongs behind the answers that were older, or as old and told by then:
+    those are set aside by its replies, and one that arrives late is set aside with them.
+
     Args:
         strategy: Whose state it is.
         start: The state before any answer.
@@ -47,6 +53,7 @@ class Replay:
     def __init__(self, strategy: Strategy, start: State) -> None:
         self.strategy = strategy
         self.answers: list[Answer] = []
+        self.replies: list[Reply] = []
         self.resets: list[bool] = []
         self._start = Moment(0, start, NEVER)
         self._recent = [self._start]
@@ -60,8 +67,9 @@ class Replay:
         """The state in which an answer of some time finds the loop."""
         place = self._place(time)
         moment = self._base(place)
+        due = self._replies_after(moment.told)
         for answer in self.answers[moment.told : place]:
-            moment, _ = self._step(moment, answer)
+            moment, _ = self._step(moment, answer, due)
         return moment.state
 
     def add(self, answer: Answer, keep: int) -> bool:
@@ -80,10 +88,11 @@ class Replay:
         place = self._place(answer.time)
         base = self._base(place)
         again = [*self.answers[base.told : place], answer, *self.answers[place:]]
+        due = self._replies_after(base.told, answer)
         moments, resets = [], []
         moment = base
         for one in again:
-            moment, reset = self._step(moment, one)
+            moment, reset = self._step(moment, one, due)
             moments.append(moment)
             resets.append(reset)
             del moments[:-keep]
@@ -92,6 +101,36 @@ class Replay:
         self.answers[place:place] = [answer]
         self.resets[base.told :] = resets
         return self.resets[place]
+
+    def absorb(self, reply: Reply) -> None:
+        """Take in what an expert replied to a question newer than all that it replied to before."""
+        place = self.place_of(reply.question)
+        self._recent = [
+            moment if moment.told < place else self._absorbed(moment, reply, place)
+            for moment in self._recent
+        ]
+        self.replies.append(reply)
+
+    def place_of(self, question: Question) -> int:
+        """How many answers are older than what an expert was asked."""
+        return bisect_left(self.answers, question.key, key=lambda one: (one.time, one.arrival))
+
+    def _replies_after(self, told: int, new: Answer | None = None) -> dict[int, Reply]:
+        """Replies that a state after so many answers lacks, by how many answers are older.
+
+        Args:
+            told: Of the state.
+            new: An answer about to be taken in.
+        """
+        due = {}
+        for reply in reversed(self.replies):
+            question = reply.question
+            place = self.place_of(question)
+            if place <= told:
+                break
+            late = new is not None and (new.time, new.arrival) < question.key
+            due[place + late] = reply
+        return due
 
     def _place(self, time: float) -> int:
         """Where an answer belongs; behind those of the same time."""
@@ -103,7 +142,13 @@ class Replay:
         """The newest state kept that has seen no answer from a place on."""
         return next((one for one in reversed(self._recent) if one.told <= place), self._start)
 
-    def _step(self, base: Moment, answer: Answer) -> tuple[Moment, bool]:
+    def _absorbed(self, moment: Moment, reply: Reply, place: int) -> Moment:
+        y, ok = reply.values(moment.state)
+        asked = reply.question.consultation(moment.state, place)
+        state = self.strategy.absorb(moment.state, asked, y, ok=ok, check=False)
+        return moment._replace(state=state)
+
+    def _step(self, base: Moment, answer: Answer, due: Mapping[int, Reply]) -> tuple[Moment, bool]:
         strategy, state, plan = self.strategy, base.state, answer.planned
         suggestion = plan.suggestion(state)
         if plan.prediction is not None and plan.known <= base.trigger:
@@ -122,7 +167,10 @@ class Replay:
         reset = bool(info.reset)
         fired = reset and strategy.retention.uses_data
         trigger = max(answer.arrival, base.trigger) if fired else base.trigger
-        return Moment(base.told + 1, state, trigger), reset
+        after = Moment(base.told + 1, state, trigger)
+        if after.told in due:
+            after = self._absorbed(after, due[after.told], after.told)
+        return after, reset
 
 
 def pretended(
@@ -150,7 +198,12 @@ def pretended(
 
 
 def credulous(strategy: Strategy) -> Strategy:
-    """The strategy without what pretended answers must not set off."""
+    """The strategy without what pretended answers must not set off; it makes the same choices.
+
+    Nor does it cry for an expert: the rounds that are pretended are no reason to.
+    """
+    if isinstance(strategy, SparQ):
+        strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
     retention = strategy.retention
     if isinstance(retention, EventTrigger):
         retention = replace(retention, rule=_never)

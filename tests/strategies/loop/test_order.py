@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from strategies.loops import CASES, GRID, NOISE, PLACES, made, measured
+from strategies.loop.loops import CASES, GRID, NOISE, PLACES, made, measured
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.retention import prediction_band

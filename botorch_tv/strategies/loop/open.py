@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from botorch.exceptions import InputDataError
 
-from botorch_tv.strategies.loop_log import Answer, NumberedSuggestion, Planned, short
+from botorch_tv.strategies.loop.log import Answer, NumberedSuggestion, Planned, short
 from botorch_tv.validation import require_integer
 
 

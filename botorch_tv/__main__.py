@@ -1,0 +1,5 @@
+"""`python -m botorch_tv` is the command `botorch-tv`."""
+
+from botorch_tv.cli import main
+
+raise SystemExit(main())

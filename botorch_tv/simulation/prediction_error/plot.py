@@ -1,0 +1,234 @@
+"""Where strategies knew the objective well: a map of squared prediction errors for each."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from botorch_tv.simulation.drawing import (
+    GREY,
+    Curve,
+    canvas,
+    draw_curves,
+    lighten,
+    looks,
+    name_curves,
+    settle_scale,
+    written,
+)
+from botorch_tv.simulation.prediction_error.labelled import PLACE
+from botorch_tv.simulation.result import StudyResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import Collection
+    from matplotlib.figure import Figure
+
+COLOURS = "viridis"
+ABREAST = 4
+"""Most maps side by side."""
+TOP = 99.5
+"""Percentile of all errors at which colours end, so that a few arms do not hide the others."""
+ELONGATED = 4.0
+"""Beyond this ratio of its sides a map is stretched to fill its panel."""
+
+
+class Score(NamedTuple):
+    """Squared error of a strategy, averaged over arms, rounds and trials."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        if not self.error > 0:
+            return f"{self.mean:.3g}"
+        decimals = max(0, -math.floor(math.log10(self.error)))
+        return f"{self.mean:.{decimals}f} ± {self.error:.{decimals}f}"
+
+
+def plot_prediction_error(
+    result: StudyResult,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    across: int = 0,
+    names: Sequence[str] = ("$x_1$", "$x_2$"),
+    aspect: float = 1.0,
+) -> Figure:
+    """Squared prediction errors over the arms, strategies in the order of their means.
+
+    Arms on a lattice make an image, scattered ones dots; all panels share one scale of colours.
+    Arms of one coordinate make a curve per strategy instead.
+
+    Args:
+        result: A study with prediction errors.
+        path: Where to write the picture; its ending chooses the format.
+        across: Which coordinate of the arms runs from left to right.
+        names: What the coordinates are called, one name each.
+        aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
+
+    Raises:
+        ValueError: If the study was not run with ``prediction_error=True``, its arms have more
+            than two coordinates, ``across`` or ``names`` do not fit them, or ``aspect`` is not
+            positive.
+    """
+    maps = result.prediction_error
+    places = np.asarray(maps[PLACE].values, dtype=np.float64)
+    columns = places.shape[1]
+    _check(columns, across, names, aspect)
+    scores = {label: score(result, label) for label in result.strategies}
+    order = sorted(scores, key=lambda label: scores[label].mean)
+    if columns == 1:
+        figure = _curves(result, places[:, 0], order, names[0])
+    else:
+        figure = _maps(result, places[:, [across, 1 - across]], order, scores, aspect)
+        _, abreast = arrangement(len(order))
+        for number, axes in enumerate(figure.axes[: len(order)]):
+            if number % abreast == 0:
+                axes.set_ylabel(names[1 - across])
+            if number + abreast >= len(order):  # no map below
+                axes.set_xlabel(names[across])
+                axes.tick_params(labelbottom=True)
+    figure.supxlabel(_caption(result), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    return written(figure, path)
+
+
+def score(result: StudyResult, strategy: str) -> Score:
+    """Squared error over everything, and its standard error over trials (NaN for one)."""
+    of_trials = result.squared_error.sel(strategy=strategy).mean("round").values
+    trials = len(of_trials)
+    error = of_trials.std(ddof=1) / np.sqrt(trials) if trials > 1 else np.nan
+    return Score(float(of_trials.mean()), float(error))
+
+
+def arrangement(maps: int) -> tuple[int, int]:
+    """Rows and columns of so many maps, all rows about equally full."""
+    rows = -(-maps // ABREAST)
+    return rows, -(-maps // rows)
+
+
+def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The rows and columns that arms form, if they fill them.
+
+    Args:
+        places: `arms x 2`, across and up.
+
+    Returns:
+        Values across and up, both increasing, and the number of the arm at each crossing,
+        `up x across`; None where arms are scattered.
+    """
+    xs, column = np.unique(places[:, 0], return_inverse=True)
+    ys, row = np.unique(places[:, 1], return_inverse=True)
+    if len(xs) * len(ys) != len(places) or min(len(xs), len(ys)) < 2:
+        return None
+    number = np.full((len(ys), len(xs)), -1)
+    number[row.ravel(), column.ravel()] = np.arange(len(places))
+    return (xs, ys, number) if (number >= 0).all() else None
+
+
+def _maps(
+    result: StudyResult,
+    places: np.ndarray,
+    order: Sequence[str],
+    scores: dict[str, Score],
+    aspect: float,
+) -> Figure:
+    errors = result.prediction_error["mean"]
+    top = float(np.percentile(errors.values, TOP)) or 1.0
+    over = float(errors.max()) > top
+    rows, columns = arrangement(len(order))
+    wide, high = np.ptp(places, axis=0) * [1, aspect]
+    stretched = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
+    ratio = 1.0 if stretched else high / wide
+    figure = canvas(2.9 * columns + 0.9, (2.7 * ratio + 0.75) * rows + 0.4)
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    crossing = lattice(places)
+    drawn: Collection | None = None
+    for axes, label in zip(panels.flat, order):
+        drawn = _draw(axes, places, crossing, errors.sel(strategy=label).values, top)
+        axes.set_title(f"{label}: {scores[label]}", loc="left", fontsize=10)
+        if not stretched:
+            axes.set_aspect(aspect)
+    for axes in panels.flat[len(order) :]:
+        axes.set_visible(False)
+    assert drawn is not None
+    bar = figure.colorbar(
+        drawn, ax=panels, extend="max" if over else "neither", shrink=0.85, pad=0.015, aspect=25
+    )
+    bar.set_label("squared prediction error", fontsize=9)
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    places: np.ndarray,
+    crossing: tuple[np.ndarray, np.ndarray, np.ndarray] | None,
+    errors: np.ndarray,
+    top: float,
+) -> Collection:
+    if crossing is None:
+        axes.margins(0.08)
+        lighten(axes)
+        axes.grid(False)
+        size = float(np.clip(4000 / len(places), 6, 90))
+        x, y = places.T
+        return axes.scatter(x, y, c=errors, s=size, cmap=COLOURS, vmin=0, vmax=top)
+    xs, ys, number = crossing
+    return axes.pcolormesh(
+        xs, ys, errors[number], shading="nearest", cmap=COLOURS, vmin=0, vmax=top, rasterized=True
+    )
+
+
+def _curves(result: StudyResult, places: np.ndarray, order: Sequence[str], name: str) -> Figure:
+    figure = canvas(8, 4.2)
+    axes = figure.subplots()
+    sorted_arms = np.argsort(places)
+    maps = result.prediction_error.isel(arm=sorted_arms)
+    styles = looks(result.strategies)
+    curves = {}
+    for label in order:
+        of_strategy = maps.sel(strategy=label)
+        curves[label] = Curve(of_strategy["mean"].values, of_strategy["standard_error"].values)
+    draw_curves(axes, places[sorted_arms], curves, styles)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8))
+    axes.set_xlim(float(places.min()), float(max(places.max(), places.min() + 1e-9)))
+    settle_scale(axes, curves.values())
+    name_curves(axes, {label: float(curve.mean[-1]) for label, curve in curves.items()}, styles)
+    axes.set_xlabel(name)
+    axes.set_ylabel("squared prediction error")
+    return figure
+
+
+def _caption(result: StudyResult) -> str:
+    size = result.data.sizes
+    over = f"{size['round']:,} rounds" if size["round"] > 1 else "one round"
+    if size["trial"] == 1:
+        return f"(posterior mean − objective)², mean over {over} of one trial."
+    return (
+        f"(posterior mean − objective)², mean over {over} and {size['trial']:,} trials; "
+        "± 1 standard error over trials."
+    )
+
+
+def _check(columns: int, across: int, names: Sequence[str], aspect: float) -> None:
+    if columns > 2:
+        raise ValueError(
+            f"The arms of this study have {columns} coordinates, but a map shows two; look at "
+            "result.prediction_error itself."
+        )
+    if not 0 <= across < columns:
+        raise ValueError(f"across is {across}, but coordinates are numbered 0 to {columns - 1}.")
+    if len(names) < columns:
+        raise ValueError(
+            f"names are {', '.join(names) or 'empty'}, but the arms have {columns} coordinates; "
+            "give a name for each."
+        )
+    if not 0 < aspect < math.inf:
+        raise ValueError(
+            f"aspect is {aspect}, but the ratio of two lengths is positive; 1 is usual."
+        )

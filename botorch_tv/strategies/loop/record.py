@@ -1,0 +1,187 @@
+"""All that a loop knows, how it is shown, and how it is kept."""
+
+from __future__ import annotations
+
+import functools
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from botorch_tv.identity import Description, describe
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.loop.consultations import (
+    NumberedConsultation,
+    expert_table,
+    numbered_consultation,
+)
+from botorch_tv.strategies.loop.consulting import OpenConsultations
+from botorch_tv.strategies.loop.domain import domain_data
+from botorch_tv.strategies.loop.file import LoopFile
+from botorch_tv.strategies.loop.log import NumberedSuggestion, Table, numbered, table
+from botorch_tv.strategies.loop.open import OpenSuggestions
+from botorch_tv.strategies.loop.replay import Replay, credulous
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require
+
+
+class Record:
+    """The strategy, what it was told, what it waits for, and its random numbers."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        domain: Domain,
+        *,
+        pending: int = 1,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        start = strategy.init(domain, dtype=dtype, device=device)
+        self._strategy, self._credulous = strategy, credulous(strategy)
+        self._replay = Replay(strategy, start)
+        self._open = OpenSuggestions(pending)
+        self._consultations = OpenConsultations()
+        self._generator = torch.Generator(start.time.device).manual_seed(seed)
+
+    @property
+    def history(self) -> Table:
+        """Everything measured, in order of time."""
+        replay = self._replay
+        return table(replay.answers, replay.resets, self.state, self._strategy.noise)
+
+    @property
+    def expert_history(self) -> Table:
+        """Everything an expert was asked and answered, a row per point, by consultation."""
+        return expert_table(self._replay.replies, self.state, self._strategy.noise)
+
+    @property
+    def open(self) -> list[NumberedSuggestion]:
+        """Suggestions without an answer, oldest first."""
+        return [numbered(one, self.state) for one in self._open.plans.values()]
+
+    @property
+    def open_consultations(self) -> list[NumberedConsultation]:
+        """Consultations that wait for an expert, oldest first."""
+        waiting = self._consultations.questions.values()
+        return [numbered_consultation(one, self.state) for one in waiting]
+
+    @property
+    def pending(self) -> int:
+        """Most suggestions open at once."""
+        return self._open.most
+
+    @pending.setter
+    def pending(self, most: int) -> None:
+        self._open.most = most
+
+    @property
+    def state(self) -> State:
+        """The strategy's state after all answers, for its own methods."""
+        return self._replay.state
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy."""
+        return self._strategy
+
+    @property
+    def domain(self) -> Domain:
+        """Where it chooses."""
+        return self.state.domain
+
+    def __repr__(self) -> str:
+        count = len(self._replay.answers)
+        newest = f", the newest at time {float(self.state.time):g}" if count else ""
+        waiting = f"; open: {self._open}" if len(self._open) else ""
+        if len(self._consultations):
+            waiting += f"; open consultations: {self._consultations}"
+        plural = "" if count == 1 else "s"
+        return f"Loop on {self.domain!r} with {count} measurement{plural}{newest}{waiting}"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything to a file, as readable JSON with a line per measurement.
+
+        The file is replaced in one step, so that it is whole whenever the power fails. The strategy
+        is only described in it, and given again to :meth:`load`.
+
+        Args:
+            path: The file; one that is there is overwritten.
+
+        Raises:
+            OSError: If it cannot be written; an older file is then as it was.
+            ValueError: If the strategy or domain has parts that cannot be described.
+        """
+        random = self._strategy.exploration.random or self._strategy.consults
+        LoopFile(
+            strategy=self._description,
+            domain=domain_data(self.domain),
+            dtype=self.state.basis.variance.dtype,
+            device=str(self.state.time.device),
+            pending=self.pending,
+            asked=self._open.asked,
+            generator=bytes(self._generator.get_state().tolist()) if random else None,
+            waiting=list(self._open.plans.values()),
+            answers=self._replay.answers,
+            consulted=self._consultations.asked,
+            questions=list(self._consultations.questions.values()),
+            replies=self._replay.replies,
+        ).write(Path(path))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        strategy: Strategy,
+        domain: Domain | None = None,
+        *,
+        device: torch.device | str | None = None,
+    ) -> Self:
+        """The loop of a file, which goes on as if never stopped.
+
+        Every answer is told anew, so that this takes as long as telling them did. The next choices
+        and consultations are the same bit for bit where device and number of threads are.
+
+        Args:
+            path: The file.
+            strategy: The strategy of the loop that was saved.
+            domain: Its domain; made from the file unless given, which works for a :class:`Grid`,
+                and for a :class:`Box` with one of the searches of this package.
+            device: Where to compute; as before unless given.
+
+        Raises:
+            ValueError: If the file is damaged or of another version, or was saved with another
+                strategy or domain, naming every difference.
+            OSError: If it cannot be read.
+        """
+        path = Path(path)
+        file = LoopFile.read(path)
+        file.require_strategy(strategy, path)
+        place = torch.device(file.device if device is None else device)
+        domain = file.domain_or(domain, place, path)
+        loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
+        for answer in file.answers:
+            loop._replay.add(answer, keep=2 * loop.pending)
+        for reply in file.replies:
+            loop._replay.absorb(reply)
+        for plan in file.waiting:
+            loop._open.add(plan)
+        for question in file.questions:
+            loop._consultations.add(question)
+        loop._open.asked, loop._consultations.asked = file.asked, file.consulted
+        if file.generator is not None:
+            require(
+                place.type == torch.device(file.device).type,
+                f"{path} holds random numbers of {file.device}, which do not go on on {place}; "
+                f"load it with device='{file.device}'.",
+            )
+            loop._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
+        return loop
+
+    @functools.cached_property
+    def _description(self) -> Description:
+        """The strategy as a file has it; frozen as it is, once is enough."""
+        return describe(self._strategy, "strategy")

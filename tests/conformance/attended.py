@@ -1,0 +1,45 @@
+"""SparQ with an expert at its side, so that the laws play it like any other strategy."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from botorch_tv.experts import Consultation, SparQ
+from botorch_tv.strategies.state import Info, State
+
+
+class Attended(SparQ):
+    """Consults and absorbs in :meth:`tell`; studies are to leave it alone.
+
+    The expert is that of ``oracles.expert``: it looks up in the log when a point was first chosen,
+    and what it gave.
+    Points are drawn by one generator per trial, seeded with the round.
+    """
+
+    consults: ClassVar[bool] = False
+
+    def tell(self, state: State, *arguments: Any, **named: Any) -> tuple[State, Info]:
+        after, info = super().tell(state, *arguments, **named)
+        generators = [
+            torch.Generator(after.time.device).manual_seed(after.told)
+            for _ in range(after.time.numel())
+        ]
+        asked = self.consult(after, generator=generators)
+        if asked is None:
+            return after, info
+        first = first_chosen(after, asked)
+        seen = after.history.y.tensor().gather(-1, first - 1)  # 0 where it failed
+        y = 0.5 * seen + torch.cos(first.to(seen) + 0.3 * after.told)
+        ok = (first + after.told) % 4 != 3
+        return self.absorb(after, asked, y, ok=ok, check=False), info
+
+
+def first_chosen(state: State, asked: Consultation) -> Tensor:
+    """The round in which each point was chosen for the first time, `batch_shape x Q`, int64."""
+    log, dims = state.history.choice.tensor(), state.time.dim()
+    same = asked.choice.unsqueeze(dims + 1) == log.unsqueeze(dims)
+    same = same if same.dim() == dims + 2 else same.all(-1)
+    return same.to(torch.uint8).argmax(-1) + 1

@@ -1,0 +1,221 @@
+"""Prediction errors against dense formulas on the same worlds, however a study is cut."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from lasting import CHUNK, files, same
+
+from botorch_tv.experts import sparq_gp_ucb
+from botorch_tv.simulation import BoxWorld, MarkovWorld, PanelWorld, StudyResult, run_study
+from botorch_tv.simulation.panels import make_panel
+from botorch_tv.simulation.prediction_error.maps import MAP, SCATTER, merged, posterior_mean
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import (
+    Grid,
+    gp_ts,
+    gp_ucb,
+    random_search,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_gp_ucb,
+)
+from botorch_tv.test_functions import MarkovFunction
+
+KERNEL, GRID, NOISE, EPSILON = unit_kernel("se", 0.3), Grid.regular(4, 2), 0.1, 0.05
+WORLD = MarkovWorld(GRID, kernel=KERNEL, epsilon=EPSILON, noise=0.0)
+MEANS = {"GP": 0.0, "TV": 0.7, "any": 0.0}
+PLAYERS = {
+    "GP": gp_ucb(kernel=KERNEL, noise=NOISE),
+    "TV": tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=EPSILON, mean=0.7),
+    "any": random_search(kernel=KERNEL, noise=NOISE),
+}
+RATES = {"GP": 0.0, "TV": EPSILON, "any": 0.0}
+TRIALS, HORIZON = 19, 9
+
+
+def study(save_to=None, **changes: object) -> StudyResult:
+    settings: dict = {"trials": TRIALS, "horizon": HORIZON, "chunk": CHUNK, "workers": 1}
+    settings |= {"progress": False, "prediction_error": True, "save_to": save_to}
+    return run_study(WORLD, PLAYERS, **{**settings, **changes})
+
+
+@pytest.fixture(scope="module")
+def whole() -> StudyResult:
+    return study()
+
+
+def dense_errors(result: StudyResult, label: str) -> np.ndarray:
+    """(mean - f)² from K and the recorded choices, which were measured without noise."""
+    stream = Stream(0, "world", 0, TRIALS, dtype=torch.float64, device=torch.device("cpu"))
+    f = np.stack([one.numpy().copy() for _, one in zip(range(HORIZON), WORLD.rounds(stream))], 1)
+    X = GRID.X.numpy()
+    K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / (2 * 0.3**2))
+    index = result.data["index"].sel(strategy=label).values
+    errors = np.empty_like(f)
+    for trial in range(TRIALS):
+        for t in range(HORIZON):
+            chosen, when = index[trial, :t], np.arange(t)
+            decay = (1 - RATES[label]) ** (np.abs(when[:, None] - when) / 2)
+            now = (1 - RATES[label]) ** ((t - when) / 2)
+            y = f[trial, when, chosen] - MEANS[label]
+            A = K[np.ix_(chosen, chosen)] * decay + NOISE * np.eye(t)
+            mean = MEANS[label] + (K[:, chosen] * now) @ np.linalg.solve(A, y)
+            errors[trial, t] = (mean - f[trial, t]) ** 2
+    return errors
+
+
+@pytest.mark.parametrize("label", PLAYERS)
+def test_dense_formula(whole, label) -> None:
+    errors = dense_errors(whole, label)
+    maps = whole.prediction_error.sel(strategy=label)
+    np.testing.assert_allclose(maps["mean"], errors.mean((0, 1)), rtol=1e-8)
+    expected = errors.mean(1).std(0, ddof=1) / np.sqrt(TRIALS)
+    np.testing.assert_allclose(maps["standard_error"], expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        whole.squared_error.sel(strategy=label), errors.mean(-1), rtol=1e-8, atol=1e-12
+    )
+    np.testing.assert_array_equal(maps["position"], GRID.X)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, TRIALS])
+def test_the_cut_makes_no_difference(whole, chunk) -> None:
+    again = study(chunk=chunk)
+    for name, values in whole.prediction_error.items():
+        np.testing.assert_allclose(again.prediction_error[name], values, rtol=1e-9)
+    np.testing.assert_array_equal(again.data["index"], whole.data["index"])
+
+
+def test_nothing_else_of_a_study_changes(whole) -> None:
+    plain = study(prediction_error=False)
+    assert plain.data.drop_attrs().identical(
+        whole.data[list(plain.data)].drop_vars(["arm", "position"], errors="ignore").drop_attrs()
+    )
+    with pytest.raises(ValueError, match=r"did not record prediction_error.*prediction_error=True"):
+        _ = plain.prediction_error
+    with pytest.raises(ValueError, match="did not record"):
+        _ = plain.squared_error
+
+
+def test_merging_is_the_two_pass_formula() -> None:
+    values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, 6))
+    parts = []
+    for rows in np.split(values, [1, 4], axis=1):
+        mean = rows.mean(1)
+        scatter = ((rows - mean[:, None]) ** 2).sum(1)
+        parts.append({"regret": rows, MAP: mean, SCATTER: scatter})
+    mean, error = merged(parts)
+    np.testing.assert_allclose(mean, values.mean(1), rtol=1e-14)
+    np.testing.assert_allclose(error, values.std(1, ddof=1) / np.sqrt(11), rtol=1e-8)
+    assert np.isnan(merged(parts[:1])[1]).all()
+
+
+@pytest.mark.parametrize(
+    "player",
+    [
+        tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=0.1, mean="estimated"),
+        sw_gp_ucb(kernel=KERNEL, noise=NOISE, window=4),
+        ui_gp_ucb(kernel=KERNEL, noise=NOISE, alpha=1.0),
+        gp_ts(kernel=KERNEL, noise=NOISE),
+        sparq_gp_ucb(kernel=KERNEL, noise=NOISE),
+    ],
+    ids=["TV", "SW", "UI", "TS", "SparQ"],
+)
+def test_means_are_those_of_the_posterior(player) -> None:
+    state = player.init(GRID, batch_shape=(3,))
+    torch.manual_seed(0)
+    for _ in range(7):
+        suggestion = player.ask(state)
+        state, _ = player.tell(state, suggestion, torch.randn(3, dtype=torch.float64))
+        asked = player.consult(state)
+        if asked is not None:
+            y = torch.randn(asked.mask.shape, dtype=torch.float64)
+            state = player.absorb(state, asked, y)
+    mean = posterior_mean(player, state)
+    assert mean.shape == (3, 16)
+    expected = player.posterior(state, GRID.X).mean.squeeze(-1)
+    torch.testing.assert_close(mean, expected, rtol=0, atol=1e-7)
+    assert float(mean.std(-1).min()) > 0.01
+
+
+def test_single_precision_and_single_trial(whole) -> None:
+    one = study(trials=1, dtype=torch.float32)
+    assert one.squared_error.dtype == np.float32
+    first = whole.squared_error.isel(trial=[0]).mean(("trial", "round"))
+    np.testing.assert_allclose(one.prediction_error["mean"].mean("arm"), first, rtol=1e-3)
+    assert bool(one.prediction_error["standard_error"].isnull().all())
+
+
+def test_a_panel_counts_gaps_with_the_reading_before() -> None:
+    panel = make_panel(40, 5, gaps=0.3, seed=1)
+    world = PanelWorld(panel, 30, first_arm=2)
+    # A player to whom nothing is ever news: its mean stays the prior's, 0.
+    deaf = {"deaf": gp_ucb(kernel=world.kernel, noise=1e12)}
+    result = run_study(world, deaf, trials=2, horizon=10, progress=False, prediction_error=True)
+    expected = (world.objective.numpy() ** 2).mean(0)
+    np.testing.assert_allclose(result.prediction_error["mean"][0], expected, rtol=1e-6)
+    np.testing.assert_array_equal(result.prediction_error["position"], panel.coordinates)
+
+
+# ------------------------------------------------------------------ kept in folders and files
+
+
+def test_a_study_goes_on_from_its_folder(whole, tmp_path) -> None:
+    study(tmp_path, trials=CHUNK + 3)
+    assert same(study(tmp_path), whole)
+    before = files(tmp_path)
+    again = study(tmp_path)
+    assert same(again, whole)
+    assert again.data.attrs["trials_found"] == TRIALS
+    assert files(tmp_path) == before
+
+
+def test_fewer_trials_leave_the_folder_as_it_is(whole, tmp_path) -> None:
+    study(tmp_path)
+    before = files(tmp_path)
+    fewer = study(tmp_path, trials=CHUNK + 3)
+    assert same(fewer, study(trials=CHUNK + 3))
+    assert files(tmp_path) == before
+    assert fewer.data.attrs["trials_found"] == CHUNK
+
+
+def test_it_is_part_of_what_a_study_is_only_where_wanted(tmp_path) -> None:
+    study(tmp_path / "with", trials=2)
+    study(tmp_path / "without", trials=2, prediction_error=False)
+    assert (
+        "prediction_error" not in json.loads((tmp_path / "without/study.json").read_text())["study"]
+    )
+    with pytest.raises(ValueError, match="prediction_error is absent there and True here"):
+        study(tmp_path / "without", trials=2)
+    with pytest.raises(ValueError, match="prediction_error is True there and absent here"):
+        study(tmp_path / "with", trials=2, prediction_error=False)
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut"])
+def test_damaged_maps_are_computed_again(whole, tmp_path, harm) -> None:
+    study(tmp_path)
+    file = tmp_path / "chunk-00001.npz"
+    arrays = dict(np.load(file))
+    if harm == "missing":
+        del arrays[MAP]
+    else:
+        arrays[MAP] = arrays[MAP][:2]
+    np.savez(file, **arrays)
+    with pytest.warns(UserWarning, match=r"chunk-00001\.npz is damaged"):
+        assert same(study(tmp_path), whole)
+
+
+def test_results_come_back_from_their_files(whole, tmp_path) -> None:
+    whole.save(tmp_path / "study.nc")
+    assert same(StudyResult.load(tmp_path / "study.nc"), whole)
+
+
+def test_a_box_has_no_arms() -> None:
+    function = MarkovFunction(KERNEL, epsilon=0.1, horizon=4, batch_shape=(2,), seed=0)
+    world = BoxWorld(function, noise=0.1)
+    with pytest.raises(ValueError, match=r"prediction_error=True, but Box.* has no arms"):
+        run_study(world, PLAYERS, trials=2, horizon=3, progress=False, prediction_error=True)
