@@ -1,11 +1,12 @@
-"""Keep what is small of full-size runs: pictures, tables, and how they came about.
+"""Keep what is small of full-size runs: pictures, tables, verdicts, and how they came about.
 
-    botorch-tv paper et-table2 --out RUNS
+    botorch-tv paper all --data FOLDER --out RUNS
     python -m benchmarks.paper.collect RUNS
 
-copies every picture and table in ``RUNS`` to ``benchmarks/results`` and writes ``studies.json``
-there: worlds, strategies, sizes, seed, seconds, versions, machine and commit of every study. So
-collect on the machine, and at the commit, that ran them.
+copies every picture, table and verdict in ``RUNS`` to ``benchmarks/results``, writes
+``studies.json`` there (worlds, strategies, sizes, seed, seconds, versions, machine and commit of
+every study) and the page ``benchmarks/RESULTS.md``. So collect on the machine, and at the commit,
+that ran them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import json
 import shutil
 from pathlib import Path
 
+from benchmarks.paper.page import write_page
 from benchmarks.speed.common import RESULTS, environment, write
 from botorch_tv.simulation import StudyResult
 
+KEPT = ("*.png", "*.csv", "*.json")
+PAGE = "RESULTS.md"
+
 
 def collect(runs: Path, results: Path = RESULTS) -> None:
-    """Copy pictures and tables, and gather what the studies say of themselves.
+    """Copy pictures, tables and verdicts, and gather what the studies say of themselves.
 
     Args:
         runs: A folder that ``botorch-tv`` wrote to.
-        results: Where to keep them.
+        results: Where to keep them; the page goes beside this folder.
     """
     results.mkdir(parents=True, exist_ok=True)
-    for path in sorted([*runs.glob("*.png"), *runs.glob("*.csv")]):
+    for path in sorted(path for kind in KEPT for path in runs.glob(kind)):
         shutil.copy(path, results / path.name)
     told = results / "studies.json"
     studies = json.loads(told.read_text())["studies"] if told.exists() else {}
@@ -40,6 +45,7 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
             for name, value in attributes.items()
         }
     write({**here, "studies": studies}, told)
+    write_page(results, studies, results.parent / PAGE)
 
 
 if __name__ == "__main__":
