@@ -350,7 +350,7 @@ def test_answers_that_do_not_fit() -> None:
     bad = y.clone()
     bad[1, 2] = math.nan
     ok = torch.ones_like(asked.mask)
-    before = copy.deepcopy(newest)
+    before = copy.deepcopy(newest._replace(domain=None))
     for message, call in [
         (r"answer number 2 of trial 1 is nan.*ok=False", lambda: (newest, asked, bad, None)),
         (r"y is \(2, \d\), but the expert was asked", lambda: (newest, asked, y[:, 1:], None)),
@@ -371,7 +371,7 @@ def test_answers_that_do_not_fit() -> None:
         to, question, values, good = call()
         with pytest.raises(InputDataError, match=message):
             strategy.absorb(to, question, values, ok=good)
-    assert_identical(newest, before)
+    assert_identical(newest._replace(domain=None), before)
     single = strategy.init(GRID)
     single, _ = strategy.tell(single, strategy.ask(single), torch.tensor(0.0).double())
     alone = strategy.consult(single)

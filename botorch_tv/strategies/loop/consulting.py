@@ -74,8 +74,7 @@ class OpenConsultations:
 
     def _why_closed(self, number: object, replies: Sequence[Reply]) -> str:
         others = f"open: {self}" if self.questions else "none is open"
-        counts = isinstance(number, int) and not isinstance(number, bool)
-        if not counts or not 1 <= number <= self.asked:
+        if not isinstance(number, int) or number is True or not 1 <= number <= self.asked:
             return (
                 f"there is no consultation {number!r}; {others}. Give a number or what consult() "
                 "gave."
