@@ -18,12 +18,13 @@
 # Below, a record is replayed: all readings are known afterwards, so every strategy can be charged
 # for each degree that its place was colder than the hottest one. That is *regret*, in degrees.
 #
-# **The record** is yours to choose: `PANEL=file.npz` in the environment. What is shown here was
-# made with hourly temperatures, 2 m above ground, over Britain and Ireland in March 2019, from the
-# ERA5 reanalysis, every third cell of its grid. *(Contains modified Copernicus Climate Change
-# Service information 2019; neither the European Commission nor ECMWF is responsible for any use
-# made of it.)* Without a file the library makes a record up; then the pictures differ, and what the
-# text says about them does not hold.
+# **The record** is yours to choose: `PANEL=file.npz` in the environment; the cell below says in
+# which units it is and how its arrays are called. What is shown here was made with hourly
+# temperatures, 2 m above ground, over Britain and Ireland in March 2019, from the ERA5 reanalysis,
+# every third cell of its grid. *(Contains modified Copernicus Climate Change Service information
+# 2019; neither the European Commission nor ECMWF is responsible for any use made of it.)* Without a
+# file the library makes a record up; then the pictures differ, and what the text says about them
+# does not hold.
 
 # %%
 import os
@@ -93,12 +94,12 @@ hottest = np.nanargmax(np.where(np.isnan(played.values), -np.inf, played.values)
 share = np.bincount(hottest, minlength=len(panel.arms)) / len(hottest)
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), sharex=True, sharey=True, layout="constrained")
-night, noon = (played.values[hour::24] for hour in (4, 14))
+night, day = (np.nanmean(played.values[hour::24], axis=0) for hour in (4, 14))
+star = {"marker": "*", "markersize": 12, "color": "white", "markeredgecolor": "black"}
 low, high = np.nanpercentile(played.values, [1, 99])
-for ax, values, when in zip(axes, (night, noon), ("at 4 in the morning", "at 2 in the afternoon")):
-    mean = np.nanmean(values, axis=0)
-    shown = draw(ax, mean, f"mean {when}, °C", cmap="inferno", vmin=low, vmax=high)
-    ax.plot(*panel.coordinates[mean.argmax()], "*", color="white", markersize=11)
+for ax, values, when in zip(axes, (night, day), ("at 4 in the morning", "at 2 in the afternoon")):
+    shown = draw(ax, values, f"mean {when}, °C", cmap="inferno", vmin=low, vmax=high)
+    ax.plot(*panel.coordinates[values.argmax()], **star)
 fig.colorbar(shown, ax=axes[:2], shrink=0.9, pad=0.01)
 shown = draw(axes[2], share, "share of hours in which it is hottest", cmap="Greys", vmin=0)
 fig.colorbar(shown, ax=axes[2], shrink=0.9, pad=0.02)
@@ -136,10 +137,10 @@ sd = world.kernel.diag().sqrt()
 correlation = (world.kernel / (sd[:, None] * sd)).numpy()
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", width_ratios=[1, 1, 1.1])
-for ax, home in zip(axes, (night.mean(0).argmax(), noon.mean(0).argmax())):
+for ax, home in zip(axes, (night.argmax(), day.argmax())):
     shown = draw(ax, correlation[home], "correlation with the star", cmap="viridis", vmax=1)
     shown.set_clim(correlation.min(), 1)
-    ax.plot(*panel.coordinates[home], "*", color="black", markersize=11)
+    ax.plot(*panel.coordinates[home], **star)
 fig.colorbar(shown, ax=axes[:2], shrink=0.9, pad=0.01)
 axes[2].plot(lags, np.array(agreement) / agreement[0], color="black", label="the archive")
 for rate, colour in ((world.epsilon, "#D55E00"), (0.03, "#0072B2")):
@@ -152,10 +153,10 @@ plt.show()
 
 # %% [markdown]
 # The covariance has found the coast by itself: sea goes with sea, and land with land. Time is
-# harder. The archive remembers for days, and remembers best after 24 hours, as day and night come
-# back. The Markov model can say neither; asked for one rate, the likelihood looks at neighbouring
-# hours, in which the sun moves everything, and answers with a fast world. So we let a second
-# TV-GP-UCB play that was told the usual 0.03 instead.
+# harder. The archive remembers for days, and after 24 hours better than after 12, as day and night
+# come back. The Markov model can say neither; asked for one rate, the likelihood looks at
+# neighbouring hours, in which the sun moves everything, and answers with a fast world. So we let a
+# second TV-GP-UCB play that was told the usual 0.03 instead.
 #
 # ## The contest
 #

@@ -64,10 +64,13 @@ class RunningMaps:
             The mean over rounds and trials, and over trials the sum of squared deviations of a
             trial's own mean from it.
         """
-        of_trials = self._sums.double() / rounds
-        mean = of_trials.mean(1)
-        scatter = (of_trials - mean.unsqueeze(1)).square_().sum(1)
-        return {MAP: mean.cpu().numpy(), SCATTER: scatter.cpu().numpy()}
+        means, scatters = [], []
+        for sums in self._sums:  # one by one, as copies of all would not always fit
+            of_trials = sums.double() / rounds
+            means.append(of_trials.mean(0))
+            scatters.append(of_trials.sub_(means[-1]).square_().sum(0))
+        maps = {MAP: means, SCATTER: scatters}
+        return {name: torch.stack(rows).cpu().numpy() for name, rows in maps.items()}
 
 
 def posterior_mean(player: Strategy, state: State) -> Tensor:

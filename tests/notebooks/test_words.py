@@ -1,0 +1,85 @@
+"""What the notebooks say in words is what their outputs show: whoever runs them anew is told."""
+
+import re
+
+import nbformat
+import pytest
+
+from notebooks import execute
+
+
+def outputs(name):
+    """The kept outputs of a notebook, and its words."""
+    kept = nbformat.read(execute.FOLDER / f"{name}.ipynb", as_version=4)
+    words = " ".join(cell.source for cell in kept.cells if cell.cell_type == "markdown")
+    outs = [out for cell in kept.cells for out in cell.get("outputs", [])]
+    return outs, " ".join(words.split())
+
+
+def printed(outs):
+    return "".join(out.get("text", "") for out in outs)
+
+
+def tables(outs):
+    """Every table shown, `label: cells`."""
+    found = []
+    for html in (out.data["text/html"] for out in outs if "text/html" in out.get("data", {})):
+        rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html, re.DOTALL)
+        cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+        found.append({row[0]: row[1:] for row in cells if row})
+    return found
+
+
+def first_number(text):
+    return float(re.search(r"-?[\d.]+", text)[0])
+
+
+def test_a_guess_with_a_trigger_is_never_far_off():
+    outs, words = outputs("a_regret_study")
+    premium = next(table for table in tables(outs) if "±" in "".join(table.get("trigger", [])))
+    percent = {label: [first_number(one) for one in row] for label, row in premium.items() if label}
+    assert "within 10 % of the best in all three worlds" in words
+    assert max(percent["0.01 + trigger"]) < 10
+    assert "0.01 is never more than 28 % above the best player" in words
+    assert max(percent["0.01"]) <= 28
+    assert '"never" 31 to 135 %' in words
+    assert (min(percent["never"]), max(percent["never"])) == (31, 135)
+    assert percent["trigger"] == pytest.approx([27, 26, 0], abs=0.5)
+
+
+def test_no_alarm_was_false_and_the_bound_held():
+    outs, words = outputs("a_regret_study")
+    assert "270 alarms" in words
+    assert re.search(r"cause\nobjective +270\n", printed(outs))
+    assert not re.search(r"^(noise|both) ", printed(outs), re.MULTILINE)
+    bound = int(re.search(r"bound after 200 rounds: (\d+)", printed(outs))[1])
+    measured = float(re.search(r"width of the theorem +([\d.]+)", printed(outs))[1])
+    assert f"{bound} against {measured:.0f} ± 1 measured" in words
+
+
+def test_what_an_expert_buys():
+    outs, words = outputs("asking_an_expert")
+    free, asked = (
+        {label: float(row[0]) for label, row in table.items() if re.match(r"[\d.]+$", row[0])}
+        for table in tables(outs)
+        if any(": c_Q" in label or "window" in label for label in table)
+    )
+    best = min(free.values())
+    assert f"from {best:.0f}, the best forgetter's, down to 44" in words
+    assert asked["SparQ, every round: c_Q = 1"] == pytest.approx(44, abs=0.5)
+    assert asked["SparQ, every round: c_Q = 0.5"] > best  # "asking does not always pay"
+    by = "W-SparQ, α = 2, α~ = 1/4: c_Q = "
+    assert asked[f"{by}2"] - asked["SparQ, every round: c_Q = 1"] == pytest.approx(12, abs=0.5)
+    assert asked[f"{by}4"] - asked["SparQ, every round: c_Q = 2"] == pytest.approx(13, abs=0.5)
+    assert asked[f"{by}1"] < asked["SparQ, every round: c_Q = 0.5"]
+
+
+def test_which_points_are_asked_about():
+    outs, words = outputs("asking_an_expert")
+    told = {
+        kind: re.search(rf"{kind} *: mean sd ([\d.]+) ± ([\d.]+)", printed(outs)).groups()
+        for kind in ("k-DPP", "random")
+    }
+    assert "{} ± {} to be known, chance {} ± {}".format(*told["k-DPP"], *told["random"]) in words
+    (good, error), (chance, other) = (map(float, pair) for pair in told.values())
+    assert chance - good > 5 * (error**2 + other**2) ** 0.5
