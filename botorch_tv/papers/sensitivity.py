@@ -52,14 +52,11 @@ def _periods(noise: float) -> dict[str, Strategy]:
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
 
-# Told three times the truth or more is better than told a third of it or less, and nothing is as
-# bad as no change at all.
+# In the paper's words: nothing in the range is as bad as 0, to which regret rises rapidly; told
+# slightly too little does no harm.
 _RATE_CLAIMS = [
-    *(Claim(CASE, _told(epsilon), _told(0.0), 2.0) for epsilon in RATES[1:]),
-    Claim(CASE, _told(TRUTH), _told(0.001)),
-    Claim(CASE, _told(0.02), _told(0.005), 2.0),
-    Claim(CASE, _told(0.03), _told(0.003)),
-    Claim(CASE, _told(0.1), _told(0.001)),
+    *(Claim(CASE, _told(epsilon), _told(0.0), 3.0) for epsilon in RATES[1:]),
+    Claim(CASE, _told(0.005), _told(TRUTH), -2.0),
 ]
 
 
@@ -107,7 +104,7 @@ def _draw(
     axes.errorbar(places, means, errors, color=COLOURS[0], fmt="o-", markersize=4, capsize=3)
     if truth is not None:
         axes.axvline(truth, color=GREY, linestyle="dashed", linewidth=1.2)
-        axes.annotate(" the truth", (truth, 1.0), xycoords=("data", "axes fraction"), va="top")
+        axes.annotate(" the truth", (truth, 0.98), xycoords=("data", "axes fraction"), va="top")
     axes.set_xlabel(label)
     axes.set_ylabel("total regret $R_T$")
     axes.set_ylim(bottom=0)
@@ -124,14 +121,15 @@ def _case(strategies: Callable[[float], dict[str, Strategy]]) -> dict[str, Drawn
 
 FIGURE_2C = Experiment(
     id="b16-fig2c",
-    title="TV-GP-UCB bears being told too fast a change, but not too slow a one",
-    paper="With ε = 0.01 true, regret is flat where TV-GP-UCB is told more, rises sharply where it "
-    "is told less, and is worst at 0, which is GP-UCB.",
+    title="TV-GP-UCB bears being told a wrong rate of change, but not that there is none",
+    paper="With ε = 0.01 true, regret rises slowly where TV-GP-UCB is told more; a little less does "
+    "no harm, but beyond a certain point regret rises rapidly, and is worst at 0, which is GP-UCB.",
     horizon=HORIZON,
     trials=200,
     cases=_case(_rates),
     score=partial(judge, _RATE_CLAIMS),
     picture=partial(_draw, {_told(e): e for e in RATES}, "rate of change told to TV-GP-UCB", TRUTH),
+    remark="Least regret is paid when told half the truth.",
 )
 
 FIGURE_2D = Experiment(
