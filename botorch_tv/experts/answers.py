@@ -41,9 +41,11 @@ def check_shapes(state: State, consultation: Consultation, y: Tensor, ok: Tensor
             continue
         if not isinstance(tensor, Tensor) or tuple(tensor.shape) != wanted:
             given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
+            kind = state.basis.variance.dtype if name == "y" else torch.bool
             raise InputDataError(
                 f"{name} is {given}, but the expert was asked about points of shape {wanted}; "
-                "give one value per point, and ok=False for points without answer."
+                f"give one value per point, torch.tensor(values, dtype={kind}), and ok=False for "
+                "points without answer."
             )
     require_same_kind("y", y, state)
     if ok is not None and (ok.dtype != torch.bool or ok.device != y.device):

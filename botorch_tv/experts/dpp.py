@@ -7,7 +7,7 @@ once, each with points, a number of points and a Q of its own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
@@ -16,10 +16,8 @@ from torch import Tensor
 from botorch_tv.experts.counter import draw_keys
 from botorch_tv.experts.eigen import sample_by_eigenvalues
 from botorch_tv.experts.swaps import swap_chain
+from botorch_tv.strategies.draws import Draws, Generators, draws_for
 from botorch_tv.validation import require, require_integer, require_trials
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.draws import Draws
 
 Steps = int | Literal["exact"] | None
 """Proposals of the swap chain; None for :func:`default_steps`; or the exact sampler instead."""
@@ -124,7 +122,7 @@ def numerical_rank(greedy: Greedy, tolerance: float) -> Tensor:
 def k_dpp(
     covariance: Tensor,
     size: int,
-    draws: Draws,
+    draws: Generators | Draws | None,
     *,
     points: Tensor | None = None,
     steps: Steps = None,
@@ -139,7 +137,9 @@ def k_dpp(
     Args:
         covariance: K, symmetric positive semi-definite, `batch_shape x n x n`.
         size: Points Q to draw, at least 1.
-        draws: Random numbers of the trials; one key each is drawn, however long the chain.
+        draws: Where random numbers come from: a ``torch.Generator``, one per trial in a list,
+            anything with ``uniform`` and ``normal``, or None for PyTorch's own. One key per trial
+            is drawn, however long the chain.
         points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
         steps: Proposals that the chain makes, or ``"exact"`` for the sampler by eigenvalues.
         clip: Whether trials with fewer points, or of a lower numerical rank, draw fewer instead of
@@ -150,7 +150,7 @@ def k_dpp(
 
     Raises:
         InputDataError: If shapes do not fit, entries are not finite, or a trial has fewer points
-            than it should draw, or a lower numerical rank.
+            than it should draw, or a lower numerical rank, or generators are not one per trial.
         ValueError: If ``size`` or ``steps`` is below its limit.
     """
     require(size >= 1, f"k_dpp: size is {size}, but at least 1 point is drawn.")
@@ -169,7 +169,8 @@ def k_dpp(
     if not clip:
         _check_size(covariance, there, rank, size, shape)
     used = torch.arange(min(size, n), device=K.device) < rank.unsqueeze(-1)
-    key = draw_keys(draws).reshape(-1)
+    numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
+    key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
         whole = _factored(K, min(size, n), there, tolerance)
         full_rank = numerical_rank(whole, tolerance)

@@ -1,4 +1,8 @@
-"""The algorithms of [M] that consult an expert, by their names there."""
+"""The algorithms of [M] that consult an expert, by their names there.
+
+Their default width, that of the paper's theory, explores more than those of most presets in
+:mod:`botorch_tv.strategies.presets`: in a comparison pass the same ``width`` to all.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,9 @@ def sparq_gp_ucb(
     they are drawn, see :class:`~botorch_tv.experts.Refresh`; ``B`` bounds the norm of the
     objective in the kernel's space, ``delta`` is the chance that the regret bound fails; width
     :class:`~botorch_tv.acquisition.Heteroscedastic` unless given.
+
+    A round is ``tell``, ``consult``, ``absorb``, ``ask``; where no answers have been absorbed ``ask``
+    warns and goes on with the data there are, see :class:`~botorch_tv.experts.SparQ`.
     """
     return SparQ(
         kernel=kernel,
@@ -68,9 +75,11 @@ def w_sparq_gp_ucb(
 
     Within a window ordinary observations are added. ``alpha`` is the exponent of the growth of
     noise with age and with ``alpha_tilde`` decides the windows, see
-    :class:`~botorch_tv.experts.Windows`. With ``inflate`` the noise of an answer or observation is
-    σ² (1 + lag^``alpha``), [M] §2; without it is σ², which is how "standard GP-UCB" in [M] §3.3
-    can be read too. The other arguments are those of :func:`sparq_gp_ucb`.
+    :class:`~botorch_tv.experts.Windows`. They grow slowly: with α = 2 and α~ = 1/4 all that start
+    up to round 255 last two rounds, and the first longer one, of three, starts in round 257. With
+    ``inflate`` the noise of an answer or observation is σ² (1 + lag^``alpha``), [M] §2; without it
+    is σ², which is how "standard GP-UCB" in [M] §3.3 can be read too. The other arguments are those
+    of :func:`sparq_gp_ucb`.
     """
     return SparQ(
         kernel=kernel,

@@ -95,7 +95,14 @@ class SparQ(Strategy):
         context: Tensor | None = None,
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
-        """Choose where to measure; as :meth:`Strategy.ask`, with a warning if an answer is due."""
+        """Choose where to measure; as :meth:`Strategy.ask`.
+
+        Warns:
+            ExpertWarning: If an expert was due after the newest round, but no answers have been
+                absorbed since: :meth:`consult` and :meth:`absorb` were left out, or the expert is
+                slow or absent. The choice is then made with the data there are, so where that is
+                meant, ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+        """
         self.warn_of_absence(state, stacklevel=4)
         return super().ask(state, now=now, context=context, generator=generator)
 
@@ -121,7 +128,7 @@ class SparQ(Strategy):
         self,
         state: State,
         suggestion: Suggestion,
-        y: Tensor,
+        y: Tensor | float,
         *,
         time: float | Tensor | None = None,
         ok: Tensor | None = None,

@@ -128,7 +128,7 @@ FIGURE_2C = Experiment(
     trials=200,
     cases=_case(_rates),
     score=partial(judge, _RATE_CLAIMS),
-    picture=partial(_draw, {_told(e): e for e in RATES}, "rate of change told to TV-GP-UCB", TRUTH),
+    picture=partial(_draw, {_told(e): e for e in RATES}, "rate told to TV-GP-UCB", TRUTH),
     remark="Least regret is paid when told half the truth.",
 )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, cycle, pairwise, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from botorch_tv.simulation.result import StudyResult
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
 GREY = "#555555"
-LABEL_HEIGHT = 0.155  # inches between the names of neighbouring curves
+LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
 
 
 class Picture(Figure):
@@ -55,7 +55,7 @@ class Curve(NamedTuple):
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
     """A colour and a line style for every strategy, by its place in the study."""
-    styles = itertools.cycle(itertools.product(LINE_STYLES, COLOURS))
+    styles = cycle(product(LINE_STYLES, COLOURS))
     return {label: Look(colour, line) for label, (line, colour) in zip(labels, styles)}
 
 
@@ -147,7 +147,9 @@ def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look
     heights = {label: (end - low) / (high - low) for label, end in ends.items()}
     names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
-    places = spread_apart([heights[name] for name in names], LABEL_HEIGHT / inches)
+    lines = [name.count("\n") + 1 for name in names]
+    gaps = [LABEL_HEIGHT / inches * (one + other) / 2 for one, other in pairwise(lines)]
+    places = spread_apart([heights[name] for name in names], gaps)
     for name, place in zip(names, places):
         axes.annotate(
             name,
@@ -169,23 +171,35 @@ def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look
         )
 
 
-def spread_apart(places: Sequence[float], gap: float) -> list[float]:
-    """Move sorted positions apart until neighbours are at least `gap` from each other.
+def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list[float]:
+    """Move sorted positions apart until neighbours are at least a gap from each other.
 
     Neighbours that collide form a block which keeps its centre, so labels stay near their curves.
 
     Args:
         places: Positions in increasing order.
-        gap: Smallest distance left between two.
+        gaps: Smallest distance left between two, the same for all or one for each two neighbours.
     """
-    blocks: list[tuple[float, int]] = []  # where each member would have the first, summed; members
-    for place in places:
-        wishes, members = place, 1
-        while blocks and wishes / members < blocks[-1][0] / blocks[-1][1] + gap * blocks[-1][1]:
-            earlier, before = blocks.pop()
-            wishes, members = earlier + wishes - gap * before * members, before + members
-        blocks.append((wishes, members))
-    return [wishes / members + gap * step for wishes, members in blocks for step in range(members)]
+    each = [gaps] * (len(places) - 1) if isinstance(gaps, (int, float)) else gaps
+    packed = list(accumulate(each, initial=0.0))  # places as close as they may be
+    # Number of a block's first member; where each member would have that one, summed; members.
+    blocks: list[tuple[int, float, int]] = []
+    for number, place in enumerate(places):
+        first, wishes, members = number, place, 1
+        while blocks:
+            before, earlier, others = blocks[-1]
+            room = packed[first] - packed[before]
+            if wishes / members >= earlier / others + room:
+                break
+            blocks.pop()
+            first, wishes = before, earlier + wishes - room * members
+            members += others
+        blocks.append((first, wishes, members))
+    return [
+        wishes / members + (packed[number] - packed[first])
+        for first, wishes, members in blocks
+        for number in range(first, first + members)
+    ]
 
 
 def lighten(axes: Axes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,12 +170,41 @@ class StudyResult:
         """Refuse a label that no strategy of the study carries.
 
         Raises:
-            ValueError: Naming those it has.
+            ValueError: Naming those it has, and the closest.
         """
         if strategy not in self.strategies:
+            close = get_close_matches(str(strategy), self.strategies, n=1, cutoff=0.4)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
                 f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
+                f"{hint}"
             )
+
+    def select(self, strategies: Sequence[str]) -> StudyResult:
+        """The same study with some of its strategies, for a table or picture of those alone.
+
+        All that was recorded of them stays, diagnosis and prediction errors too, and so do the
+        attributes, which tell of the study as it was run. Pictures give out colours anew.
+
+        Args:
+            strategies: Their labels, in the order wanted.
+
+        Raises:
+            ValueError: If there is none, the study has no such strategy, or one is named twice.
+        """
+        if isinstance(strategies, str) or len(strategies) == 0:
+            raise ValueError(
+                f"StudyResult.select: strategies is {strategies!r}; give a list of labels, such as "
+                f"{self.strategies[:2]!r}."
+            )
+        for label in strategies:
+            self.require_strategy(label)
+        twice = [label for label in self.strategies if list(strategies).count(label) > 1]
+        if twice:
+            raise ValueError(
+                f"StudyResult.select: {', '.join(twice)} named more than once; name each once."
+            )
+        return StudyResult(self.data.sel(strategy=list(strategies)))
 
     def paired_difference(self, first: str, second: str) -> Paired:
         """How much more regret the first strategy pays than the second, trial by trial.

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from botorch_tv.simulation.checks import check_study
 from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
@@ -81,13 +82,14 @@ def run_study(
         strategies minimise, regret is f_t(x_t) - min f_t.
 
     Raises:
-        ValueError: If there is no strategy, a size is below 1, some strategies maximise and others
-            minimise or the world wants the other, the world has fewer rounds than ``horizon``,
-            prediction errors are wanted on a box, there is no such device, or ``save_to`` holds
-            another study or a damaged description of one.
+        ValueError: If the world is none, strategies are no mapping of labels to at least one
+            strategy, a size is below 1, some strategies maximise and others minimise or the world
+            wants the other, the world has fewer rounds than ``horizon`` or yields values that are
+            not one per trial and arm, prediction errors are wanted on a box, there is no such
+            device, or ``save_to`` holds another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
-    _check(world, strategies, trials, horizon, seed)
+    check_study(world, strategies, trials, horizon, seed)
     place = usable_device(world.domain.device if device is None else device)
     if workers is None:
         workers = torch.get_num_threads() if place.type == "cpu" else 1
@@ -130,32 +132,6 @@ def run_study(
         "seconds": time.perf_counter() - began,
     }
     return StudyResult(_dataset(settings, parts, attributes))
-
-
-def _check(
-    world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
-) -> None:
-    require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
-    require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
-    require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
-    require(
-        world.horizon is None or horizon <= world.horizon,
-        f"run_study: horizon is {horizon}, but {world!r} has {world.horizon} rounds; give "
-        f"horizon={world.horizon} or less.",
-    )
-    minimising = [label for label, one in strategies.items() if not one.maximize]
-    require(
-        len(minimising) in (0, len(strategies)),
-        f"run_study: maximize is False for {', '.join(minimising)} and True for the other "
-        "strategies, but regret needs one goal; give all the same.",
-    )
-    require(
-        world.maximize in (None, not minimising),
-        f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
-        f"{'maximised' if world.maximize else 'minimised'}; give strategies "
-        f"maximize={world.maximize}, or turn the problem around by negate.",
-    )
 
 
 def _dataset(

@@ -71,12 +71,27 @@ def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
         )
 
 
+def as_observation(state: State, y: Tensor | float) -> Tensor:
+    """A single number as a tensor, where there is one trial; anything else as it came."""
+    number = isinstance(y, (int, float)) and not isinstance(y, bool)
+    if number and state.time.dim() == 0:
+        own = state.basis.variance
+        return torch.tensor(y, dtype=own.dtype, device=own.device)
+    return y  # type: ignore[return-value]
+
+
 def check_observation(
     state: State, suggestion: Suggestion, y: Tensor, time: Tensor, ok: Tensor | None
 ) -> None:
     """Raise an ``InputDataError`` unless an observation fits the state and can be learned from."""
     if not isinstance(y, Tensor):
-        raise InputDataError(f"y is {y!r}; pass a tensor of shape {tuple(state.time.shape)}.")
+        shape, dtype = tuple(state.time.shape), state.basis.variance.dtype
+        wanted = (
+            f"a tensor of shape {shape}, one value per trial"
+            if shape
+            else "a number, or as a tensor"
+        )
+        raise InputDataError(f"y is {y!r}; pass {wanted}: torch.tensor(y, dtype={dtype}).")
     for name, tensor in (("y", y), ("suggestion.mean", suggestion.mean)):
         _require_batch(name, tensor, state)
         require_same_kind(name, tensor, state)

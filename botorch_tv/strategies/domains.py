@@ -95,30 +95,32 @@ class Grid(Domain):
 
     @classmethod
     def regular(
-        cls, points: int, dim: int, bounds: Sequence[tuple[float, float]] | None = None
+        cls, points: int, dim: int, bounds: Sequence[tuple[float, float]] | Tensor | None = None
     ) -> Grid:
         """Equally spaced points per dimension, the last dimension running fastest.
 
         Args:
             points: Points per dimension, at least 1; both ends of each side are included.
             dim: Dimension d, at least 1.
-            bounds: Lower and upper end of each side; the unit cube unless given.
+            bounds: Lower and upper end of each side, ``[(low, high), ...]``, or the lower and the
+                upper corner as a tensor `2 x d`, as :class:`Box` has them; the unit cube unless
+                given.
 
         Returns:
-            A grid of ``points ** dim`` arms in float64; in two dimensions arm
-            ``points * i + j`` is (i, j) / (points - 1).
+            A grid of ``points ** dim`` arms in float64, where a tensor of bounds is; in two
+            dimensions arm ``points * i + j`` is (i, j) / (points - 1) of the sides.
+
+        Raises:
+            ValueError: If ``points`` or ``dim`` is below 1, or ``bounds`` are not d sides whose
+                lower end is below the upper one.
         """
         require_integer("Grid.regular: points", points, 1, "give the number per dimension.")
         require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
-        sides = [(0.0, 1.0)] * dim if bounds is None else list(bounds)
-        if len(sides) != dim:
-            raise ValueError(
-                f"Grid.regular: {len(sides)} bounds for dim = {dim}; give one (low, high) per "
-                "dimension."
-            )
+        sides = [(0.0, 1.0)] * dim if bounds is None else _sides(bounds, dim)
         steps = torch.arange(points, dtype=torch.float64) / max(points - 1, 1)
         axes = [low + (high - low) * steps for low, high in sides]
-        grid = cls(torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim))
+        X = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim)
+        grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)
         grid.shape = (points,) * dim
         return grid
 
@@ -213,3 +215,29 @@ class Grid(Domain):
                 f"nearest is {arms[index[first]].tolist()}. Choose from domain.X."
             )
         return index.view(X.shape[:-1])
+
+
+def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tuple[float, float]]:
+    """Lower and upper end of each side."""
+    form = (
+        f"give one (low, high) per dimension, {dim} of them, or a tensor of shape 2 x {dim}, lower "
+        "bounds in the first row."
+    )
+    if isinstance(bounds, Tensor):
+        if tuple(bounds.shape) != (2, dim):
+            raise ValueError(f"Grid.regular: bounds is {tuple(bounds.shape)}; {form}")
+        pairs = bounds.T.tolist()
+    else:
+        try:
+            pairs = [(float(low), float(high)) for low, high in bounds]
+        except (TypeError, ValueError):
+            raise ValueError(f"Grid.regular: bounds is {bounds!r}; {form}") from None
+        if len(pairs) != dim:
+            raise ValueError(f"Grid.regular: {len(pairs)} bounds for dim = {dim}; {form}")
+    for low, high in pairs:
+        if not low < high:
+            raise ValueError(
+                f"Grid.regular: a side runs from {low} to {high}, but its lower end must be below "
+                f"the upper one; {form}"
+            )
+    return [(low, high) for low, high in pairs]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -25,11 +27,20 @@ class Draws(Protocol):
         """Variates uniform on [0, 1), `batch_shape x event_shape`."""
 
 
+@dataclass(frozen=True)
+class _Trials:
+    """Which trials numbers are for."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
 class _Shared:
     """All trials draw from one generator."""
 
-    def __init__(self, generator: torch.Generator | None, state: State) -> None:
-        self._generator, self._state = generator, state
+    def __init__(self, generator: torch.Generator | None, trials: _Trials) -> None:
+        self._generator, self._trials = generator, trials
 
     def normal(self, *event_shape: int) -> Tensor:
         return self._drawn(torch.randn, event_shape)
@@ -38,15 +49,15 @@ class _Shared:
         return self._drawn(torch.rand, event_shape)
 
     def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
-        own, shape = self._state.basis.variance, (*self._state.time.shape, *event_shape)
+        own, shape = self._trials, (*self._trials.shape, *event_shape)
         return draw(shape, generator=self._generator, dtype=own.dtype, device=own.device)
 
 
 class _OnePerTrial:
     """Every trial draws from a generator of its own, so that it does not notice the others."""
 
-    def __init__(self, generators: Sequence[torch.Generator], state: State) -> None:
-        self._generators, self._state = generators, state
+    def __init__(self, generators: Sequence[torch.Generator], trials: _Trials) -> None:
+        self._generators, self._trials = generators, trials
 
     def normal(self, *event_shape: int) -> Tensor:
         return self._drawn(torch.randn, event_shape)
@@ -55,12 +66,12 @@ class _OnePerTrial:
         return self._drawn(torch.rand, event_shape)
 
     def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
-        own = self._state.basis.variance
+        own = self._trials
         rows = [
             draw(event_shape, generator=one, dtype=own.dtype, device=own.device)
             for one in self._generators
         ]
-        return torch.stack(rows).view((*self._state.time.shape, *event_shape))
+        return torch.stack(rows).view((*own.shape, *event_shape))
 
 
 class Drawing(Protocol):
@@ -87,19 +98,42 @@ def draws_from(generator: Generators | Draws | None, state: State) -> Draws:
     Raises:
         InputDataError: If there is not one generator per trial, or it is none at all.
     """
+    own = state.basis.variance
+    return draws_for(generator, state.time.shape, dtype=own.dtype, device=own.device)
+
+
+def draws_for(
+    generator: Generators | Draws | None,
+    batch_shape: Sequence[int],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Draws:
+    """Random numbers for trials of a shape.
+
+    Args:
+        generator: As in :func:`draws_from`.
+        batch_shape: Shape of the trials.
+        dtype: Of the numbers, unless the generator draws by itself.
+        device: Where they are drawn, unless the generator draws by itself.
+
+    Raises:
+        InputDataError: As :func:`draws_from`.
+    """
+    trials = _Trials(tuple(batch_shape), dtype, device)
     if generator is None or isinstance(generator, torch.Generator):
-        return _Shared(generator, state)
+        return _Shared(generator, trials)
     if isinstance(generator, Draws):
         return generator
-    trials = state.time.numel()
+    number = math.prod(trials.shape)
     generators = list(generator) if isinstance(generator, Sequence) else [generator]
     if not all(isinstance(one, torch.Generator) for one in generators):
         raise InputDataError(
             f"generator is {generator!r}; pass a torch.Generator, or a list with one per trial."
         )
-    if len(generators) != trials:
+    if len(generators) != number:
         raise InputDataError(
-            f"generator holds {len(generators)} generators, but the state has {trials} trials; "
+            f"generator holds {len(generators)} generators, but there are {number} trials; "
             "pass one for all, or one per trial."
         )
-    return _OnePerTrial(generators, state)
+    return _OnePerTrial(generators, trials)

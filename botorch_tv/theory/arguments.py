@@ -39,13 +39,36 @@ def rounds(name: str, T: Number, least: int = 1) -> Tensor:
     return T
 
 
+def beside(name: str, value: Number, T: Tensor) -> Tensor:
+    """A number, or one for every horizon, as a tensor beside ``T``.
+
+    Raises:
+        ValueError: If the shapes do not go together.
+    """
+    value = torch.as_tensor(value, dtype=T.dtype, device=T.device)
+    try:
+        torch.broadcast_shapes(value.shape, T.shape)
+    except RuntimeError:
+        counted = value.dim() == T.dim() == 1 and len(value) == len(T) + 1
+        what = name.rpartition(" ")[2]
+        fix = (
+            f"values of 0, 1, ..., {len(T)} rounds begin one too early: {what}={what}[1:]."
+            if counted
+            else f"give one number, or one per entry of T, {tuple(T.shape)}."
+        )
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, but T has shape {tuple(T.shape)}; {fix}"
+        ) from None
+    return value
+
+
 def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
     """An information gain as a tensor beside ``T``, at least 0 and finite.
 
     Raises:
-        ValueError: If a value is negative or not finite.
+        ValueError: If a value is negative or not finite, or the shapes do not go together.
     """
-    gain = torch.as_tensor(gain, dtype=T.dtype, device=T.device)
+    gain = beside(name, gain, T)
     wrong = ~((gain >= 0) & gain.isfinite())
     if bool(wrong.any()):
         raise ValueError(

@@ -30,7 +30,8 @@ def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> T
         horizon: T, at least 1.
 
     Returns:
-        `T + 1` values, index n for n observations.
+        `T + 1` values, index n for n observations, the first of them 0. Bounds are about 1, ..., T
+        rounds: ``igp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
         InputDataError: If ``covariance`` is no covariance matrix.
@@ -57,7 +58,8 @@ def markov_information_gain(
         horizon: T, at least 1.
 
     Returns:
-        `T + 1` values in float64, index n for n rounds.
+        `T + 1` values in float64, index n for n rounds, the first of them 0. Bounds are about
+        1, ..., T rounds: ``tv_gp_ucb_regret(torch.arange(1, T + 1), gain=gain[1:], ...)``.
 
     Raises:
         InputDataError: If ``covariance`` is no covariance matrix.

@@ -27,7 +27,7 @@ from botorch_tv.simulation.drawing import (
     written,
 )
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.theory.bounds.shared import smallest_constant
+from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
@@ -88,32 +88,48 @@ def plot_orders(
     orders: Mapping[str, Bound],
     strategy: str | None = None,
     path: str | os.PathLike[str] | None = None,
+    *,
+    lower: Mapping[str, Bound] | None = None,
 ) -> Figure:
-    """Normalised regret of one strategy, and orders scaled to touch it from above.
+    """Normalised regret of one strategy, and orders scaled to touch it.
 
-    Papers that state an order leave its constant open. Here it is the smallest for which the order
-    lies above the mean curve in the second half of the rounds: compare shapes, not levels.
+    Papers that state an order leave its constant open. Here it is the smallest for which an upper
+    order lies above the mean curve in the second half of the rounds, and the largest for which a
+    lower one lies below: compare shapes, not levels.
 
     Args:
         result: The study.
-        orders: Label to order with constant 1; at least one.
+        orders: Label to upper order with constant 1; may be empty where there are lower ones.
         strategy: Label of the strategy; the first one unless given.
         path: Where to write the picture; its ending chooses the format.
+        lower: Label to lower order with constant 1, such as :func:`markov_lower_bound`.
 
     Raises:
-        ValueError: If there is no order, an order has the wrong shape, or the strategy is unknown.
+        ValueError: If there is no order, one has the wrong shape, an upper and a lower one have the
+            same label, or the strategy is unknown.
     """
     label = _chosen(result, strategy)
-    horizons, drawn = _evaluated(result, orders)
+    below = {} if lower is None else dict(lower)
+    twice = [name for name in below if name in orders]
+    require(
+        not twice,
+        f"plot_orders: {', '.join(map(repr, twice))} names an order and a lower one; give each a "
+        "label of its own.",
+    )
+    horizons, drawn = _evaluated(result, {**orders, **below})
     total = regret_curve(result, label, normalised=False).mean
     late = len(horizons) // 2
+    measured = torch.from_numpy(total[late:])
     curves = {label: regret_curve(result, label, normalised=True)}
     for name, values in drawn.items():
-        constant = smallest_constant(
-            torch.from_numpy(values[late:]), torch.from_numpy(total[late:])
-        )
+        order = torch.from_numpy(values[late:])
+        if name in below:
+            constant, side = largest_constant(order, measured), "below"
+        else:
+            constant, side = smallest_constant(order, measured), "above"
         scaled = constant * values / horizons
-        curves[f"{name}\nx {constant:.3g}, fitted"] = Curve(scaled, np.full_like(scaled, np.nan))
+        named = f"{name}\nx {constant:.3g}, fitted from {side}"
+        curves[named] = Curve(scaled, np.full_like(scaled, np.nan))
     styles = looks(list(curves))
     figure = canvas(9.5, 4.4)
     axes = figure.subplots()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
@@ -113,6 +114,35 @@ def test_observation_of_wrong_dtype(run: tuple[Strategy, Any], dtype: torch.dtyp
     suggestion, y = strategy.ask(state), torch.zeros(TRIALS, dtype=dtype)
     said = (str(dtype).removeprefix("torch."), "float64")
     assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), *said)
+
+
+@pytest.mark.parametrize("y", [1.0, 2, [0.1, 0.2, 0.3, 0.4], None], ids=str)
+def test_observation_that_is_no_tensor(run: tuple[Strategy, Any], y: Any) -> None:
+    """One number for four trials is refused, since it would hide that three were not measured."""
+    strategy, state = run
+    suggestion = strategy.ask(state)
+    said = (f"y is {y}", r"shape (4,)", "torch.tensor(y, dtype=torch.float64)")
+    assert_rejected(strategy, state, lambda: strategy.tell(state, suggestion, y), *said)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_a_number_will_do_for_one_trial(dtype: torch.dtype) -> None:
+    strategy = BY_NAME["ET-GP-UCB"].strategy(SETTING.module(), 0.02)
+    state = strategy.init(SETTING.domain, dtype=dtype)
+    suggestion = strategy.ask(state)
+    for y in (0.1, 2, np.float64(0.1)):
+        after, info = strategy.tell(state, suggestion, y)
+        expected, told = strategy.tell(state, suggestion, torch.tensor(y, dtype=dtype))
+        assert_identical(after, expected)
+        assert_identical(info, told)
+    for bad in (NAN, INF):
+        with pytest.raises(InputDataError, match=f"{bad} as observation y is not finite"):
+            strategy.tell(state, suggestion, bad)
+    for bad in ("0.1", True, None):
+        with pytest.raises(
+            InputDataError, match=r"pass a number, or as a tensor: torch\.tensor\(y"
+        ):
+            strategy.tell(state, suggestion, bad)  # type: ignore[arg-type]
 
 
 def test_observation_on_wrong_device(run: tuple[Strategy, Any]) -> None:
@@ -375,6 +405,29 @@ class TestDomain:
     def test_regular_grid_of_nothing(self, points: int, dim: int) -> None:
         with pytest.raises((ValueError, InputDataError), match=str(min(points, dim))):
             Grid.regular(points=points, dim=dim)
+
+    def test_bounds_of_a_regular_grid(self) -> None:
+        """As pairs, or as the corners that a Box takes; a tensor of pairs is no such thing."""
+        corners = torch.tensor([[-1.0, 0.0, 5.0], [1.0, 2.0, 6.0]], dtype=torch.float64)
+        pairs = [(-1, 1), (0, 2), (5, 6)]
+        expected = Grid.regular(4, 3, bounds=pairs)
+        assert torch.equal(Grid.regular(4, 3, bounds=corners).X, expected.X)
+        for axis, (low, high) in enumerate(pairs):
+            assert expected.X[:, axis].unique().tolist() == pytest.approx(
+                np.linspace(low, high, 4).tolist()
+            )
+        form = r"give one \(low, high\) per dimension, 3 of them, or a tensor of shape 2 x 3"
+        for bad, said in [
+            (corners.T, r"bounds is \(3, 2\)"),
+            (corners[:, :2], r"bounds is \(2, 2\)"),
+            (pairs[:2], "2 bounds for dim = 3"),
+            ((0, 1, 2), r"bounds is \(0, 1, 2\)"),
+            (5.0, r"bounds is 5\.0"),
+            ([*pairs[:2], (6, 5)], r"a side runs from 6\.0 to 5\.0, but"),
+            (corners.flip(0), r"a side runs from 1\.0 to -1\.0, but"),
+        ]:
+            with pytest.raises(ValueError, match=f"Grid.regular: {said}.*{form}"):
+                Grid.regular(4, 3, bounds=bad)  # type: ignore[arg-type]
 
 
 def test_float32_kernel_under_a_float64_run_warns() -> None:

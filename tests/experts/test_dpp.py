@@ -294,6 +294,28 @@ def test_single_precision() -> None:
     assert ranks[1] < ranks[0]
 
 
+def test_generators_as_ask_and_consult_take_them() -> None:
+    """One for all trials, one per trial, or PyTorch's own."""
+
+    def seeded(seed: int) -> torch.Generator:
+        return torch.Generator().manual_seed(seed)
+
+    K = torch.from_numpy(line(30, 0.02)).expand(2, 30, 30)
+    shared = k_dpp(K, 5, seeded(1)).index
+    assert torch.equal(shared, k_dpp(K, 5, seeded(1)).index)
+    assert not torch.equal(shared, k_dpp(K, 5, seeded(2)).index)
+    assert not torch.equal(shared[0], shared[1])
+    own = k_dpp(K, 5, [seeded(3), seeded(4)]).index
+    for trial, seed in enumerate((3, 4)):
+        assert torch.equal(own[trial], k_dpp(K[0], 5, seeded(seed)).index)
+    torch.manual_seed(1)
+    assert torch.equal(k_dpp(K, 5, None).index, shared)
+    with pytest.raises(InputDataError, match="holds 3 generators, but there are 2 trials"):
+        k_dpp(K, 5, [seeded(0)] * 3)
+    with pytest.raises(InputDataError, match=r"generator is 7; pass a torch\.Generator"):
+        k_dpp(K, 5, 7)  # type: ignore[arg-type]
+
+
 def test_no_point_and_one_point() -> None:
     there = torch.tensor([[False, False], [False, True]])
     drawn = k_dpp(torch.eye(2).double().expand(2, 2, 2), 1, Numbers((2,)), points=there, clip=True)

@@ -1,11 +1,20 @@
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from synthetic_results import make_result, random_result
 
-from botorch_tv.simulation.drawing import looks, regret_curve, spread_apart
+from botorch_tv.simulation.drawing import (
+    canvas,
+    looks,
+    name_curves,
+    regret_curve,
+    spread_apart,
+    written,
+)
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
@@ -33,6 +42,22 @@ def test_names_move_apart_and_no_further():
     crowded = spread_apart([0.5, 0.58, 0.69], 0.1)  # the third collides once the second moved
     assert np.diff(crowded) == pytest.approx([0.1, 0.1])
     assert np.mean(crowded) == pytest.approx(0.59)
+    assert spread_apart([0.5, 0.5, 0.9], [0.1, 0.3]) == pytest.approx([0.45, 0.55, 0.9])
+    uneven = spread_apart([0.5, 0.5, 0.6], [0.1, 0.3])  # the last is pushed from 0.55 + 0.3
+    assert np.diff(uneven) == pytest.approx([0.1, 0.3])
+    assert np.mean(uneven) == pytest.approx(1.6 / 3)
+
+
+def test_names_of_two_lines_have_room():
+    figure = canvas(6, 3)
+    axes = figure.subplots()
+    axes.set_ylim(0, 1)
+    ends = {"one": 0.5, "two\nlines": 0.5, "again\ntwo": 0.51, "last": 0.52}
+    name_curves(axes, ends, looks(list(ends)))
+    written(figure, None).canvas.draw()
+    boxes = sorted((Text.get_window_extent(one) for one in axes.texts), key=lambda box: box.y0)
+    for below, above in pairwise(boxes):
+        assert below.y1 <= above.y0 + 1  # a pixel
 
 
 def test_looks_differ_for_many_strategies():

@@ -45,8 +45,23 @@ def test_orders_touch_the_second_half_from_above(tmp_path) -> None:
     constant = 8 / np.sqrt(3)
     expected = [[4, 3, 8 / 3, 2], constant / np.sqrt(T), np.full(4, 8 / 3)]
     np.testing.assert_allclose(curves, expected)
-    assert any("x 4.62, fitted" in text.get_text() for text in figure.axes[0].texts)
+    assert any("x 4.62, fitted from above" in text.get_text() for text in figure.axes[0].texts)
     assert path.exists()
+
+
+def test_lower_orders_touch_it_from_below() -> None:
+    result = make_result({"A": [[4.0, 2.0, 2.0, 0.0]]})  # totals 4, 6, 8, 8
+    linear = {"needed": lambda T: T}
+    figure = plot_orders(result, {"root": torch.sqrt}, lower=linear)
+    curves = [line.get_ydata() for line in figure.axes[0].lines]
+    np.testing.assert_allclose(curves[2], np.full(4, 2))  # 8 / 4
+    told = [text.get_text() for text in figure.axes[0].texts]
+    assert "needed\nx 2, fitted from below" in told
+    assert "root\nx 4.62, fitted from above" in told
+    alone = plot_orders(result, {}, lower=linear)
+    assert len(alone.axes[0].lines) == 2
+    with pytest.raises(ValueError, match="'needed' names an order and a lower one"):
+        plot_orders(result, linear, lower=linear)
 
 
 @pytest.mark.filterwarnings("error")

@@ -121,3 +121,31 @@ COMPLETE = [
 @pytest.mark.parametrize("call", COMPLETE, ids=lambda call: call.func.__name__)
 def test_what_is_refused_is_the_change_alone(call: Callable[[], Tensor]) -> None:
     assert float(call()) > 0
+
+
+ROUNDS = torch.arange(1, 6)
+LENGTHS = [
+    (theory.r_gp_ucb_regret, RESETTING, "gain"),
+    (theory.et_gp_ucb_regret, TRIGGERED, "gain"),
+    (theory.tv_gp_ucb_regret, MOVING, "gain"),
+    (theory.igp_ucb_regret, IMPROVED, "gain"),
+    (theory.gp_ts_regret, THOMPSON, "gain"),
+    (theory.gp_ts_regret, THOMPSON, "log_decisions"),
+    (theory.w_gp_ucb_regret, WEIGHTED, "double_gain"),
+    (theory.w_gp_ucb_regret, WEIGHTED, "budget"),
+]
+
+
+@pytest.mark.parametrize(("call", "good", "what"), LENGTHS)
+def test_one_value_per_horizon(
+    call: Callable[..., Tensor], good: dict[str, float], what: str
+) -> None:
+    """Gains come with that of no round; bounds begin with the first."""
+    given = good | {"T": ROUNDS}
+    gain = theory.markov_information_gain(torch.eye(3, dtype=torch.float64), 0.1, 0.1, 5)
+    assert call(**(given | {what: gain[1:]})).shape == (5,)
+    message = rf"{what} has shape \(6,\), but T has shape \(5,\); .* {what}={what}\[1:\]"
+    with pytest.raises(ValueError, match=message):
+        call(**(given | {what: gain}))
+    with pytest.raises(ValueError, match=rf"{what} has shape \(4,\), but T has .* per entry of T"):
+        call(**(given | {what: gain[:4]}))

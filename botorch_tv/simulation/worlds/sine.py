@@ -27,6 +27,11 @@ class SineWorld(GridWorld):
     space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
     with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
 
+    Over evenly spaced centres f is a wave that runs along the line at a constant speed,
+    ``frequency`` times their distance per round. The last two measurements are never far out of
+    date, older ones always: a world kind to a memory of two rounds, and no test of strategies that
+    have to find out whether, or when, their data are too old.
+
     Args:
         domain: The arms.
         kernel: A GPyTorch kernel; centres need not be arms, so a matrix would not do.

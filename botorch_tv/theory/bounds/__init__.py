@@ -32,7 +32,7 @@ from botorch_tv.theory.bounds.mauduit import (
     ui_gp_ucb_order,
     w_sparq_gp_ucb_order,
 )
-from botorch_tv.theory.bounds.shared import smallest_constant
+from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
 
 __all__ = [
     "analysis_memory",
@@ -42,6 +42,7 @@ __all__ = [
     "gp_ts_regret",
     "igp_ucb_order",
     "igp_ucb_regret",
+    "largest_constant",
     "log_decision_set",
     "markov_lower_bound",
     "model_mismatch",

@@ -139,8 +139,9 @@ def tv_gp_ucb_regret(
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ~_T, the maximum gain under the Markov model, for every ``T``; see
-            :func:`markov_information_gain` and :func:`time_varying_gain`.
+        gain: γ~_T, the maximum gain under the Markov model, for every ``T``; that of
+            :func:`markov_information_gain` without its first value, ``[1:]``, for 1, 2, ...
+            rounds; see :func:`time_varying_gain` for another.
         noise: σ², positive.
         dim: Dimension d, at least 1.
         delta: Probability δ of failure, in (0, 1).

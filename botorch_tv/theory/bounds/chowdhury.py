@@ -15,6 +15,7 @@ from torch import Tensor
 from botorch_tv.acquisition.widths import IGPUCB, WidthContext
 from botorch_tv.theory.arguments import (
     Number,
+    beside,
     gain_like,
     require_at_least_zero,
     require_positive,
@@ -34,7 +35,8 @@ def igp_ucb_regret(T: Number, *, gain: Number, B: float, R: float, delta: float)
 
     Args:
         T: Rounds, at least 1; any shape.
-        gain: γ_T for every ``T``, at least 0; see :func:`greedy_information_gain`.
+        gain: γ_T for every ``T``, at least 0; that of :func:`greedy_information_gain` without its
+            first value, ``[1:]``, for 1, 2, ... rounds.
         B: Bound on the norm of f, at least 0.
         R: Sub-Gaussian constant of the noise, at least 0.
         delta: Probability δ of failure, in (0, 1).
@@ -125,7 +127,7 @@ def gp_ts_regret(
     name = "gp_ts_regret"
     horizons = rounds(name, T)
     gains = gain_like(f"{name}: gain", gain, horizons)
-    size = torch.as_tensor(log_decisions, dtype=horizons.dtype, device=horizons.device)
+    size = beside(f"{name}: log_decisions", log_decisions, horizons)
     require(
         bool((size >= 0).all()) and bool(size.isfinite().all()),
         f"{name}: log_decisions is {float(size.min()):.4g}, but it is the logarithm of the number "

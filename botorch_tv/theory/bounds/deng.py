@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
 from botorch_tv.theory.arguments import (
     Number,
+    beside,
     gain_like,
     require_at_least_zero,
     require_discount,
@@ -72,7 +73,7 @@ def w_gp_ucb_regret(
     horizons = rounds(name, T)
     single = gain_like(f"{name}: gain", gain, horizons)
     double = gain_like(f"{name}: double_gain", double_gain, horizons)
-    change = torch.as_tensor(budget, dtype=horizons.dtype, device=horizons.device)
+    change = beside(f"{name}: budget", budget, horizons)
     require(
         bool(((change >= 0) & change.isfinite()).all()),
         f"{name}: budget is {float(change.min())}, but it must be finite and at least 0.",
@@ -121,7 +122,7 @@ def w_gp_ucb_order(
     """
     horizons = rounds("w_gp_ucb_order", T)
     gains = gain_like("w_gp_ucb_order: gain", gain, horizons)
-    change = torch.as_tensor(budget, dtype=horizons.dtype, device=horizons.device)
+    change = beside("w_gp_ucb_order: budget", budget, horizons)
     require(
         bool(((change > 0) & change.isfinite()).all()),
         f"w_gp_ucb_order: budget is {float(change.min())}, but it must be positive and finite; "

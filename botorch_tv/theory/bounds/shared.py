@@ -51,10 +51,21 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
     Raises:
         ValueError: If the order is 0 everywhere.
     """
+    return float(_ratios("smallest_constant", order, measured).max())
+
+
+def largest_constant(order: Tensor, measured: Tensor) -> float:
+    """The largest factor with which a lower order lies below a measured curve everywhere.
+
+    Arguments and errors are those of :func:`smallest_constant`.
+    """
+    return float(_ratios("largest_constant", order, measured).min())
+
+
+def _ratios(name: str, order: Tensor, measured: Tensor) -> Tensor:
     known = order > 0
     if not bool(known.any()):
         raise ValueError(
-            "smallest_constant: the order is 0 in all rounds, so no factor lifts it; give later "
-            "rounds."
+            f"{name}: the order is 0 in all rounds, so no factor fits it; give later rounds."
         )
-    return float((measured[known] / order[known]).max())
+    return measured[known] / order[known]

@@ -1,0 +1,81 @@
+"""What a regret study refuses, before it begins and in what a world yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from botorch_tv.simulation.worlds import World
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.validation import require, require_integer
+
+
+def check_study(
+    world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
+) -> None:
+    """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study."""
+    _check_world(world)
+    _check_strategies(strategies)
+    require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
+    require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
+    require(
+        world.horizon is None or horizon <= world.horizon,
+        f"run_study: horizon is {horizon}, but {world!r} has {world.horizon} rounds; give "
+        f"horizon={world.horizon} or less.",
+    )
+    minimising = [label for label, one in strategies.items() if not one.maximize]
+    require(
+        len(minimising) in (0, len(strategies)),
+        f"run_study: maximize is False for {', '.join(minimising)} and True for the other "
+        "strategies, but regret needs one goal; give all the same.",
+    )
+    require(
+        world.maximize in (None, not minimising),
+        f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
+        f"{'maximised' if world.maximize else 'minimised'}; give strategies "
+        f"maximize={world.maximize}, or turn the problem around by negate.",
+    )
+
+
+def _check_world(world: World) -> None:
+    require(
+        isinstance(world, World),
+        f"run_study: world is {_kind(world)}, but a study draws its objectives from a World; give "
+        "one such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02).",
+    )
+    # Asked for before a world is shown, since its repr may need them too.
+    missing = [name for name in ("domain", "noise") if not hasattr(world, name)]
+    require(
+        not missing,
+        f"run_study: {type(world).__name__} has no {' and no '.join(missing)}; call "
+        "super().__init__(domain, noise) in its __init__.",
+    )
+
+
+def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
+    require(
+        isinstance(strategies, Mapping),
+        f"run_study: strategies is {_kind(strategies)}, but results need a label for each; give a "
+        'dict such as {"GP": gp_ucb(kernel=kernel, noise=0.02)}.',
+    )
+    require(len(strategies) > 0, "run_study: strategies is empty; give at least one by its label.")
+    for label, one in strategies.items():
+        require(
+            isinstance(label, str),
+            f"run_study: the label {label!r} is {_kind(label)}; give text, such as {str(label)!r}.",
+        )
+        require(
+            isinstance(one, Strategy),
+            f"run_study: the strategy {label!r} is {_kind(one)}; give a Strategy, such as "
+            "gp_ucb(kernel=kernel, noise=0.02).",
+        )
+
+
+def _kind(thing: object) -> str:
+    """What a thing is, in words."""
+    if thing is None:
+        return "None"
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -1,0 +1,93 @@
+"""What run_study says to slips that are easily made: what was given, and what to give."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from botorch_tv.simulation import GridWorld, MarkovWorld, run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import Grid, gp_ucb
+
+GRID = Grid.regular(3, 1)
+KERNEL = unit_kernel("se", 0.3)
+WORLD = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.1, noise=0.1)
+PLAYER = gp_ucb(kernel=KERNEL, noise=0.1)
+
+
+class Yields(GridWorld):
+    """A world that yields the same thing in every round."""
+
+    def __init__(self, values: object) -> None:
+        super().__init__(GRID, 0.1)
+        self.values = values
+
+    def rounds(self, stream: Stream) -> Iterator[torch.Tensor]:
+        while True:
+            yield self.values  # type: ignore[misc]
+
+
+class Hasty(Yields):
+    def __init__(self) -> None:
+        self.values = torch.zeros(2, 3)
+
+    def __repr__(self) -> str:
+        return f"Hasty on {self.domain}"
+
+
+class WithDomain(Hasty):
+    def __init__(self) -> None:
+        super().__init__()
+        self.domain = GRID
+
+
+@pytest.mark.parametrize(
+    ("strategies", "message"),
+    [
+        ([PLAYER], r"strategies is a list, but .*; give a dict such as \{\"GP\": gp_ucb\("),
+        (PLAYER, "strategies is a Strategy, but results need a label"),
+        (None, "strategies is None, but"),
+        ({"GP": None}, r"the strategy 'GP' is None; give a Strategy, such as gp_ucb\("),
+        ({"GP": gp_ucb}, "the strategy 'GP' is a function; give a Strategy"),
+        ({3: PLAYER}, "the label 3 is an int; give text, such as '3'"),
+    ],
+)
+def test_strategies(strategies: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^run_study: {message}"):
+        run_study(WORLD, strategies, trials=1, horizon=1)
+
+
+@pytest.mark.parametrize(
+    ("world", "message"),
+    [
+        (GRID, r"world is a Grid, but .* give one such as MarkovWorld\(domain, "),
+        (MarkovWorld, "world is the class"),
+        (Hasty(), r"Hasty has no domain and no noise; call super\(\).__init__\(domain, noise\)"),
+        (WithDomain(), r"WithDomain has no noise; call super\(\).__init__\(domain, noise\) in its"),
+    ],
+)
+def test_world(world: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^run_study: {message}"):
+        run_study(world, {"GP": PLAYER}, trials=1, horizon=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "given"),
+    [
+        (torch.zeros(2, 5), r"a tensor of shape \(2, 5\)"),
+        (torch.zeros(1, 3), r"a tensor of shape \(1, 3\)"),
+        (torch.zeros(3), r"a tensor of shape \(3,\)"),
+        ([[0.0] * 3] * 2, "list"),
+    ],
+)
+def test_what_an_own_world_yields(values: object, given: str) -> None:
+    message = (
+        rf"^Yields.rounds yields {given} in round 1, but Grid\(3 arms .* and 2 trials need a "
+        r"tensor of shape \(2, 3\), trials x arms"
+    )
+    with pytest.raises(ValueError, match=message):
+        run_study(Yields(values), {"GP": PLAYER}, trials=2, horizon=3, chunk=2, progress=False)
+    with pytest.raises(ValueError, match=message):
+        Yields(values).look(rounds=1, trials=2)
