@@ -52,6 +52,8 @@ def _how_to_go_on(arguments: argparse.Namespace) -> str:
     """What becomes of a study that was interrupted."""
     given = vars(arguments)
     if given.get("run") is _paper:
+        if given["quick"] or given["id"] == "list":
+            return ""
         return f"; the same command goes on from the trials kept in {arguments.out}"
     if "save_to" in given:
         return f"; the same command goes on from the trials kept in {arguments.save_to}"
@@ -134,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     paper.add_argument(
         "--quick",
         action="store_true",
-        help="few trials of few rounds, to see everything run; nothing is judged",
+        help="few trials of few rounds, to see everything run, in OUT/quick; nothing is judged",
     )
     _add_run_options(paper, out="botorch-tv-papers")
 
@@ -202,6 +204,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _paper(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.papers import EXPERIMENTS, experiment_named
+    from botorch_tv.papers.recordings import Recordings
     from botorch_tv.simulation.folder import discard
 
     if arguments.id == "list":
@@ -215,12 +218,18 @@ def _paper(arguments: argparse.Namespace) -> int:
     device, folder, data = _device(arguments.device), _folder(arguments.out), given.get("data")
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
-    refuted = False
+    noise, refuted = given.get("noise"), False
+    for one in chosen:  # all of them now, so that 'all' does not end hours later
+        one.check_noise(noise)
+    if data is not None and arguments.id == "all":
+        Recordings(data).check()
+    if arguments.quick:
+        folder = _folder(folder / "quick")  # beside the results of full size, not over them
     for one in chosen:
         outcome = one.run(
             folder,
             trials=given.get("trials"),
-            noise=given.get("noise"),
+            noise=noise,
             data=data,
             quick=arguments.quick,
             seed=arguments.seed,

@@ -30,8 +30,14 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
     Args:
         runs: A folder that ``botorch-tv`` wrote to.
         results: Where to keep them; the page goes beside this folder.
+
+    Raises:
+        ValueError: If a run was too small, or on made-up data.
     """
     results.mkdir(parents=True, exist_ok=True)
+    for path in runs.glob("*.json"):
+        if not json.loads(path.read_text(encoding="utf-8"))["judged"]:
+            raise ValueError(f"{path} is of a quick look or a record made up; run it at full size.")
     for path in sorted(path for kind in KEPT for path in runs.glob(kind)):
         shutil.copy(path, results / path.name)
     told = results / "studies.json"

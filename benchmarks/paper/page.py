@@ -26,7 +26,8 @@ HEAD = """# Figures and tables of the five papers, rerun
 
 Every line is one command, `botorch-tv paper ID`, on the machine and at the commit named below it.
 "Agrees" is strict: every order or number that the paper claims holds with the standard errors
-required of it, or the answer is no and the text says what failed. Where a record of the papers is
+required of it, or the answer is no and the text says what failed. Orders that we expected besides
+are told, but do not decide. Where a record of the papers is
 not to be had another stands in (`--data FOLDER`, see `botorch_tv/papers/recordings.py`).
 This page is written by `python -m benchmarks.paper.collect`.
 """
@@ -79,11 +80,13 @@ def _section(
     made = [one for one in of_this.values() if one is not None]
     if made:
         seconds = sum(float(one["seconds"]) for one in made)
+        sizes = dict.fromkeys(
+            f"{one['trials']:,} trials x {one['horizon']:,} rounds" for one in made
+        )
         first = made[0]
         lines.append(
-            f"- {first['trials']:,} trials x {first['horizon']:,} rounds, seed {first['seed']}, "
-            f"{first['dtype']}, {seconds:,.0f} s on {first['machine']}, torch {first['torch']}, "
-            f"commit {first['commit']}."
+            f"- {', '.join(sizes)}, seed {first['seed']}, {first['dtype']}, {seconds:,.0f} s on "
+            f"{first['machine']}, torch {first['torch']}, commit {first['commit']}."
         )
     lines += ["", *_totals(results / f"{id}-summary.csv")]
     for picture in sorted(results.glob(f"{id}.png")) + sorted(results.glob(f"{id}-map.png")):

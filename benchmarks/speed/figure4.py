@@ -67,7 +67,7 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
         rates: Of the device.
     """
     device, dtype = options.device, DTYPES[options.dtype]
-    world, strategies, _ = FIGURE_4.cases[name].stage(Setting())
+    world, strategies, *_ = FIGURE_4.cases[name].stage(Setting())
 
     def run(trials: int, progress: bool) -> StudyResult:
         return run_study(

@@ -41,7 +41,7 @@ def sparq_gp_ucb(
     objective in the kernel's space, ``delta`` is the chance that the regret bound fails; width
     :class:`~botorch_tv.acquisition.Heteroscedastic` unless given.
 
-    A round is ``tell``, ``consult``, ``absorb``, ``ask``; where no answers have been absorbed ``ask``
+    A round is ``tell``, ``consult``, ``absorb``, ``ask``; where no answers were absorbed, ``ask``
     warns and goes on with the data there are, see :class:`~botorch_tv.experts.SparQ`.
     """
     return SparQ(

@@ -49,7 +49,7 @@ def _figure(id: str, kernel: str, name: str) -> Experiment:
     cases = _cases(kernel)
     return Experiment(
         id=id,
-        title=f"TV-GP-UCB pays less regret than R-GP-UCB at every rate of change, {name} kernel",
+        title=f"TV-GP-UCB and R-GP-UCB at three rates of change, {name} kernel",
         paper="TV-GP-UCB lies below R-GP-UCB at ε = 0.001, 0.01 and 0.03; the regret per round of "
         "R-GP-UCB goes up and down with its resets.",
         horizon=HORIZON,

@@ -134,14 +134,17 @@ def strategies(noise: float) -> dict[str, Strategy]:
 
 _RIVALS = ("GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO")
 _LAST = f"last {LAST} rounds"
-_CLAIMS = [Claim(_LAST, "ET-GP-UCB", rival, 2.0) for rival in _RIVALS]
+_CLAIMS = [
+    *(Claim(CASE, "ET-GP-UCB", rival, 2.0) for rival in _RIVALS),
+    *(Claim(_LAST, "ET-GP-UCB", rival, 2.0) for rival in _RIVALS),
+]
 
 
 def recovery(results: Results) -> Outcome:
-    """Whether ET-GP-UCB pays least at the end, when all have had time to find the new optimum."""
+    """Whether ET-GP-UCB pays least, in all and at the end, when all have had time to recover."""
     result = results[CASE]
     at_the_end = StudyResult(result.data.isel(round=slice(-LAST, None)))
-    outcome = judge(_CLAIMS, {_LAST: at_the_end})
+    outcome = judge(_CLAIMS, {CASE: result, _LAST: at_the_end})
     paid = at_the_end.regret.mean(("trial", "round"))
     told = ", ".join(
         f"{label} {float(paid.sel(strategy=label)):.3f}" for label in result.strategies
@@ -161,7 +164,7 @@ def stale_regret() -> float:
 
 FIGURE_3D = Experiment(
     id="et-fig3d",
-    title="ET-GP-UCB finds the best gains of a cart-pole again after its bearing grows stiff",
+    title="Gains of a cart-pole whose bearing grows stiff",
     paper="ET-GP-UCB is best: it recovers after the change, TV-GP-UCB and R-GP-UCB struggle, "
     "UI-TVBO recovers as well but pays more.",
     horizon=HORIZON,
@@ -170,6 +173,8 @@ FIGURE_3D = Experiment(
     score=recovery,
     picture=lambda results, path: results[CASE].plot(path),
     remark="The machine and the unit of its cost are those of Brunzema, von Rohr and Trimpe "
-    "(2022), since the paper gives neither.",
+    "(2022), since the paper gives neither. All strategies but R-GP-UCB find the new optimum or "
+    "come near it; in three of 20 trials ET-GP-UCB resets again and again right after the change, "
+    "which costs it the lowest total.",
     quick=Quick(trials=1, horizon=130),
 )

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from botorch_tv.papers.recordings import STAND_IN, Recordings
-from botorch_tv.simulation import World
+from botorch_tv.simulation import GridWorld, World
 from botorch_tv.strategies import Strategy
 
-AnyWorld = TypeVar("AnyWorld", bound=World)
+AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
 
 
 class Setting(NamedTuple):
@@ -35,11 +35,15 @@ class Stage(NamedTuple):
         world: What is played on.
         strategies: Who plays, by label.
         doubt: Why nothing can be judged from it; empty where it can.
+        trials: The most trials that differ from each other; None for any number.
+        horizon: The most rounds it is meant for; None for any number.
     """
 
     world: World
     strategies: dict[str, Strategy]
     doubt: str = ""
+    trials: int | None = None
+    horizon: int | None = None
 
 
 class Case(ABC):
@@ -67,12 +71,14 @@ class Drawn(Case):
         variance: Variance of the noise, or how to find it.
         world: Where objectives are drawn from.
         strategies: Who meets in it, by label.
+        horizon: Rounds, where the experiment has more.
     """
 
     title: str
     variance: float | Callable[[], float]
     world: Callable[[float], World]
     strategies: Callable[[float], dict[str, Strategy]]
+    horizon: int | None = None
 
     @cached_property
     def noise(self) -> float:
@@ -80,22 +86,24 @@ class Drawn(Case):
 
     def stage(self, setting: Setting) -> Stage:
         noise = self.noise if setting.noise is None else setting.noise
-        return Stage(self.world(noise), self.strategies(noise))
+        return Stage(self.world(noise), self.strategies(noise), horizon=self.horizon)
 
 
 @dataclass(frozen=True)
 class Recorded(Case, Generic[AnyWorld]):
-    """A study that plays a record.
+    """A study that plays a record, where a trial is known by where it starts.
 
     Args:
         title: What distinguishes it, as a caption.
         world: From the records there are.
         strategies: From that world: its covariance, its noise and its rate of change.
+        trials: How many trials of that world differ; as many as it has arms unless given.
     """
 
     title: str
     world: Callable[[Recordings], AnyWorld]
     strategies: Callable[[AnyWorld], dict[str, Strategy]]
+    trials: int | None = None
 
     @property
     def noise(self) -> None:
@@ -104,4 +112,5 @@ class Recorded(Case, Generic[AnyWorld]):
     def stage(self, setting: Setting) -> Stage:
         world = self.world(Recordings(setting.data))
         doubt = STAND_IN if setting.data is None else ""
-        return Stage(world, self.strategies(world), doubt)
+        differing = len(world.domain) if self.trials is None else self.trials
+        return Stage(world, self.strategies(world), doubt, trials=differing)

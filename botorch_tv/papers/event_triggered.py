@@ -64,7 +64,7 @@ _RIVALRIES = {
 
 FIGURE_2 = Experiment(
     id="et-fig2",
-    title="TV < ET < R < GP in regret; ET best where TV and R are told the wrong rate",
+    title="Four strategies at three rates of change, and told a wrong one",
     paper="Normalised regret in the order TV < ET < R < GP at ε = 0.01, 0.03 and 0.05; ET lowest "
     "where TV and R are told ε = 0.001, but 0.05 is true.",
     horizon=400,
@@ -121,8 +121,9 @@ def _draw_table_2(results: Results, path: Path) -> Figure:
 
 TABLE_2 = Experiment(
     id="et-table2",
-    title="ET-GP-UCB's resets and regret hardly depend on its parameter δ",
-    paper="A table of 15 mean numbers of resets and 15 mean regrets of 50 runs each.",
+    title="Resets and regret of ET-GP-UCB for five values of its parameter δ",
+    paper="A table of 15 mean numbers of resets, which grow with δ, and 15 mean regrets, which "
+    "hardly depend on it, of 50 runs each.",
     horizon=400,
     trials=300,
     cases=_SENSITIVITIES,

@@ -27,11 +27,13 @@ class Outcome(NamedTuple):
         table: The numbers behind the verdict, one claim or cell a row.
         verdict: The verdict in words.
         holds: Whether the paper's claims hold; None where there is nothing to test.
+        judged: Whether it was large enough, and on real data, for its verdict to count.
     """
 
     table: pd.DataFrame
     verdict: str
     holds: bool | None
+    judged: bool = True
 
 
 class Quick(NamedTuple):
@@ -58,7 +60,8 @@ class Experiment:
         title: One line on what it shows.
         paper: What the paper reports, in a sentence or two.
         horizon: Rounds T; a record that has fewer is played to its end.
-        trials: Trials unless told otherwise.
+        trials: Trials unless told otherwise; a record that has fewer places to start from is played
+            once from each.
         cases: Its studies, by a name fit for a file.
         score: From the results to the outcome.
         picture: From the results to a figure, written to the path.
@@ -119,21 +122,20 @@ class Experiment:
         """
         import pandas as pd
 
-        self._check_noise(noise)
-        count = self.trials if trials is None else trials
-        most = self.quick if quick else Quick(count, self.horizon)
+        self.check_noise(noise)
+        count = min(self.trials, self.quick.trials) if quick else self.trials
+        longest = min(self.horizon, self.quick.horizon) if quick else self.horizon
         chunks = self.chunk_folders(folder)
-        results, doubts = {}, []
+        results, doubts = {}, ["A quick look, too small to be judged."] if quick else []
         for name, case in self.cases.items():
             stage = case.stage(Setting(noise, data))
-            horizon = min(self.horizon, most.horizon, stage.world.horizon or self.horizon)
             if stage.doubt:
                 doubts.append(stage.doubt)
             results[name] = run_study(
                 stage.world,
                 stage.strategies,
-                trials=min(count, most.trials) if trials is None else trials,
-                horizon=horizon,
+                trials=_least(count if trials is None else trials, stage.trials),
+                horizon=_least(longest, stage.horizon, stage.world.horizon),
                 seed=seed,
                 device=device,
                 dtype=dtype,
@@ -143,8 +145,6 @@ class Experiment:
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
-        if quick:
-            doubts.append("A quick look: too few trials or rounds to judge.")
         outcome = _doubted(self.score(results), doubts)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}
@@ -161,7 +161,15 @@ class Experiment:
         """
         return {name: folder / f"{self.id}-{name}.chunks" for name in self.cases}
 
-    def _check_noise(self, told: float | None) -> None:
+    def check_noise(self, told: float | None) -> None:
+        """Refuse a variance of the noise where the cases have their own.
+
+        Args:
+            told: What the user wants; None for the experiment's own.
+
+        Raises:
+            ValueError: If there is one that cannot be had.
+        """
         if told is None:
             return
         known = {case.noise for case in self.cases.values()}
@@ -185,6 +193,7 @@ class Experiment:
             "paper": self.paper,
             "verdict": outcome.verdict,
             "holds": None if outcome.holds is None else bool(outcome.holds),
+            "judged": outcome.judged,
             "remark": self.remark,
         }
         text = json.dumps(told, indent=2, ensure_ascii=False)
@@ -196,11 +205,19 @@ def _doubted(outcome: Outcome, doubts: list[str]) -> Outcome:
     if not doubts:
         return outcome
     told = " ".join(dict.fromkeys(doubts))
-    return outcome._replace(verdict=f"{told} {outcome.verdict}", holds=None)
+    table = outcome.table.drop(columns="holds", errors="ignore")
+    return outcome._replace(table=table, verdict=told, holds=None, judged=False)
 
 
-def draw_panels(cases: Mapping[str, Case], results: Results, path: Path) -> Figure:
+def _least(first: int, *others: int | None) -> int:
+    return min([first, *(one for one in others if one is not None)])
+
+
+def draw_panels(
+    cases: Mapping[str, Case], results: Results, path: Path, one_scale: bool = True
+) -> Figure:
     """Regret curves, one panel per case under its title."""
     from botorch_tv.simulation.plots import plot_panels
 
-    return plot_panels({cases[name].title: one for name, one in results.items()}, path)
+    titled = {cases[name].title: one for name, one in results.items()}
+    return plot_panels(titled, path, one_scale=one_scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,12 +20,15 @@ class Claim(NamedTuple):
         higher: Label of the worse one.
         required: Standard errors the paired difference must exceed; with -2, `lower` need only be
             no worse than chance explains.
+        ours: Whether the paper says nothing of the kind; such a claim is reported, but does not
+            decide whether we agree with it.
     """
 
     case: str
     lower: str
     higher: str
     required: float = 5.0
+    ours: bool = False
 
 
 def judge(claims: Sequence[Claim], results: Results) -> Outcome:
@@ -47,19 +51,32 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
                 "holds": (identical and claim.required < 0) or gap.t_ratio > claim.required,
             }
         )
-    table = pd.DataFrame(rows)
+    theirs = [row for row in rows if not row["ours"]]
+    ours = [row for row in rows if row["ours"]]
+    told = _summed(theirs, "orders of the paper")
+    if ours:
+        told += f" {_summed(ours, 'orders that we expected besides')}"
+    holds = all(row["holds"] for row in theirs) if theirs else None
+    return Outcome(pd.DataFrame(rows), told, holds)
+
+
+def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
+    """What became of some claims."""
+    if not rows:
+        return f"There are no {name}."
     failed = [row for row in rows if not row["holds"]]
-    if not failed:
-        closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
-        return Outcome(
-            table, f"All {len(rows)} orders hold; the closest is {_told(closest)}.", True
-        )
-    told = "; ".join(map(_told, failed))
-    return Outcome(table, f"{len(failed)} of {len(rows)} orders do not hold: {told}.", False)
+    if failed:
+        told = "; ".join(map(_told, failed))
+        return f"{len(failed)} of {len(rows)} {name} do not hold: {told}."
+    closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
+    return f"All {len(rows)} {name} hold; the closest is {_told(closest)}."
 
 
 def _told(row: dict[str, Any]) -> str:
+    by = f"{row['t_ratio']:.1f} standard errors"
+    if math.isinf(row["t_ratio"]):
+        by = f"{row['difference']:.3g} in every trial"
     return (
-        f"{row['lower']} < {row['higher']} at {row['case']} by {row['t_ratio']:.1f} standard "
-        f"errors (required: {row['required']:g})"
+        f"{row['lower']} < {row['higher']} at {row['case']} by {by} (required: "
+        f"{row['required']:g} standard errors)"
     )

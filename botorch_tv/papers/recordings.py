@@ -80,6 +80,15 @@ class Recordings:
             return replace(panel, values=np.exp(4 + 0.5 * panel.values))
         return load_panel(self._path(STOCKS))
 
+    def check(self) -> None:
+        """See whether all records are there, before a long run needs them.
+
+        Raises:
+            FileNotFoundError: If one is missing.
+        """
+        for name in (ERA5, TRAFFIC, STOCKS):
+            self._path(name)
+
     def _path(self, name: str) -> Path:
         assert self.folder is not None
         path = self.folder / name

@@ -1,8 +1,8 @@
-"""[B16] Figure 3 and [ET] Figure 3 (a)-(c): which sensor reads most, one asked at a time.
+"""[B16] Figure 3 and [ET] Figure 3 (a), (b): which sensor reads most, one asked at a time.
 
 The covariance of the training rows is the kernel. Regret is the highest reading less that of the
-sensor chosen, in units of the readings for [B16], in standard deviations for [ET]. Trials differ in
-the sensor that all strategies start from.
+sensor chosen, in units of the readings for [B16], in standard deviations for [ET]. A trial
+starts from each sensor, the same for all strategies; errors are of that, and say nothing of weeks.
 
 [B16] has 46 sensors and three days for training, but a covariance of more sensors than it has
 independent rows knows little; here 46 cells are spread over the grid of the reanalysis.
@@ -16,7 +16,7 @@ import numpy as np
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.cases import Recorded
-from botorch_tv.papers.experiment import Experiment, draw_panels
+from botorch_tv.papers.experiment import Experiment, Outcome, Results, draw_panels
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld
@@ -29,7 +29,9 @@ ROADS = 50
 STEPS_PER_DAY = 288
 MORNING = slice(6 * 12, 6 * 12 + 84)
 """84 readings a day from six o'clock on, every five minutes."""
-TRAINING_DAYS, DAYS = 5, 7
+DAYS = 7
+TRAINING_DAYS = (0, 1, 4)
+"""Thursday, Friday and Monday; Saturday and Sunday are another traffic."""
 
 
 def cells(arms: int, count: int) -> np.ndarray:
@@ -46,22 +48,24 @@ def temperature(records: Recordings, *, test: int, standardise: bool, noise: flo
         train=len(panel.values) - test,
         standardise=standardise,
         noise_share=noise,
+        first_arm="each",
     )
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """The mornings of five days for training, each a group of its own, that of another played."""
+    """The mornings of three working days for training, each a group, that of another played."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     mornings = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING][:, :, chosen]
-    rows = np.concatenate([mornings[:TRAINING_DAYS].reshape(-1, len(chosen)), mornings[day]])
     length = mornings.shape[1]
+    rows = np.concatenate([mornings[one] for one in (*TRAINING_DAYS, day)])
     return PanelWorld(
         rows,
-        train=TRAINING_DAYS * length,
+        train=len(TRAINING_DAYS) * length,
         center=center,
         standardise=False,
         groups=length,
+        first_arm="each",
     )
 
 
@@ -92,6 +96,10 @@ def strategies(
     }
 
 
+LAST = 48
+"""Rounds by which GP-UCB trusts much that is stale."""
+BARELY = 0.25
+"""A share of the gain over chance that we call barely better."""
 _HOT = Logarithmic(c1=0.8, c2=0.4)
 _FAST = Logarithmic(c1=0.2, c2=0.4)
 
@@ -102,6 +110,26 @@ _TEMPERATURE = {
         partial(strategies, width=_HOT),
     )
 }
+
+
+def _judge_temperature(results: Results) -> Outcome:
+    """The orders, and how much better than chance GP-UCB is in the end."""
+    claims = [
+        Claim("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
+        Claim("temperature", "TV-GP-UCB", "GP-UCB", 3.0),
+        Claim("temperature", "TV-GP-UCB", "Random", 3.0),
+        Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0, ours=True),
+    ]
+    orders = judge(claims, results)
+    last = results["temperature"].regret.isel(round=slice(-LAST, None)).mean(("trial", "round"))
+    paid = {label: float(last.sel(strategy=label)) for label in ("TV-GP-UCB", "GP-UCB", "Random")}
+    gain = (paid["Random"] - paid["GP-UCB"]) / (paid["Random"] - paid["TV-GP-UCB"])
+    barely = gain < BARELY
+    verdict = (
+        f"{orders.verdict} In the last {LAST} rounds GP-UCB gains {gain:.0%} of what TV-GP-UCB "
+        f"gains over chance{'' if barely else ', which is more than barely'}."
+    )
+    return Outcome(orders.table, verdict, bool(orders.holds) and barely)
 
 
 def _road(title: str, day: int, center: Center) -> Recorded[PanelWorld]:
@@ -117,54 +145,48 @@ _TRAFFIC = {
     "wednesday-usual": _road("Wednesday, mph above the usual", 6, "arm"),
 }
 
-_STATIONARY = ("R-GP-UCB", "Random")
-
 TEMPERATURE = Experiment(
     id="b16-fig3-temperature",
-    title="TV-GP-UCB finds the warmest place, GP-UCB trusts stale readings",
-    paper="TV-GP-UCB lies below R-GP-UCB, and GP-UCB decays until it is barely better than chance.",
+    title="The warmest place, one asked at a time",
+    paper="TV-GP-UCB lies below R-GP-UCB, with the gap generally increasing; GP-UCB does well for "
+    "a short time and ends barely better than chance.",
     horizon=264,
     trials=200,
     cases=_TEMPERATURE,
-    score=partial(
-        judge,
-        [
-            *(Claim("temperature", "TV-GP-UCB", r, 3.0) for r in ("R-GP-UCB", "GP-UCB", "Random")),
-            Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0),
-            Claim("temperature", "GP-UCB", "Random", 3.0),
-        ],
-    ),
+    score=_judge_temperature,
     picture=partial(draw_panels, _TEMPERATURE),
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory; regret in kelvin.",
+    remark="Hourly cells of a reanalysis in place of sensors in a laboratory; regret in kelvin. "
+    "GP-UCB is the worst here too, but weather keeps its pattern enough for old readings to beat "
+    "chance. The period of R-GP-UCB follows from the fitted rate of change (the paper takes 15 by "
+    "cross-validation).",
 )
+
+_DAYS = ("tuesday", "wednesday")
+_FAST_CLAIMS = [
+    *(Claim(day, "TV-GP-UCB", rival, 3.0) for day in _DAYS for rival in ("GP-UCB", "Random")),
+    *(Claim(day, "TV-GP-UCB", "R-GP-UCB", 3.0, ours=True) for day in _DAYS),
+    *(
+        Claim(f"{day}-usual", "TV-GP-UCB", rival, 3.0, ours=True)
+        for day in _DAYS
+        for rival in ("GP-UCB", "R-GP-UCB", "Random")
+    ),
+]
 
 TRAFFIC = Experiment(
     id="b16-fig3-traffic",
-    title="TV-GP-UCB finds roads that flow better than usual; the fastest road hardly changes",
+    title="The fastest road, and the road that flows better than usual, one asked at a time",
     paper="TV-GP-UCB outperforms GP-UCB on most days; the two are comparable where the best "
     "sensors do not change much over the day.",
     horizon=84,
     trials=200,
     cases=_TRAFFIC,
-    score=partial(
-        judge,
-        [
-            *(
-                Claim(f"{day}-usual", "TV-GP-UCB", rival, 3.0)
-                for day in ("tuesday", "wednesday")
-                for rival in ("GP-UCB", "R-GP-UCB", "Random")
-            ),
-            *(
-                Claim(day, "TV-GP-UCB", rival, 3.0)
-                for day in ("tuesday", "wednesday")
-                for rival in _STATIONARY
-            ),
-        ],
-    ),
+    score=partial(judge, _FAST_CLAIMS),
     picture=partial(draw_panels, _TRAFFIC),
-    remark="A week of Los Angeles in place of a month of interstate 880. Here the fastest of 50 "
-    "roads is nearly the same all morning, and nothing beats GP-UCB in finding it; so the speed "
-    "above the usual of each road, whose best does change, is played besides.",
+    remark="A week of Los Angeles in place of a month of interstate 880, from six o'clock on for "
+    "84 readings. The fastest of 50 roads is nearly the same all morning, and nothing beats "
+    "GP-UCB in finding it, as the paper sees it on such days. So the speed above the usual of "
+    "each road, whose best does change, is played besides; there TV-GP-UCB is far better than all "
+    "others.",
 )
 
 _LABORATORY = {
@@ -177,7 +199,7 @@ _LABORATORY = {
 
 EVENT_TRIGGERED_TEMPERATURE = Experiment(
     id="et-fig3",
-    title="ET-GP-UCB against strategies told a rate of change, on temperatures",
+    title="The warmest place again, for strategies told a rate of change and one that is not",
     paper="Regret in the order ET < TV < R < GP.",
     horizon=286,
     trials=200,
@@ -192,6 +214,6 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
         ],
     ),
     picture=partial(draw_panels, _LABORATORY),
-    remark="Hourly cells of a reanalysis in place of sensors in a laboratory, where lights and "
-    "air conditioning switch at a stroke; a field of weather drifts.",
+    remark="Hourly cells of a reanalysis in place of sensors in a laboratory: a field of weather "
+    "drifts at a steady rate, which is what TV-GP-UCB is made for.",
 )

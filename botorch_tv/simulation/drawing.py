@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 try:
     import numpy as np
+    from matplotlib import rcParams
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -26,6 +27,7 @@ from botorch_tv.simulation.result import StudyResult
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
 GREY = "#555555"
+FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
 LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
 
 
@@ -35,7 +37,7 @@ class Picture(Figure):
     def _repr_png_(self) -> bytes:
         memory = io.BytesIO()
         FigureCanvasAgg(self)  # draws without a screen
-        self.savefig(memory, format="png")
+        self.savefig(memory, format="png", dpi=self.dpi)
         return memory.getvalue()
 
 
@@ -91,7 +93,7 @@ def mean_curve(values: np.ndarray) -> Curve:
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, outside pyplot's global state."""
-    return Picture(figsize=(width, height), dpi=150, layout="constrained")
+    return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
 
 
 def draw_curves(
@@ -210,9 +212,13 @@ def lighten(axes: Axes) -> None:
 
 
 def written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """The figure, saved to the path where there is one; its folder is made."""
+    """The figure, saved to the path where there is one; its folder is made.
+
+    A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
+    """
     FigureCanvasAgg(figure)
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
+    figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair
     return figure

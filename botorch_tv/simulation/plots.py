@@ -73,18 +73,22 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
 
 
 def plot_panels(
-    results: Mapping[str, StudyResult], path: str | os.PathLike[str] | None = None
+    results: Mapping[str, StudyResult],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    one_scale: bool = True,
 ) -> Figure:
-    """Normalised regret of several studies side by side, on one scale.
+    """Normalised regret of several studies side by side.
 
     Args:
         results: Title of the panel to study; at least one.
         path: Where to write the picture; its ending chooses the format.
+        one_scale: Whether all share one scale; not where units differ.
     """
     columns = len(results) if len(results) < 4 else 2
     rows = -(-len(results) // columns)
     figure = canvas(4.4 * columns, 3.6 * rows + 0.4)
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    panels = figure.subplots(rows, columns, sharey=one_scale, squeeze=False)
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
     curves = {title: regret_curves(result, normalised=True) for title, result in results.items()}
@@ -93,8 +97,12 @@ def plot_panels(
         draw_curves(axes, rounds, curves[title], looks(result.strategies))
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
-    every = [curve for of_panel in curves.values() for curve in of_panel.values()]
-    settle_scale(panels[0, 0], every, UNSETTLED)
+    if one_scale:
+        every = [curve for of_panel in curves.values() for curve in of_panel.values()]
+        settle_scale(panels[0, 0], every, UNSETTLED)
+    else:
+        for axes, of_panel in zip(panels.flat, curves.values()):
+            settle_scale(axes, of_panel.values(), UNSETTLED)
     for axes, of_panel in zip(panels.flat, curves.values()):
         ends = {label: curve.mean[-1] for label, curve in of_panel.items()}
         name_curves(axes, ends, looks(list(of_panel)))

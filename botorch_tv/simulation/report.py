@@ -61,7 +61,12 @@ def verdict(result: StudyResult) -> str:
     if len(table) == 1:
         return f"{best} alone was run: regret {level}."
     second = str(table.index[1])
-    apart = result.paired_difference(second, best).t_ratio
+    gap = result.paired_difference(second, best)
+    apart = gap.t_ratio
+    if gap.mean == 0 == gap.standard_error:
+        return f"{best} and {second} have the lowest regret, {level}, the same in every trial."
+    if math.isinf(apart):
+        return f"{best} has the lowest regret, {level}, {gap.mean:.3g} less in every trial."
     if math.isnan(apart):
         return f"{best} has the lowest regret, {level}; more trials would say how surely."
     if apart < CLEAR:

@@ -21,6 +21,9 @@ COLUMNS = (
     "t_ratio",
 )
 
+ROUNDING = 1e-12
+"""A standard error below this share of the mean is of numbers that differ by rounding only."""
+
 
 class Paired(NamedTuple):
     """A mean over paired trials and how certain it is.
@@ -35,8 +38,15 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean counted in standard errors; NaN where the standard error is 0 or unknown."""
-        return self.mean / self.standard_error if self.standard_error > 0 else math.nan
+        """The mean counted in standard errors; NaN where that is 0 / 0 or unknown.
+
+        A spread that is only rounding counts as none, so that the ratio is infinite.
+        """
+        if math.isnan(self.standard_error) or self.mean == 0 == self.standard_error:
+            return math.nan
+        if self.standard_error <= ROUNDING * abs(self.mean):
+            return math.copysign(math.inf, self.mean)
+        return self.mean / self.standard_error
 
     @classmethod
     def of(cls, differences: np.ndarray) -> Paired:

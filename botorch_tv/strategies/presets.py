@@ -7,10 +7,10 @@ its own parameters by the paper's names, and optionally ``width``, its confidenc
 ``"estimated"``).
 
 Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
-TV-GP-UCB and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` and ``WGPUCB`` for the presets with a
-norm bound ``B``, ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and W-SparQ-GP-UCB, which
-consult an expert. Regret depends on the width at least as much as on forgetting, so a comparison of
-ways to forget should pass the same ``width`` to all.
+TV-GP-UCB and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and
+SW-GP-UCB, ``WGPUCB`` for WGP-UCB, ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and
+W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting, so a
+comparison of ways to forget should pass the same ``width`` to all.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def beside(name: str, value: Number, T: Tensor) -> Tensor:
     """
     value = torch.as_tensor(value, dtype=T.dtype, device=T.device)
     try:
-        torch.broadcast_shapes(value.shape, T.shape)
+        torch.broadcast_shapes(value.shape, T.shape)  # type: ignore[no-untyped-call]
     except RuntimeError:
         counted = value.dim() == T.dim() == 1 and len(value) == len(T) + 1
         what = name.rpartition(" ")[2]

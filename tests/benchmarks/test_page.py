@@ -44,3 +44,11 @@ def test_studies_say_how_they_came_about(collected):
     assert sorted(kept) == sorted(names)
     assert {one["seed"] for one in kept.values()} == {7}
     assert all({"commit", "machine", "torch"} <= set(one) for one in kept.values())
+
+
+def test_a_quick_look_is_not_collected(tmp_path, monkeypatch):
+    monkeypatch.setattr(markov, "POINTS", 5)
+    EXPERIMENTS["et-fig4"].run(tmp_path, trials=2, quick=True, progress=False)
+    with pytest.raises(ValueError, match=r"et-fig4.json is of a quick look .* full size"):
+        collect(tmp_path, tmp_path / "results")
+    assert not list((tmp_path / "results").glob("*"))

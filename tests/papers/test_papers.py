@@ -74,8 +74,9 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     told = json.loads((tmp_path / f"{name}.json").read_text())
     assert (told["title"], told["paper"]) == (small.title, small.paper)
     recorded = any(case.noise is None for case in small.cases.values())
-    assert (told["holds"] is None) or not recorded  # nothing is judged from a record made up
-    assert told["verdict"].startswith(STAND_IN) is recorded
+    assert told["judged"] is not recorded  # nothing is judged from a record made up
+    assert (told["verdict"] == STAND_IN) is recorded
+    assert told["holds"] is None or not recorded
     summary = pd.read_csv(tmp_path / f"{name}-summary.csv")
     assert set(summary["case"]) == set(small.cases)
     for label, case in small.cases.items():
@@ -121,7 +122,7 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
 def test_noise_reaches_world_and_strategies(name):
     for case in EXPERIMENTS[name].cases.values():
         if case.noise is not None:
-            world, strategies, doubt = case.stage(Setting(noise=0.05))
+            world, strategies, doubt, *_ = case.stage(Setting(noise=0.05))
             assert world.noise == 0.05
             assert {strategy.noise for strategy in strategies.values()} == {0.05}
             assert doubt == ""
@@ -132,13 +133,36 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(EXPERIMENTS, "w22-slow", small)
     command = ["paper", "w22-slow", "--quick", "--quiet", "--out", str(tmp_path)]
     assert cli.main(command) == 0
-    assert "A quick look: too few trials or rounds to judge. " in capsys.readouterr().out
-    result = StudyResult.load(tmp_path / "w22-slow-noise-1.nc")
+    told = capsys.readouterr().out
+    assert "w22-slow: A quick look, too small to be judged.\n" in told
+    assert "holds" not in told
+    assert [path.name for path in tmp_path.iterdir()] == ["quick"]  # not over what is full size
+    file = tmp_path / "quick" / "w22-slow-noise-1.nc"
+    result = StudyResult.load(file)
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (1, 4)
-    assert not list(tmp_path.glob("*.chunks"))
+    assert not list(tmp_path.rglob("*.chunks"))
     assert cli.main([*command, "--trials", "2"]) == 0  # more, if wanted
-    result = StudyResult.load(tmp_path / "w22-slow-noise-1.nc")
+    result = StudyResult.load(file)
     assert (result.data.sizes["trial"], result.data.sizes["round"]) == (2, 4)
+
+
+def test_cases_keep_to_their_own_sizes(tmp_path):
+    """Of three cases one has 20 places to start from, and two are meant for 500 rounds."""
+    small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=Quick(trials=30, horizon=2))
+    small.run(tmp_path, quick=True, progress=False)
+    sizes = {}
+    for name, case in small.cases.items():
+        sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
+        assert case.stage(Setting()).horizon == (None if name == "stocks" else 500)
+    assert sizes == {"abrupt": 30, "slow": 30, "stocks": 20}
+
+
+def test_all_records_are_looked_for_first(tmp_path, capsys):
+    assert cli.main(["paper", "all", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "has no era5" in capsys.readouterr().err
+    assert cli.main(["paper", "all", "--noise", "0.5", "--out", str(tmp_path)]) == 2
+    assert "but it plays a record" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_sizes_of_the_papers():
@@ -166,7 +190,7 @@ def test_sizes_of_the_papers():
         "w22-slow-100": (500, 200, [0.1, 1.0]),
         "w22-stocks": (823, 20, [None]),
         "m-synthetic": (500, 30, [0.01] * 2),
-        "m-temperature": (264, 30, [None]),
+        "m-temperature": (264, 117, [None]),
     }
     assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
     figure = EXPERIMENTS["et-fig2"].cases
@@ -192,7 +216,14 @@ def test_order_by_hand():
     assert order.judge([Claim("case", "A", "B", 5.3)], results).holds is False
     reversed_ = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
     assert reversed_.holds is False
-    assert "1 of 2 orders do not hold: B < A at case by -5.2" in reversed_.verdict
+    assert "1 of 2 orders of the paper do not hold: B < A at case by -5.2" in reversed_.verdict
+    besides = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A", ours=True)], results)
+    assert besides.holds is True  # what only we expected does not decide
+    assert "1 of 1 orders that we expected besides do not hold" in besides.verdict
+    steady = {"case": make_result({"A": [[1], [2]], "B": [[4], [5]]})}
+    always = order.judge([Claim("case", "A", "B")], steady)
+    assert always.holds is True
+    assert "A < B at case by 3 in every trial" in always.verdict
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
     assert order.judge([Claim("case", "A", "B")], same).holds is False
     assert order.judge([Claim("case", "A", "B", -2.0)], same).holds is True

@@ -110,6 +110,19 @@ def test_a_picture_shows_itself_in_a_notebook():
     assert shown["image/png"].startswith(b"\x89PNG")
 
 
+def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
+    from matplotlib import rc_context
+
+    result, widths = random_result(LEVELS, 4, 30), {}
+    for dpi in (50, 200):
+        with rc_context({"figure.dpi": dpi}):
+            path = tmp_path / f"{dpi}.png"
+            shown = plot_regret(result, path)._repr_png_()
+        widths[dpi] = int.from_bytes(shown[16:20], "big")  # where PNG has its width
+    assert widths[200] == 4 * widths[50]
+    assert (tmp_path / "50.png").read_bytes() == (tmp_path / "200.png").read_bytes()
+
+
 def test_first_reset_histogram():
     fired = np.zeros((4, 10), dtype=bool)
     fired[0, [1, 5]] = fired[1, 1] = fired[2, 8] = True  # the fourth trial never resets

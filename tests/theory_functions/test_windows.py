@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -139,3 +140,11 @@ def test_other_bad_input() -> None:
         side_queries(3, 1, constant=0)
     with pytest.raises(ValueError, match="dim is 0"):
         total_side_queries([3], 0)
+
+
+def test_windows_of_the_paper_last_two_rounds_for_long() -> None:
+    """With its α = 2 and α~ = 1/4, as the preset says."""
+    starts = window_starts(300, alpha=2.0, alpha_tilde=0.25)
+    lengths = {t: later - t for t, later in pairwise(starts)}
+    assert {length for t, length in lengths.items() if t <= 255} == {2}
+    assert lengths[257] == 3

@@ -55,8 +55,11 @@ class PanelWorld(GridWorld):
             training row, a group ending where it changes; all depend on each other unless given.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
             strategies are told. Strategies should then be told ``model_noise`` plus this.
-        first_arm: The arm at which every strategy starts: ``"random"`` draws one for each trial, a
-            number is that arm, None leaves the choice to the strategies.
+        first_arm: The arm at which every strategy starts: ``"random"`` draws one for each trial,
+            ``"each"`` starts trial i at arm i and begins again after the last, a number is that
+            arm, None leaves the choice to the strategies. Where nothing else is random, as for
+            ``observation_noise`` 0 and strategies that draw nothing, trials that start at the same
+            arm are the same trial: then ``"each"`` with as many trials as arms counts none twice.
         coordinates: Where the arms are, `arms x d`; those of the panel, or 0, 1, 2, ..., unless
             given.
 
@@ -91,7 +94,7 @@ class PanelWorld(GridWorld):
         noise_share: float = 0.05,
         groups: int | Sequence[object] | None = None,
         observation_noise: float = 0.0,
-        first_arm: int | Literal["random"] | None = "random",
+        first_arm: int | Literal["random", "each"] | None = "random",
         coordinates: np.ndarray | Tensor | None = None,
     ) -> None:
         names = None
@@ -109,8 +112,8 @@ class PanelWorld(GridWorld):
             f"PanelWorld: noise_share is {noise_share}, but a share of the variance lies in "
             "(0, 1]; 0.05 is usual.",
         )
-        if first_arm is not None and first_arm != "random":
-            require_integer("PanelWorld: first_arm", first_arm, 0, "or 'random', or None.")
+        if first_arm is not None and first_arm != "random" and first_arm != "each":
+            require_integer("PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None.")
             require(
                 first_arm < arms,
                 f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
@@ -150,6 +153,9 @@ class PanelWorld(GridWorld):
         if self.start == "random":
             # In float32 a number just below 1 may have been rounded up to it.
             return (stream.uniform() * arms).long().clamp_max(arms - 1)
+        if self.start == "each":
+            trials = torch.arange(stream.first, stream.first + stream.trials, device=stream.device)
+            return trials % arms
         return torch.full((stream.trials,), self.start, device=stream.device)
 
     def available(self, step: int, index: Tensor) -> Tensor | None:

@@ -28,9 +28,9 @@ class SineWorld(GridWorld):
     with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
 
     Over evenly spaced centres f is a wave that runs along the line at a constant speed,
-    ``frequency`` times their distance per round. The last two measurements are never far out of
-    date, older ones always: a world kind to a memory of two rounds, and no test of strategies that
-    have to find out whether, or when, their data are too old.
+    ``frequency`` times their distance per round. Measurements go out of date as fast in every
+    round, and at the paper's speed the last two serve well: a world kind to a memory of two rounds,
+    and no test of strategies that find out when their data are too old.
 
     Args:
         domain: The arms.

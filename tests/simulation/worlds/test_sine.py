@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -100,3 +101,17 @@ def test_what_does_not_fit_the_domain() -> None:
         SineWorld(ARMS, kernel=kernel(), centres=torch.full((2, 1), math.nan), noise=0.01)
     with pytest.raises(InputDataError, match="kernel is a Tensor"):
         SineWorld(ARMS, kernel=torch.eye(41), noise=0.01)
+
+
+def test_it_is_a_wave_of_constant_speed() -> None:
+    """f_(t+1)(x) ∝ f_t(x + 0.3 h) for centres h apart, away from the ends.
+
+    u_i(t + 1) is u(t) at i + 0.3, and the kernel smooths what lies between centres.
+    """
+    world = SineWorld(Grid.regular(2001, 1, bounds=[(-50.0, 50.0)]), kernel=kernel(), noise=0.0)
+    shown = world.look(rounds=30)[0]
+    x, inner = shown["x1"].values, np.abs(shown["x1"].values) < 35
+    for now, later in pairwise(shown.values):
+        moved = np.interp(x + 0.3 * 100 / 19, x, now)[inner]
+        moved *= (moved @ later[inner]) / (moved @ moved)
+        assert np.linalg.norm(moved - later[inner]) < 0.025 * np.linalg.norm(later[inner])
