@@ -86,6 +86,7 @@ def swap_chain(
     outside = free.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
     number = free.sum(-1)
     steps = torch.where((size > 0) & (number > 0), steps, 0)
+    steps = steps - _coin(key, steps, (size == 1) & (number == 1)).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
     ahead = torch.arange(together, device=chosen.device)
     turn, glance = 0, GLANCE_TURNS.get(place, 1)
@@ -104,6 +105,15 @@ def swap_chain(
         done = done + torch.where(moves, first + 1, together)
         turn += 1
     return chosen
+
+
+def _coin(key: Tensor, steps: Tensor, tossed: Tensor) -> Tensor:
+    """1 or 0 where tossed, `N`: of two points that are alike, every proposal swaps the one chosen.
+
+    Such a chain goes back and forth and never forgets its start, unless its length is random.
+    """
+    beyond = 3 * steps.long().unsqueeze(-1)  # the first number that no proposal uses
+    return tossed & (steps > 0) & (uniforms(key.unsqueeze(-1), beyond).squeeze(-1) < 0.5)
 
 
 def _proposals(key: Tensor, step: Tensor, size: Tensor, number: Tensor) -> _Proposals:

@@ -55,7 +55,8 @@ _SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit o
 
 FEW_ARMS = 256
 """Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
-are arms, a round costs arms³ instead of rounds³ (12 times less at 25 arms and 500 rounds)."""
+are arms, a round costs arms³ instead of rounds³ (12 times less at 25 arms and 500 rounds). Not in
+float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -188,7 +189,8 @@ class Strategy:
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)
         inference = self.inference
-        if inference == "auto" and (self.exploration.samples or self._regresses_on_few(domain)):
+        few = dtype == torch.float64 and self._regresses_on_few(domain)
+        if inference == "auto" and (self.exploration.samples or few):
             inference = "features"  # a sample takes a root of the covariance
         basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
