@@ -318,7 +318,7 @@ def test_generators_as_ask_and_consult_take_them() -> None:
 
 @pytest.mark.parametrize("steps", [None, 1, 7])
 def test_one_of_two_points_that_are_alike(steps: int | None) -> None:
-    """Every proposal swaps them, so a chain of a length known beforehand would end where it must."""
+    """Every proposal swaps them: a chain of known length would end where it must."""
     K = torch.tensor([[1.0, 0.3], [0.3, 1.0]], dtype=torch.float64).expand(2000, 2, 2)
     taken = k_dpp(K, 1, Numbers((2000,)), steps=steps).index[:, 0]
     assert abs(float(taken.double().mean()) - 0.5) < 4 * 0.5 / 2000**0.5
