@@ -11,7 +11,16 @@ from pathlib import Path
 
 DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
 """Options of worlds that are drawn; a panel knows these itself."""
-REPLAYED = ("key", "train", "standardise", "center", "first_arm", "groups", "noise_share")
+REPLAYED = (
+    "key",
+    "without",
+    "train",
+    "standardise",
+    "center",
+    "first_arm",
+    "groups",
+    "noise_share",
+)
 """Options of a panel, which need one."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
 PANEL_C1, PANEL_C2 = 0.8, 0.4
@@ -102,6 +111,9 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
         "--key", default=unset, help="array of the .npz (default: the largest of numbers)"
     )
     panel.add_argument(
+        "--without", default=unset, metavar="NAMES", help="comma list of arms to leave out"
+    )
+    panel.add_argument(
         "--train", type=int, default=unset, metavar="N", help="training rows (default: 2/3 of all)"
     )
     panel.add_argument(
@@ -121,8 +133,9 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
         "--first-arm",
         type=_first_arm,
         default=unset,
-        metavar="random|N",
-        help="where all strategies of a trial start (default: random)",
+        metavar="random|each|N",
+        help="where all strategies of a trial start; 'each': trial i at arm i, which counts no "
+        "start twice (default: random)",
     )
     panel.add_argument(
         "--groups",
@@ -175,9 +188,11 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _first_arm(text: str) -> str | int:
-    if text == "random":
+    if text in ("random", "each"):
         return text
     try:
         return int(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither 'random' nor a number") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither 'random' nor 'each' nor a number"
+        ) from error

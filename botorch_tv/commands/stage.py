@@ -19,7 +19,7 @@ from botorch_tv.commands.options import (
     noted,
 )
 from botorch_tv.simulation.memory import free_bytes
-from botorch_tv.simulation.panels import load_panel
+from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World
 from botorch_tv.strategies import Grid, Strategy
@@ -83,6 +83,8 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
     for name in DRAWN:
         require(not noted(arguments, name), _not_of_a_panel(name))
     panel = load_panel(arguments.panel, given.get("key"))
+    if "without" in given:
+        panel = _without(panel, [name.strip() for name in given["without"].split(",")])
     rounds, arms = panel.values.shape
     most = _most_arms()
     require(
@@ -117,7 +119,29 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
         f"{arguments.panel.name}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
         f"Fitted: epsilon {world.epsilon:.3g}, noise variance {world.model_noise:.3g}."
     )
+    silent = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
+    if silent:
+        names = ",".join(silent)
+        told += (
+            f"\nNo reading in any round to play: {names}. Their last reading before counts as their "
+            f"value, and playing them teaches nothing; --without {names} leaves them out."
+        )
     return Stage(world, strategies, arguments.horizon, told)
+
+
+def _without(panel: Panel, names: list[str]) -> Panel:
+    """The panel without some arms.
+
+    Raises:
+        ValueError: If there is no such arm, or none is left.
+    """
+    for name in names:
+        require(
+            name in panel.arms,
+            f"--without {name}: the panel has no arm of this name; it has "
+            f"{', '.join(panel.arms[:8])}{', ...' if len(panel.arms) > 8 else '.'}",
+        )
+    return panel.select([arm for arm in panel.arms if arm not in names])
 
 
 def _line_up(

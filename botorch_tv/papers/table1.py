@@ -42,7 +42,7 @@ def _judge(results: Results) -> Outcome:
         {
             "case": name,
             "strategy": label,
-            "ours": float(results[name].total_regret(label).mean()),
+            "here": float(results[name].total_regret(label).mean()),
             "paper": theirs,
         }
         for name, row in PAPER.items()

@@ -85,7 +85,7 @@ class StudyFile(NamedTuple):
             )
         raise ValueError(
             f"save_to={path} holds another study: {'; '.join(unlike)}. Give another folder, or the "
-            f"settings found there.{hint}"
+            f"settings found there, or remove this one.{hint}"
         )
 
     def chunk_format(self) -> ChunkFormat:

@@ -73,6 +73,22 @@ def test_a_table(tmp_path):
     assert dict(result.data.sizes) == {"strategy": 1, "trial": 3, "round": 11}
 
 
+def test_arms_that_fall_silent_are_named_and_can_be_left_out(tmp_path, capsys):
+    values = VALUES.copy()
+    values[30:, 4] = np.nan
+    lines = [",".join(f"s{arm}" for arm in range(6))]
+    lines += [",".join("" if np.isnan(one) else f"{one:.6f}" for one in row) for row in values]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    compared(tmp_path / "table.csv", "--strategies", "GP")
+    told = "No reading in any round to play: s4."
+    assert told in capsys.readouterr().out
+    rest = ["--without", "s4", "--first-arm", "each"]
+    result = compared(tmp_path / "table.csv", "--strategies", "GP", *rest)
+    assert told not in capsys.readouterr().out
+    assert result.data["index"].values[0, :, 0].tolist() == [0, 1, 2]
+    assert float(result.data["index"].max()) <= 4
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -86,7 +102,8 @@ def test_a_table(tmp_path):
         (["--train", "45"], "train is 45, but there are 45 rows"),
         (["--horizon", "16"], "--horizon is 16, but after 30 training rows 15 are left"),
         (["--first-arm", "6"], "first_arm is 6"),
-        (["--first-arm", "any"], "'any' is neither 'random' nor a number"),
+        (["--first-arm", "any"], "'any' is neither 'random' nor 'each' nor a number"),
+        (["--without", "no"], "--without no: the panel has no arm of this name; it has 0,0, 0,1"),
         (["--center", "none"], "invalid choice"),
         (["--groups", "1"], "groups is 1"),
         (["--noise-share", "0"], "noise_share is 0"),

@@ -184,7 +184,7 @@ def test_table_1_has_the_papers_numbers_beside_ours():
     one = make_result({label: [[9 - i], [9.5 - 2 * i]] for i, label in enumerate(labels)})
     outcome = EXPERIMENTS["et-table1"].score(dict.fromkeys(("abrupt", "slow", "stocks"), one))
     row = outcome.table[outcome.table["strategy"] == "ET-GP-UCB"].iloc[0]
-    assert (row["case"], row["paper"], row["ours"]) == ("abrupt", 55.8, (5 + 1.5) / 2)
+    assert (row["case"], row["paper"], row["here"]) == ("abrupt", 55.8, (5 + 1.5) / 2)
     assert outcome.holds is False  # two trials do not reach three standard errors
 
 

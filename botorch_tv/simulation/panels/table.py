@@ -44,6 +44,11 @@ def read_table(path: Path) -> Panel:
     """
     rows = _rows(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
+    require(
+        any(len(row.cells) > 1 or ";" not in row.cells[0] for row in rows),
+        f"{path.name} line {rows[0].line}: no line has a comma, but semicolons; write columns with "
+        "commas between them, and decimals with points.",
+    )
     _require_equal_lengths(path.name, rows)
     first, later = rows[0], rows[1:]
     if _is_header(first, later):

@@ -210,7 +210,7 @@ def _check_rows(readings: np.ndarray, train: int, names: Sequence[str] | None) -
         name = silent[0] if names is None else repr(names[silent[0]])
         raise ValueError(
             f"PanelWorld: arm {name}{others} has no reading in the {train} training rows; leave it "
-            "out (Panel.select chooses arms) or train on more rows."
+            "out (Panel.select chooses arms, --without on the command line) or train on more rows."
         )
 
 

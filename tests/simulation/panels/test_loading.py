@@ -212,3 +212,9 @@ def test_what_a_data_frame_writes_comes_back(tmp_path):
     np.testing.assert_array_equal(panel.values, made.values)
     np.testing.assert_array_equal(panel.times, made.times)
     assert panel.arms == made.arms
+
+
+def test_semicolons_are_named(tmp_path):
+    (tmp_path / "table.csv").write_text("a;b\n1.5;2\n")
+    with pytest.raises(ValueError, match=r"table.csv line 1: no line has a comma, but semicolons"):
+        load_panel(tmp_path / "table.csv")
