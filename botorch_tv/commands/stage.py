@@ -84,7 +84,7 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
         require(not noted(arguments, name), _not_of_a_panel(name))
     panel = load_panel(arguments.panel, given.get("key"))
     if "without" in given:
-        panel = _without(panel, [name.strip() for name in given["without"].split(",")])
+        panel = _without(panel, given["without"])
     rounds, arms = panel.values.shape
     most = _most_arms()
     require(
@@ -123,18 +123,20 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
     if silent:
         names = ",".join(silent)
         told += (
-            f"\nNo reading in any round to play: {names}. Their last reading before counts as their "
-            f"value, and playing them teaches nothing; --without {names} leaves them out."
+            f"\nNo reading in any round to play: {names}. Their last reading before counts as "
+            f"their value, and playing them teaches nothing; --without {names} leaves them out."
         )
     return Stage(world, strategies, arguments.horizon, told)
 
 
-def _without(panel: Panel, names: list[str]) -> Panel:
-    """The panel without some arms.
+def _without(panel: Panel, told: str) -> Panel:
+    """The panel without one arm, or a comma list of them.
 
     Raises:
         ValueError: If there is no such arm, or none is left.
     """
+    # Arms of arrays are called by their places, "0,1".
+    names = [told] if told in panel.arms else [name.strip() for name in told.split(",")]
     for name in names:
         require(
             name in panel.arms,

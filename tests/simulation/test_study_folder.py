@@ -364,7 +364,7 @@ def test_matrices_that_other_threads_computed(tmp_path) -> None:
         with pytest.raises(ValueError, match=r"last bits of a matrix: it was \d+ there and is \d+"):
             study(tmp_path, trials=1, strategies=told(1 + 1e-15))
         assert study(tmp_path, trials=1, strategies=told(1.0)).data.attrs["trials_found"] == 1
-    with pytest.raises(ValueError, match=r"settings found there\.$"):
+    with pytest.raises(ValueError, match=r"or remove this one\.$"):
         study(tmp_path, trials=1, strategies=told(1 + 1e-15))
 
 
