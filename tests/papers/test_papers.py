@@ -39,14 +39,10 @@ def name(request) -> str:
         "b16-fig2c",
         "b16-fig2d",
         "et-fig2",
-        "et-fig3d",
         "et-table2",
         "w22-abrupt",
         "w22-slow",
-        "w22-abrupt-100",
-        "w22-slow-100",
         "m-synthetic",
-        "c17",
     ],
 )
 def test_claims_of_the_papers_hold(identity, tmp_path):
