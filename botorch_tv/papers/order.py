@@ -69,6 +69,8 @@ def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
         told = "; ".join(map(_told, failed))
         return f"{len(failed)} of {len(rows)} {name} do not hold: {told}."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
+    if len(rows) == 1:
+        return f"The one of the {name} holds: {_told(closest)}."
     return f"All {len(rows)} {name} hold; the closest is {_told(closest)}."
 
 

@@ -68,7 +68,9 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
         axes.tick_params(labelbottom=False)
     for axes in (left[-1], total):
         axes.set_xlabel("round")
-    figure.supxlabel(_caption(result, bool(strips)), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(
+        _caption(result, ticks=bool(strips)), fontsize=8.5, color=GREY, x=0.01, ha="left"
+    )
     return written(figure, path)
 
 
@@ -108,7 +110,7 @@ def plot_panels(
         name_curves(axes, ends, looks(list(of_panel)))
     for axes in panels[:, 0]:
         axes.set_ylabel("normalised regret $R_t / t$")
-    caption = _caption(next(iter(results.values())), ticks=False)
+    caption = _caption(*results.values(), ticks=False)
     figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
     return written(figure, path)
 
@@ -179,8 +181,11 @@ def _draw_resets(axes: Axes, result: StudyResult, label: str) -> None:
     lighten(axes)
 
 
-def _caption(result: StudyResult, ticks: bool) -> str:
-    trials = result.data.sizes["trial"]
-    band = f"Mean of {trials:,} trials; bands: ± 1 standard error." if trials > 1 else "One trial."
-    rows = min(trials, RASTER_TRIALS)
+def _caption(*results: StudyResult, ticks: bool) -> str:
+    counts = sorted({result.data.sizes["trial"] for result in results})
+    trials = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    band = (
+        f"Mean of {trials} trials; bands: ± 1 standard error." if counts[-1] > 1 else "One trial."
+    )
+    rows = min(counts[-1], RASTER_TRIALS)
     return band + (f" Ticks: resets, one row per trial (first {rows})." if ticks else "")
