@@ -214,10 +214,15 @@ def _least(first: int, *others: int | None) -> int:
 
 
 def draw_panels(
-    cases: Mapping[str, Case], results: Results, path: Path, one_scale: bool = True
+    cases: Mapping[str, Case],
+    results: Results,
+    path: Path,
+    *,
+    one_scale: bool = True,
+    logarithmic: bool = False,
 ) -> Figure:
     """Regret curves, one panel per case under its title."""
     from botorch_tv.simulation.plots import plot_panels
 
     titled = {cases[name].title: one for name, one in results.items()}
-    return plot_panels(titled, path, one_scale=one_scale)
+    return plot_panels(titled, path, one_scale=one_scale, logarithmic=logarithmic)

@@ -145,8 +145,9 @@ def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look
         ends: Last value of each curve.
         styles: How each is drawn.
     """
-    low, high = axes.get_ylim()
-    heights = {label: (end - low) / (high - low) for label, end in ends.items()}
+    to_axes = axes.transData + axes.transAxes.inverted()  # whatever the scale
+    right = axes.get_xlim()[1]
+    heights = {label: float(to_axes.transform((right, end))[1]) for label, end in ends.items()}
     names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
     lines = [name.count("\n") + 1 for name in names]

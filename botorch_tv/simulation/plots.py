@@ -79,13 +79,16 @@ def plot_panels(
     path: str | os.PathLike[str] | None = None,
     *,
     one_scale: bool = True,
+    logarithmic: bool = False,
 ) -> Figure:
-    """Normalised regret of several studies side by side.
+    """Normalised regret of several studies side by side, or cumulative regret on logarithmic axes.
 
     Args:
         results: Title of the panel to study; at least one.
         path: Where to write the picture; its ending chooses the format.
         one_scale: Whether all share one scale; not where units differ.
+        logarithmic: Whether to draw cumulative regret on two logarithmic axes, which shows curves
+            that lie orders of magnitude apart over many rounds.
     """
     columns = len(results) if len(results) < 4 else 2
     rows = -(-len(results) // columns)
@@ -93,13 +96,20 @@ def plot_panels(
     panels = figure.subplots(rows, columns, sharey=one_scale, squeeze=False)
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
-    curves = {title: regret_curves(result, normalised=True) for title, result in results.items()}
+    curves = {
+        title: regret_curves(result, normalised=not logarithmic)
+        for title, result in results.items()
+    }
     for axes, (title, result) in zip(panels.flat, results.items()):
         rounds = result.data["round"].values
         draw_curves(axes, rounds, curves[title], looks(result.strategies))
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
-    if one_scale:
+    if logarithmic:
+        for axes in panels.flat[: len(results)]:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+    elif one_scale:
         every = [curve for of_panel in curves.values() for curve in of_panel.values()]
         settle_scale(panels[0, 0], every, UNSETTLED)
     else:
@@ -109,7 +119,7 @@ def plot_panels(
         ends = {label: curve.mean[-1] for label, curve in of_panel.items()}
         name_curves(axes, ends, looks(list(of_panel)))
     for axes in panels[:, 0]:
-        axes.set_ylabel("normalised regret $R_t / t$")
+        axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
     caption = _caption(*results.values(), ticks=False)
     figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
     return written(figure, path)

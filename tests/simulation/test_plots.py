@@ -103,6 +103,26 @@ def test_panels_share_a_scale(count, tmp_path):
     assert len({axes.get_ylim() for axes in shown}) == 1
 
 
+def test_panels_of_studies_that_share_no_unit():
+    results = {f"panel {n}": random_result(LEVELS, 4, 30, seed=n) for n in range(2)}
+    results["panel 1"].data["regret"] *= 100
+    low, high = plot_panels(results, one_scale=False).axes
+    assert high.get_ylim()[1] > 50 * low.get_ylim()[1]
+
+
+def test_logarithmic_panels_show_cumulative_regret():
+    result = random_result(LEVELS, 4, 30)
+    [axes] = plot_panels({"one": result}, logarithmic=True).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    ends = sorted(float(line.get_ydata()[-1]) for line in axes.lines)
+    totals = [float(result.total_regret(label).mean()) for label in result.strategies]
+    assert ends == pytest.approx(sorted(totals))
+    heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert sorted(heights, key=heights.get) == sorted(
+        result.strategies, key=lambda label: result.total_regret(label).mean()
+    )
+
+
 def test_a_picture_shows_itself_in_a_notebook():
     from IPython.core.formatters import DisplayFormatter
 
