@@ -16,9 +16,10 @@ from functools import cached_property, partial
 import numpy as np
 import torch
 from gpytorch.kernels import Kernel
+from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
-from botorch_tv.acquisition.gains import ClosedForm
+from botorch_tv.acquisition.gains import ClosedForm, InformationGain
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, draw_panels
 from botorch_tv.papers.order import Claim, judge
@@ -38,6 +39,30 @@ NOISE_SHARE = 0.01
 def random_arms() -> Grid:
     """100 points drawn uniformly from [0, 1], always the same."""
     return Grid(torch.from_numpy(np.random.default_rng(2017).random((POINTS, 1))))
+
+
+def line_up(
+    kernel: Kernel | Tensor, noise: float, B: float, gain: InformationGain
+) -> dict[str, Strategy]:
+    """The strategies of the paper.
+
+    Args:
+        kernel: Covariance of the arms.
+        noise: Variance λ = R².
+        B: Bound on the norm.
+        gain: Information gain in the widths.
+    """
+    R = noise**0.5
+    agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
+    improved = IGPUCB(B=B, R=R, delta=DELTA, gain=gain)
+    thompson = IGPUCB(B=B, R=R, delta=DELTA / 2, gain=gain)
+    return {
+        "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=agnostic),
+        "IGP-UCB": igp_ucb(kernel=kernel, noise=noise, width=improved),
+        "GP-TS": gp_ts(kernel=kernel, noise=noise, width=thompson),
+        "GP-EI": gp_ei(kernel=kernel, noise=noise),
+        "GP-PI": gp_pi(kernel=kernel, noise=noise),
+    }
 
 
 @dataclass(frozen=True)
@@ -74,18 +99,8 @@ class Setting:
 
     def strategies(self, noise: float) -> dict[str, Strategy]:
         """All with the information gain in closed form, as the paper has it."""
-        kernel, B, R = self.kernel, self.B, noise**0.5
         gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
-        agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
-        improved = IGPUCB(B=B, R=R, delta=DELTA, gain=gain)
-        thompson = IGPUCB(B=B, R=R, delta=DELTA / 2, gain=gain)
-        return {
-            "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=agnostic),
-            "IGP-UCB": igp_ucb(kernel=kernel, noise=noise, width=improved),
-            "GP-TS": gp_ts(kernel=kernel, noise=noise, width=thompson),
-            "GP-EI": gp_ei(kernel=kernel, noise=noise),
-            "GP-PI": gp_pi(kernel=kernel, noise=noise),
-        }
+        return line_up(self.kernel, noise, self.B, gain)
 
     def _twins(self, noise: float) -> StaticWorld:
         draws = StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from gpytorch.kernels import Kernel
+from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers import cells, order
@@ -32,14 +34,28 @@ WIDTH = Logarithmic(c1=0.4, c2=4.0)
 # Figure 2: regret of four strategies, with the rate of change known (a)-(c) and not (d).
 
 
-def _four(noise: float, *, told: float, period: int) -> dict[str, Strategy]:
-    kernel = spatial_kernel()
+def line_up(
+    kernel: Kernel | Tensor, noise: float, width: Logarithmic, *, epsilon: float, period: int
+) -> dict[str, Strategy]:
+    """The four strategies that the paper compares, one static and three that forget.
+
+    Args:
+        kernel: Covariance of the arms.
+        noise: Variance of the noise.
+        width: Exploration of all.
+        epsilon: Rate of change told to TV-GP-UCB.
+        period: Period N of R-GP-UCB.
+    """
     return {
-        "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=WIDTH),
-        "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=period, width=WIDTH),
-        "TV-GP-UCB": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=told, width=WIDTH),
-        "ET-GP-UCB": et_gp_ucb(kernel=kernel, noise=noise, delta=0.1, width=WIDTH),
+        "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=width),
+        "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=period, width=width),
+        "TV-GP-UCB": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=width),
+        "ET-GP-UCB": et_gp_ucb(kernel=kernel, noise=noise, delta=0.1, width=width),
     }
+
+
+def _four(noise: float, *, told: float, period: int) -> dict[str, Strategy]:
+    return line_up(spatial_kernel(), noise, WIDTH, epsilon=told, period=period)
 
 
 def _rivalry(title: str, truth: float, told: float, period: int) -> Drawn:

@@ -55,30 +55,63 @@ def sine_world(noise: float) -> SineWorld:
     return SineWorld(line, kernel=line_kernel(), noise=noise)
 
 
-def _strategies(noise: float, *, width: Width) -> dict[str, Strategy]:
-    kernel = line_kernel()
+def line_up(
+    kernel: Kernel,
+    noise: float,
+    width: Width,
+    *,
+    alpha: float,
+    c_Q: float,
+    memory: int,
+    gamma: float,
+    epsilon: float,
+) -> dict[str, Strategy]:
+    """The seven methods of the paper, two of which ask an expert.
+
+    Args:
+        kernel: Covariance of the arms.
+        noise: Variance of the noise.
+        width: Exploration of all.
+        alpha: Exponent α of W-SparQ-GP-UCB.
+        c_Q: Scale of the number of side queries.
+        memory: Period of R-GP-UCB and window of SW-GP-UCB.
+        gamma: Discount of WGP-UCB.
+        epsilon: Rate of change told to TV-GP-UCB.
+    """
     sparq, w_sparq = EXPERTS
     return {
         # The exact sampler is what the swap chain approximates, and on a CPU ten times faster.
-        sparq: sparq_gp_ucb(
-            kernel=kernel, noise=noise, c_Q=QUERY_SCALE, steps="exact", width=width
-        ),
+        sparq: sparq_gp_ucb(kernel=kernel, noise=noise, c_Q=c_Q, steps="exact", width=width),
         w_sparq: w_sparq_gp_ucb(
             kernel=kernel,
             noise=noise,
-            alpha=ALPHA,
+            alpha=alpha,
             alpha_tilde=ALPHA_TILDE,
-            c_Q=QUERY_SCALE,
+            c_Q=c_Q,
             steps="exact",
             width=width,
         ),
         "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=width),
-        "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=2, width=width),
-        "SW-GP-UCB": sw_gp_ucb(kernel=kernel, noise=noise, window=2, width=width),
-        "WGP-UCB": w_gp_ucb(kernel=kernel, noise=noise, gamma=0.488, width=width),
-        "TV-GP-UCB": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=0.087, width=width),
-        "random": random_search(kernel=kernel, noise=noise),
+        "R-GP-UCB": r_gp_ucb(kernel=kernel, noise=noise, period=memory, width=width),
+        "SW-GP-UCB": sw_gp_ucb(kernel=kernel, noise=noise, window=memory, width=width),
+        "WGP-UCB": w_gp_ucb(kernel=kernel, noise=noise, gamma=gamma, width=width),
+        "TV-GP-UCB": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=width),
     }
+
+
+def _strategies(noise: float, *, width: Width) -> dict[str, Strategy]:
+    kernel = line_kernel()
+    known = line_up(
+        kernel,
+        noise,
+        width,
+        alpha=ALPHA,
+        c_Q=QUERY_SCALE,
+        memory=2,
+        gamma=0.488,
+        epsilon=0.087,
+    )
+    return {**known, "random": random_search(kernel=kernel, noise=noise)}
 
 
 def _case(title: str, width: Width) -> Drawn:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from botorch_tv.papers.experiment import Outcome, Results
+from botorch_tv.simulation.summary import Paired
 
 
 class Claim(NamedTuple):
@@ -38,19 +39,10 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
         A table of one row per claim with the mean of R_T(higher) − R_T(lower), its standard
         error and their ratio.
     """
-    rows: list[dict[str, Any]] = []
-    for claim in claims:
-        gap = results[claim.case].paired_difference(claim.higher, claim.lower)
-        identical = gap.mean == 0 and gap.standard_error == 0
-        rows.append(
-            {
-                **claim._asdict(),
-                "difference": gap.mean,
-                "standard_error": gap.standard_error,
-                "t_ratio": 0.0 if identical else gap.t_ratio,
-                "holds": (identical and claim.required < 0) or gap.t_ratio > claim.required,
-            }
-        )
+    rows = [
+        tested(claim, results[claim.case].paired_difference(claim.higher, claim.lower))
+        for claim in claims
+    ]
     theirs = [row for row in rows if not row["ours"]]
     ours = [row for row in rows if row["ours"]]
     told = _summed(theirs, "orders of the paper")
@@ -58,6 +50,23 @@ def judge(claims: Sequence[Claim], results: Results) -> Outcome:
         told += f" {_summed(ours, 'orders that we expected besides')}"
     holds = all(row["holds"] for row in theirs) if theirs else None
     return Outcome(pd.DataFrame(rows), told, holds)
+
+
+def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
+    """A claim beside what was found, a row of :func:`judge`'s table.
+
+    Args:
+        claim: Its ``higher`` should exceed its ``lower``.
+        gap: By how much it does.
+    """
+    identical = gap.mean == 0 and gap.standard_error == 0
+    return {
+        **claim._asdict(),
+        "difference": gap.mean,
+        "standard_error": gap.standard_error,
+        "t_ratio": 0.0 if identical else gap.t_ratio,
+        "holds": (identical and claim.required < 0) or gap.t_ratio > claim.required,
+    }
 
 
 def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:

@@ -18,12 +18,11 @@ import numpy as np
 import torch
 from botorch.test_functions import Hartmann, Rosenbrock
 from botorch.test_functions.base import BaseTestProblem
-from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
-from botorch_tv.acquisition.gains import ClosedForm, Fixed, InformationGain
+from botorch_tv.acquisition.gains import ClosedForm, Fixed
 from botorch_tv.papers.cases import Drawn, Recorded
+from botorch_tv.papers.chowdhury2017 import NOISE_SHARE, TRIALS, line_up
 from botorch_tv.papers.experiment import Experiment, draw_panels
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
@@ -31,10 +30,8 @@ from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
 from botorch_tv.simulation import Given, PanelWorld, StaticWorld
 from botorch_tv.simulation.panels import Panel
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, Strategy, gp_ei, gp_pi, gp_ts, gp_ucb, igp_ucb
+from botorch_tv.strategies import Grid, Strategy
 
-TRIALS = 25
-DELTA = 0.1
 HORIZON = 2_000
 POINTS_PER_DIMENSION = 100
 TRAINING_DAYS = 18
@@ -51,30 +48,6 @@ def largest_norm(covariance: Tensor, functions: Tensor, noise: float) -> float:
     eye = torch.eye(len(covariance), dtype=covariance.dtype)
     weights = torch.linalg.solve(covariance + noise * eye, functions.mT)
     return float((weights * (covariance @ weights)).sum(0).max().sqrt())
-
-
-def line_up(
-    kernel: Kernel | Tensor, noise: float, B: float, gain: InformationGain
-) -> dict[str, Strategy]:
-    """The strategies of the paper.
-
-    Args:
-        kernel: Covariance of the arms.
-        noise: Variance λ = R².
-        B: Bound on the norm.
-        gain: Information gain in the widths.
-    """
-    R = noise**0.5
-    agnostic = AgnosticGPUCB(B=B, delta=DELTA, gain=gain)
-    improved = IGPUCB(B=B, R=R, delta=DELTA, gain=gain)
-    thompson = IGPUCB(B=B, R=R, delta=DELTA / 2, gain=gain)
-    return {
-        "GP-UCB": gp_ucb(kernel=kernel, noise=noise, width=agnostic),
-        "IGP-UCB": igp_ucb(kernel=kernel, noise=noise, width=improved),
-        "GP-TS": gp_ts(kernel=kernel, noise=noise, width=thompson),
-        "GP-EI": gp_ei(kernel=kernel, noise=noise),
-        "GP-PI": gp_pi(kernel=kernel, noise=noise),
-    }
 
 
 @dataclass(frozen=True)
@@ -105,7 +78,7 @@ class Standard:
 
     def variance(self) -> float:
         """R²: 1 % of the range."""
-        return 0.01 * float(self.values.max() - self.values.min())
+        return NOISE_SHARE * float(self.values.max() - self.values.min())
 
     def world(self, noise: float) -> StaticWorld:
         """The function, the same in every trial."""

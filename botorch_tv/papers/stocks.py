@@ -16,6 +16,7 @@ from botorch_tv.papers.deng2022 import FORGETTING, forgetting, line_up
 from botorch_tv.papers.experiment import Experiment, Quick, draw_panels
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
+from botorch_tv.papers.surveys import variation
 from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.panels.covariance import spectrum
 from botorch_tv.strategies import Strategy, random_search
@@ -41,7 +42,7 @@ def largest_norm(world: PanelWorld) -> float:
 
 def budget(world: PanelWorld) -> float:
     """B_T = Σ_t max_x |f_{t+1}(x) - f_t(x)|."""
-    return float(world.objective.diff(dim=0).abs().amax(1).sum())
+    return variation(world, 1, world.horizon)
 
 
 def strategies(world: PanelWorld) -> dict[str, Strategy]:
