@@ -164,22 +164,25 @@ def k_dpp(
     else:
         there = points.reshape(K.shape[:-1])
         K = K * (there.unsqueeze(-1) & there.unsqueeze(-2))
-    greedy = greedy_map(K, min(size, n), there)
-    rank = numerical_rank(greedy, tolerance)
+    most = min(size, n)
+    if steps == "exact":
+        greedy = _factored(K, most, there, tolerance)
+    else:
+        greedy = greedy_map(K, most, there)
+    full_rank = numerical_rank(greedy, tolerance)
+    rank = full_rank.clamp_max(most)
     if not clip:
         _check_size(covariance, there, rank, size, shape)
-    used = torch.arange(min(size, n), device=K.device) < rank.unsqueeze(-1)
+    used = torch.arange(most, device=K.device) < rank.unsqueeze(-1)
     numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
     key = draw_keys(numbers).reshape(-1)
     if steps == "exact":
-        whole = _factored(K, min(size, n), there, tolerance)
-        full_rank = numerical_rank(whole, tolerance)
-        index = sample_by_eigenvalues(whole.columns, full_rank, rank, min(size, n), key)
+        index = sample_by_eigenvalues(greedy.columns, full_rank, rank, most, key)
     else:
         number = there.sum(-1)
         length = default_steps(number, rank) if steps is None else number * 0 + steps
         index = swap_chain(K, greedy.index, rank, there, length, key)
-    return Subset(*(part.view(*shape, min(size, n)) for part in (index, used)))
+    return Subset(*(part.view(*shape, most) for part in (index, used)))
 
 
 def _factored(covariance: Tensor, size: int, points: Tensor, tolerance: float) -> Greedy:

@@ -190,8 +190,9 @@ class Strategy:
         place = domain.device if device is None else torch.device(device)
         inference = self.inference
         few = dtype == torch.float64 and self._regresses_on_few(domain)
+        # A sample takes a root of the covariance.
         if inference == "auto" and (self.exploration.samples or few):
-            inference = "features"  # a sample takes a root of the covariance
+            inference = "features"
         basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self, domain, self.learning)
