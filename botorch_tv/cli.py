@@ -205,6 +205,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.recordings import Recordings
+    from botorch_tv.papers.report import outcome_text
     from botorch_tv.simulation.folder import discard
 
     if arguments.id == "list":
@@ -241,8 +242,7 @@ def _paper(arguments: argparse.Namespace) -> int:
         )
         print(f"{one.id}: {one.title}")
         print(f"The paper: {one.paper}")
-        print(outcome.table.to_string(index=False, float_format=lambda number: f"{number:.3g}"))
-        print(f"{one.id}: {outcome.verdict}")
+        print(f"\n{outcome_text(outcome)}\n")
         print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
     for one in (
@@ -267,9 +267,9 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 
 def _tell(result: StudyResult) -> None:
-    from botorch_tv.simulation.report import summary_text, verdict
+    from botorch_tv.simulation.report import verdict
 
-    print(f"{summary_text(result.summary())}\n\n{verdict(result)}")
+    print(f"{result.summary()}\n\n{verdict(result)}")
 
 
 def _tell_diagnosis(result: StudyResult, stem: Path) -> None:

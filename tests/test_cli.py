@@ -41,7 +41,7 @@ def test_compare_writes_and_tells(tmp_path, capsys):
     assert printed.err == ""
     assert "lowest regret" in printed.out
     table = pd.read_csv(tmp_path / "new" / "compare.csv", index_col="strategy")
-    pd.testing.assert_frame_equal(table, result.summary())
+    pd.testing.assert_frame_equal(result.summary(), table)
 
 
 @pytest.mark.usefixtures("unpictured")

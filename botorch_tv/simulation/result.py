@@ -23,7 +23,7 @@ from botorch_tv.simulation.diagnosis.triggers import trigger_table
 from botorch_tv.simulation.diagnosis.variables import is_diagnosed, require_recorded
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
 from botorch_tv.simulation.prediction_error.labelled import prediction_error, squared_error
-from botorch_tv.simulation.summary import Paired, summary_table
+from botorch_tv.simulation.summary import Paired, Summary, summary_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -221,8 +221,8 @@ class StudyResult:
         """
         return Paired.of(self.total_regret(first) - self.total_regret(second))
 
-    def summary(self) -> pd.DataFrame:
-        """One row per strategy, lowest regret first.
+    def summary(self) -> Summary:
+        """One row per strategy, lowest regret first; a table of pandas that prints as a whole.
 
         Returns:
             Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`,

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from botorch_tv.simulation.tables import aligned
+
 if TYPE_CHECKING:
     from botorch_tv.simulation.result import StudyResult
 
-COLUMNS = (
-    "total_regret",
-    "standard_error",
-    "regret_per_round",
-    "resets",
-    "difference",
-    "difference_error",
-    "t_ratio",
-)
+COLUMNS = {
+    "total_regret": ("regret", ".1f"),
+    "standard_error": ("± s.e.", ".1f"),
+    "regret_per_round": ("per round", ".3f"),
+    "resets": ("resets", ".2f"),
+    "difference": ("above best", "+.1f"),
+    "difference_error": ("± s.e.", ".1f"),
+    "t_ratio": ("in s.e.", ".1f"),
+}
+"""Columns of a summary, each with its title in print and the format of its numbers."""
 
 ROUNDING = 1e-12
 """A standard error below this share of the mean is of numbers that differ by rounding only."""
@@ -60,7 +63,18 @@ class Paired(NamedTuple):
         return cls(float(differences.mean()), spread / math.sqrt(trials))
 
 
-def summary_table(result: StudyResult) -> pd.DataFrame:
+class Summary(pd.DataFrame):
+    """A summary that prints as a whole: pandas cuts columns, the paired differences first."""
+
+    @property
+    def _constructor(self) -> type[pd.DataFrame]:
+        return pd.DataFrame  # a part of a summary prints as any table does
+
+    def __repr__(self) -> str:
+        return aligned(self, COLUMNS)
+
+
+def summary_table(result: StudyResult) -> Summary:
     """One row per strategy, lowest regret first; see :meth:`StudyResult.summary`."""
     resets = result.resets.sum("round").mean("trial")
     totals = {label: Paired.of(result.total_regret(label)) for label in result.strategies}
@@ -82,4 +96,4 @@ def summary_table(result: StudyResult) -> pd.DataFrame:
             }
         rows.append(row)
     index = pd.Index(order, name="strategy")
-    return pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float)
+    return Summary(pd.DataFrame(rows, index=index, columns=list(COLUMNS), dtype=float))

@@ -7,8 +7,8 @@ import math
 import pandas as pd
 
 from botorch_tv.simulation.diagnosis.triggers import CAUSES, with_trigger
-from botorch_tv.simulation.report import aligned
 from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.tables import aligned
 
 LEVEL = 0.9
 

@@ -1,0 +1,112 @@
+"""What an experiment showed, for a person at a terminal: claims, further numbers, a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from botorch_tv.papers.experiment import Outcome
+from botorch_tv.simulation.tables import in_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = Mapping[str, Any]
+
+ROUNDED_AWAY = 1e-9
+"""An error that small is rounding: all trials agree."""
+
+_ANSWERS = {True: "yes", False: "no"}
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """The claims with what was found of each, other numbers, and the verdict in a sentence.
+
+    Args:
+        outcome: What :meth:`Experiment.run` returns.
+    """
+    rows = _rows(outcome.table)
+    orders = [row for row in rows if "lower" in row]
+    theirs = [row for row in orders if not row.get("ours")]
+    ours = [row for row in orders if row.get("ours")]
+    told = [
+        _orders("Claims of the paper, the first lower than the second", theirs),
+        _orders("Expected besides, not claimed by the paper", ours),
+        *_others(row for row in rows if "lower" not in row),
+        _verdict(outcome),
+    ]
+    return "\n\n".join(part for part in told if part)
+
+
+def _rows(table: pd.DataFrame) -> list[Row]:
+    """Each row with what it says; tables of several kinds leave the rest NaN."""
+    return [
+        {str(name): value for name, value in row.items() if not _missing(value)}
+        for row in table.to_dict("records")
+    ]
+
+
+def _missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _orders(title: str, rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    head = ("case", "claim", "holds", "by", "± s.e.", "in s.e.", "needed")
+    cells = (
+        (
+            str(row["case"]),
+            f"{row['lower']} < {row['higher']}",
+            _ANSWERS[bool(row["holds"])] if "holds" in row else "not judged",
+            _number(row["difference"]),
+            _number(row.get("standard_error")),
+            _number(row.get("t_ratio")),
+            f"> {row['required']:g}",
+        )
+        for row in rows
+    )
+    return f"{title}:\n{in_columns([head, *cells], names=3)}"
+
+
+def _others(rows: Iterable[Row]) -> list[str]:
+    """A table for each kind of row, with the columns that it fills."""
+    tables = []
+    for filled, kind in groupby(rows, key=tuple):
+        alike = list(kind)
+        words = [name for name in filled if isinstance(alike[0][name], str)]
+        names = [*words, *(name for name in filled if name not in words)]
+        head = [name.replace("_", " ") for name in names]
+        texts = ([_cell(row[name]) for name in names] for row in alike)
+        tables.append(in_columns([head, *texts], names=len(words)))
+    return tables
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return _ANSWERS[bool(value)] if type(value).__name__ in ("bool", "bool_") else _number(value)
+
+
+def _number(value: Any) -> str:
+    """Three digits, without powers of ten where a person would write none."""
+    if value is None:
+        return ""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞"
+    if abs(value) < ROUNDED_AWAY:
+        return "0"
+    if abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def _verdict(outcome: Outcome) -> str:
+    agreed = {True: "Agrees with the paper", False: "Does not agree with the paper"}
+    if not outcome.judged:
+        return f"Not judged. {outcome.verdict}"
+    if outcome.holds is None:
+        return f"Nothing to agree or disagree with. {outcome.verdict}"
+    return f"{agreed[bool(outcome.holds)]}. {outcome.verdict}"
