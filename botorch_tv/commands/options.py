@@ -22,6 +22,11 @@ REPLAYED = (
     "noise_share",
 )
 """Options of a panel, which need one."""
+STRATEGIES = (
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET"),
+    *("SparQ", "W-SparQ", "TS", "EI", "PI", "Random"),
+)
+"""Short names of all strategies that can meet."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
 PANEL_C1, PANEL_C2 = 0.8, 0.4
 """Exploration on data, [B16] §5.2."""
@@ -52,7 +57,7 @@ def add_compare_options(parser: argparse.ArgumentParser) -> None:
         "--strategies",
         action=Noted,
         default="GP,R,SW,TV,WGP,UI,ET",
-        help="comma list of GP, R, SW, TV, WGP, UI, ET, TS, EI, PI, Random "
+        help=f"comma list of {', '.join(STRATEGIES)} "
         f"(default: %(default)s; with --panel {PANEL_STRATEGIES})",
     )
     _add_world_options(parser)
@@ -157,7 +162,10 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("strategies")
     derived = argparse.SUPPRESS
     group.add_argument(
-        "--period", type=int, default=derived, help="of R (default: 12 epsilon^(-1/4), rounded up)"
+        "--period",
+        type=int,
+        default=derived,
+        help="of R and BR (default: 12 epsilon^(-1/4), rounded up)",
     )
     group.add_argument("--window", type=int, default=derived, help="of SW (default: as the period)")
     group.add_argument(
@@ -169,14 +177,21 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
         default=derived,
         help="rate of change TV is told (default: the world's)",
     )
-    group.add_argument("--alpha", type=float, default=1.0, help="exponent of age in UI")
+    group.add_argument(
+        "--sigma-w2",
+        type=float,
+        default=derived,
+        help="variance UI-TVBO adds per round (default: as --epsilon-model)",
+    )
+    group.add_argument("--alpha", type=float, default=1.0, help="exponent of age in UI and W-SparQ")
     group.add_argument("--delta", type=float, default=0.1, help="chance of a false alarm of ET")
     group.add_argument(
         "--c1",
         action=Noted,
         type=float,
         default=0.4,
-        help=f"all explore by sqrt(c1 ln(c2 t)) (default: %(default)s; with --panel {PANEL_C1})",
+        help="all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI "
+        f"and Random without a width (default: %(default)s; with --panel {PANEL_C1})",
     )
     group.add_argument(
         "--c2",

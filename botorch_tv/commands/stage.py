@@ -152,10 +152,12 @@ def _line_up(
     given = vars(arguments)
     period = reset_period(epsilon, arguments.horizon)
     window = given.get("window", period)
+    rate = given.get("epsilon_model", epsilon)
     settings = Settings(
         kernel=kernel,
         noise=noise,
-        epsilon=given.get("epsilon_model", epsilon),
+        epsilon=rate,
+        sigma_w2=given.get("sigma_w2", rate),
         period=given.get("period", period),
         window=window,
         gamma=given.get("gamma", 1 - 1 / max(window, 2)),

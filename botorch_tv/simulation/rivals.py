@@ -13,18 +13,22 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.strategies import (
     Strategy,
+    br_gp_ucb,
     et_gp_ucb,
     gp_ei,
     gp_pi,
     gp_ts,
     gp_ucb,
+    igp_ucb,
     r_gp_ucb,
     random_search,
     sw_gp_ucb,
     tv_gp_ucb,
     ui_gp_ucb,
+    ui_tvbo,
     w_gp_ucb,
 )
 from botorch_tv.validation import require
@@ -62,17 +66,20 @@ class Settings:
         kernel: Covariance over the domain.
         noise: Variance of the observation noise.
         epsilon: Rate of change that TV-GP-UCB is told.
-        period: Rounds N after which R-GP-UCB forgets.
+        sigma_w2: Variance that UI-TVBO adds per unit of time, in units of the kernel's.
+        period: Rounds N after which R-GP-UCB and BR-GP-UCB forget.
         window: Rounds W that SW-GP-UCB remembers.
         gamma: Discount γ of WGP-UCB, in (0, 1].
-        alpha: Exponent α of the age in UI-GP-UCB.
+        alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Chance δ_B of a false alarm of ET-GP-UCB.
-        width: Exploration of all of them.
+        width: Exploration of all but IGP-UCB and BR-GP-UCB, which differ from GP-UCB and R-GP-UCB
+            by their own, that of the information gain, and those that do without.
     """
 
     kernel: Kernel | Tensor
     noise: float
     epsilon: float
+    sigma_w2: float
     period: int
     window: int
     gamma: float
@@ -90,10 +97,12 @@ class Rival(NamedTuple):
 
 RIVALS = {
     "GP": Rival("GP-UCB", lambda s: gp_ucb(kernel=s.kernel, noise=s.noise, width=s.width)),
+    "IGP": Rival("IGP-UCB", lambda s: igp_ucb(kernel=s.kernel, noise=s.noise)),
     "R": Rival(
         "R-GP-UCB",
         lambda s: r_gp_ucb(kernel=s.kernel, noise=s.noise, period=s.period, width=s.width),
     ),
+    "BR": Rival("BR-GP-UCB", lambda s: br_gp_ucb(kernel=s.kernel, noise=s.noise, period=s.period)),
     "SW": Rival(
         "SW-GP-UCB",
         lambda s: sw_gp_ucb(kernel=s.kernel, noise=s.noise, window=s.window, width=s.width),
@@ -101,6 +110,10 @@ RIVALS = {
     "TV": Rival(
         "TV-GP-UCB",
         lambda s: tv_gp_ucb(kernel=s.kernel, noise=s.noise, epsilon=s.epsilon, width=s.width),
+    ),
+    "UI-TVBO": Rival(
+        "UI-TVBO",
+        lambda s: ui_tvbo(kernel=s.kernel, noise=s.noise, sigma_w2=s.sigma_w2, width=s.width),
     ),
     "WGP": Rival(
         "WGP-UCB",
@@ -114,10 +127,21 @@ RIVALS = {
         "ET-GP-UCB",
         lambda s: et_gp_ucb(kernel=s.kernel, noise=s.noise, delta=s.delta, width=s.width),
     ),
+    # The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
+    "SparQ": Rival(
+        "SparQ-GP-UCB",
+        lambda s: sparq_gp_ucb(kernel=s.kernel, noise=s.noise, steps="exact", width=s.width),
+    ),
+    "W-SparQ": Rival(
+        "W-SparQ-GP-UCB",
+        lambda s: w_sparq_gp_ucb(
+            kernel=s.kernel, noise=s.noise, alpha=s.alpha, steps="exact", width=s.width
+        ),
+    ),
     "TS": Rival("GP-TS", lambda s: gp_ts(kernel=s.kernel, noise=s.noise, width=s.width)),
     "EI": Rival("GP-EI", lambda s: gp_ei(kernel=s.kernel, noise=s.noise)),
     "PI": Rival("GP-PI", lambda s: gp_pi(kernel=s.kernel, noise=s.noise)),
-    "RANDOM": Rival("Random", lambda s: random_search(kernel=s.kernel, noise=s.noise)),
+    "Random": Rival("Random", lambda s: random_search(kernel=s.kernel, noise=s.noise)),
 }
 
 

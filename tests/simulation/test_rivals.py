@@ -4,7 +4,9 @@ import math
 import pytest
 import torch
 
-from botorch_tv.acquisition import Logarithmic
+from botorch_tv import strategies
+from botorch_tv.acquisition import IGPUCB, Logarithmic
+from botorch_tv.commands.options import STRATEGIES
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 
 
@@ -14,6 +16,7 @@ def settings() -> Settings:
         kernel=unit_kernel("se", 0.2),
         noise=0.02,
         epsilon=0.03,
+        sigma_w2=0.04,
         period=29,
         window=28,
         gamma=0.9,
@@ -42,19 +45,31 @@ def test_kernels():
 
 
 def test_all_rivals_carry_their_settings(settings):
-    strategies = line_up(list(RIVALS), settings)
-    assert list(strategies) == [rival.label for rival in RIVALS.values()]
-    assert strategies["R-GP-UCB"].retention.period == 29
-    assert strategies["SW-GP-UCB"].retention.window == 28
-    assert strategies["TV-GP-UCB"].decay.epsilon == 0.03
-    assert strategies["WGP-UCB"].inflation.gamma == 0.9
-    assert strategies["UI-GP-UCB"].inflation.alpha == 2
-    assert strategies["ET-GP-UCB"].retention.delta == 0.2
+    made = line_up(list(RIVALS), settings)
+    assert list(made) == [rival.label for rival in RIVALS.values()]
+    assert made["R-GP-UCB"].retention.period == 29
+    assert made["SW-GP-UCB"].retention.window == 28
+    assert made["TV-GP-UCB"].decay.epsilon == 0.03
+    assert made["WGP-UCB"].inflation.gamma == 0.9
+    assert made["UI-GP-UCB"].inflation.alpha == 2
+    assert made["ET-GP-UCB"].retention.delta == 0.2
+    assert made["BR-GP-UCB"].retention.period == 29
+    assert made["UI-TVBO"].decay.sigma_w2 == 0.04
+    assert made["W-SparQ-GP-UCB"].refresh.schedule.alpha == 2
     without_width = {"GP-EI", "GP-PI", "Random"}
-    for label, strategy in strategies.items():
+    for label, strategy in made.items():
         assert strategy.noise == 0.02
-        if label not in without_width:
+        if label in ("IGP-UCB", "BR-GP-UCB"):  # their width is what they are
+            assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
+        elif label not in without_width:
             assert dataclasses.asdict(strategy.width) == {"c1": 0.4, "c2": 4.0}
+
+
+def test_every_algorithm_of_the_papers_can_meet():
+    presets = {name for name in strategies.__all__ if name.islower()}
+    labels = {rival.label.lower().replace("-", "_") for rival in RIVALS.values()}
+    assert labels - {"wgp_ucb", "random"} | {"w_gp_ucb", "random_search"} == presets
+    assert tuple(RIVALS) == STRATEGIES
 
 
 def test_names_in_any_spelling(settings):
