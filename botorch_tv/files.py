@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import secrets
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+ENDING = ".part"
+"""Of the hidden files in which whole files begin."""
+POSIX = os.name == "posix"
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file that appears under its name only once it is complete and on the disk.
 
+    Several processes may write the same file: it is always one of theirs, whole.
+
     Args:
-        path: The file; nobody else may be writing it.
+        path: The file. One that is there keeps its mode; a new one has that of any new file.
         write: Given the open file, writes its content.
 
     Raises:
         OSError: If that fails; an older file is then as it was.
     """
-    unfinished = path.with_name(f".{path.name}.part")
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        write(file)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name to write to in place of a file, which is replaced at the end of the block.
+
+    For libraries that want a name rather than an open file; else as :func:`write_whole`.
+
+    Args:
+        path: The file.
+
+    Yields:
+        The name of an empty file in the same folder; it is gone after an error.
+
+    Raises:
+        OSError: If the file cannot be written; an older one is then as it was.
+    """
+    _remove_left_over(path)
     try:
-        with unfinished.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
+        old = path.stat()
+    except OSError:
+        old = None
+    unfinished = _begin(path, old)
+    try:
+        yield unfinished
+        _synchronise(unfinished, None if old is None else stat.S_IMODE(old.st_mode))
         os.replace(unfinished, path)
     except BaseException:
         with suppress(OSError):  # the first error says more
@@ -33,13 +64,126 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     _sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power failure, where the system offers that."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
+def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
+    """Write a whole file unless there is one of that name, which is then left as it is.
+
+    Args:
+        path: The file.
+        write: Given the open file, writes its content.
+
+    Returns:
+        Whether it was written: of several processes at once, one is told True.
+
+    Raises:
+        OSError: If that fails.
+    """
+    unfinished = _begin(path, None)
     try:
-        with suppress(OSError):  # some network file systems refuse; the rename itself is done
-            os.fsync(handle)
+        with unfinished.open("wb") as file:
+            write(file)
+        _synchronise(unfinished, None)
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            return False
+        except (OSError, AttributeError):  # no links here: not every file system has them
+            if path.exists():
+                return False
+            os.replace(unfinished, path)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return True
+
+
+def is_running(host: str, process: int) -> bool | None:
+    """Whether a process runs; None where that cannot be told from here.
+
+    Args:
+        host: What :func:`this_host` said where it was started.
+        process: Its number.
+    """
+    if host != this_host() or not POSIX:
+        return None
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's
+        return True
+    return True
+
+
+def this_host() -> str:
+    """A name for this machine, fit for a file; containers count processes for themselves."""
+    name = "".join(one if one.isalnum() else "-" for one in socket.gethostname())[:40]
+    try:
+        return f"{name}-{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return name
+
+
+def _begin(path: Path, old: os.stat_result | None) -> Path:
+    """An empty file of a name of its own in the folder of another, open to nobody else than that.
+
+    Args:
+        path: The other.
+        old: What is there under its name; None for nothing.
+    """
+    # The umask takes its part of the mode; what is written has to be writable meanwhile.
+    mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
+    while True:
+        # Short, since names of files are bounded.
+        own = f"{_beginning(path)}{this_host()}.{os.getpid()}.{secrets.token_hex(4)}{ENDING}"
+        unfinished = path.with_name(own)
+        with suppress(FileExistsError):
+            handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+            break
+    try:
+        if old is not None and POSIX:
+            with suppress(OSError):  # only root may give files away
+                os.fchown(handle, old.st_uid, old.st_gid)
     finally:
         os.close(handle)
+    return unfinished
+
+
+def _beginning(path: Path) -> str:
+    return f".{path.name[:40]}."
+
+
+def _remove_left_over(path: Path) -> None:
+    """Remove what processes of this machine left unfinished when they were killed."""
+    beginning = _beginning(path)
+    with suppress(OSError):
+        for entry in os.scandir(path.parent):
+            if entry.name.startswith(beginning) and entry.name.endswith(ENDING):
+                host, _, rest = entry.name.removeprefix(beginning).partition(".")
+                process = rest.partition(".")[0]
+                if process.isdigit() and is_running(host, int(process)) is False:
+                    with suppress(OSError):
+                        os.unlink(entry.path)
+
+
+def _synchronise(file: Path, mode: int | None) -> None:
+    """Bring the content of a file to the disk, and give it a mode unless None."""
+    handle = os.open(file, os.O_RDWR)
+    try:
+        os.fsync(handle)
+        if mode is not None and POSIX:
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power failure, where the system offers that."""
+    if not POSIX:
+        return
+    with suppress(OSError):  # some network file systems refuse; the rename itself is done
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -128,6 +128,16 @@ def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
         signal.pause()
 
 
+def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:
+    """Write a file of one letter until killed."""
+    size = settings["size"]
+    content = bytes([65 + size % 7]) * size
+    whole_files.write_whole(file, lambda opened: opened.write(content))
+    pipe.send("started")
+    while True:
+        whole_files.write_whole(file, lambda opened: opened.write(content))
+
+
 # ------------------------------------------------------------------ starting them
 
 Work = Callable[[Connection, Path, dict[str, Any]], None]

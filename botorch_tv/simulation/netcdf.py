@@ -10,11 +10,14 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from botorch_tv.files import replacing
+
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a dataset to one compressed netCDF file, all of it or nothing.
 
-    The file appears under its name only once it is complete. Folders that do not exist are made.
+    The file appears under its name only once it is complete and on the disk. Folders that do not
+    exist are made.
 
     Args:
         data: The dataset.
@@ -22,17 +25,17 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
 
     Returns:
         The path written.
+
+    Raises:
+        OSError: If it cannot be written; an older file is then as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     compressed = {"zlib": True, "complevel": 4, "shuffle": True}
     encoding = {str(name): compressed for name, one in data.data_vars.items() if one.ndim > 0}
-    try:
-        data.to_netcdf(unfinished, engine=_engine(), encoding=encoding)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    engine = _engine()
+    with replacing(path.resolve()) as unfinished:
+        data.to_netcdf(unfinished, engine=engine, encoding=encoding)
     return path
 
 

@@ -1,0 +1,154 @@
+"""Files are written whole: whoever writes, dies, or finds the disk full."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pytest
+import xarray as xr
+from lasting import Child, write_again_and_again
+
+from botorch_tv import files
+from botorch_tv.files import replacing, write_new, write_whole
+from botorch_tv.simulation.netcdf import read_dataset, write_dataset
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.iterdir())
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def test_two_writers_and_no_damaged_read(tmp_path: Path) -> None:
+    """With one temporary name for both, about a tenth of the reads found half a file."""
+    file = tmp_path / "shared"
+    sizes = (200_000, 50_000)
+    writers = [Child(write_again_and_again, file, size=size) for size in sizes]
+    assert [one.told() for one in writers] == ["started"] * 2
+    whole = {bytes([65 + size % 7]) * size for size in sizes}
+    seen = set()
+    for read in range(20_000):
+        found = file.read_bytes()
+        assert found in whole, f"read {read} found {len(found)} bytes"
+        seen.add(len(found))
+        if read > 300 and len(seen) == 2:
+            break
+    for one in writers:
+        one.kill()
+    assert seen == set(sizes)
+    write_whole(file, lambda opened: opened.write(b"the last"))
+    assert names(tmp_path) == ["shared"], "what killed writers left is cleared away"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "one"
+    for writing in (write_whole, lambda path, _: write_dataset(xr.Dataset({"a": 1}), path)):
+        file.write_text("old")
+        file.chmod(mode)
+        with umask(0o022):
+            writing(file, lambda opened: opened.write(b"new"))
+        assert stat.S_IMODE(file.stat().st_mode) == mode
+        file.unlink()
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_a_new_file_has_the_mode_of_new_files(tmp_path: Path, mask: int) -> None:
+    with umask(mask):
+        write_whole(tmp_path / "whole", lambda opened: opened.write(b"1"))
+        write_new(tmp_path / "new", lambda opened: opened.write(b"1"))
+        write_dataset(xr.Dataset({"a": 1}), tmp_path / "set.nc")
+    assert {stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()} == {0o666 & ~mask}
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_full_disk_leaves_the_older_file(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, data = tmp_path / "one.nc", xr.Dataset({"a": ("n", np.arange(5.0))})
+    write_dataset(data, file)
+    before = file.read_bytes()
+
+    def write(opened: BinaryIO) -> None:
+        opened.write(b"half")
+        if step == "write":
+            full()
+
+    if step != "write":
+        monkeypatch.setattr(os, step, full)
+        with pytest.raises(OSError, match="No space left"):
+            write_dataset(data * 2, file)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(file, write)
+    monkeypatch.undo()
+    assert names(tmp_path) == ["one.nc"]
+    assert file.read_bytes() == before
+    assert read_dataset(file).equals(data)
+
+
+def test_a_dataset_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+    honest = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        honest[0](handle)
+
+    def replace(*paths: Path) -> None:
+        steps.append("rename")
+        honest[1](*paths)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_dataset(xr.Dataset({"a": 1}), tmp_path / "set.nc")
+    assert steps == ["file", "rename", "folder"]
+
+
+def test_of_several_that_write_a_new_file_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write_new(tmp_path / "one", lambda opened: opened.write(b"first"))
+    assert not write_new(tmp_path / "one", lambda opened: opened.write(b"second"))
+    monkeypatch.setattr(os, "link", full)  # a file system without links
+    assert not write_new(tmp_path / "one", lambda opened: opened.write(b"third"))
+    assert write_new(tmp_path / "two", lambda opened: opened.write(b"second"))
+    assert names(tmp_path) == ["one", "two"]
+    assert (tmp_path / "one").read_bytes() == b"first"
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with replacing(tmp_path / "one") as mine:
+        write_whole(tmp_path / "one", lambda opened: opened.write(b"other"))
+        assert mine.exists()
+        mine.write_bytes(b"mine")
+    assert (tmp_path / "one").read_bytes() == b"mine"
+
+
+def test_long_names(tmp_path: Path) -> None:
+    name = "ü" * 127
+    write_whole(tmp_path / name, lambda opened: opened.write(b"1"))
+    assert names(tmp_path) == [name]
+
+
+def test_whether_a_process_runs() -> None:
+    assert files.is_running(files.this_host(), os.getpid()) is True
+    assert files.is_running(files.this_host(), 2**22 + 1) is False
+    assert files.is_running("elsewhere", os.getpid()) is None
