@@ -55,20 +55,19 @@ def _missing(value: object) -> bool:
 def _orders(title: str, rows: list[Row]) -> str:
     if not rows:
         return ""
-    head = ("case", "claim", "holds", "by", "± s.e.", "in s.e.", "needed")
+    judged = "holds" in rows[0]
+    head = ["case", "claim", *["holds"] * judged, "by", "± s.e.", "in s.e.", "needed"]
     cells = (
-        (
+        [
             str(row["case"]),
             f"{row['lower']} < {row['higher']}",
-            _ANSWERS[bool(row["holds"])] if "holds" in row else "not judged",
-            _number(row["difference"]),
-            _number(row.get("standard_error")),
-            _number(row.get("t_ratio")),
+            *([_ANSWERS[bool(row["holds"])]] if judged else []),
+            *(_number(row.get(name)) for name in ("difference", "standard_error", "t_ratio")),
             f"> {row['required']:g}",
-        )
+        ]
         for row in rows
     )
-    return f"{title}:\n{in_columns([head, *cells], names=3)}"
+    return f"{title}:\n{in_columns([head, *cells], names=2 + judged)}"
 
 
 def _others(rows: Iterable[Row]) -> list[str]:

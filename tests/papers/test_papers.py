@@ -130,7 +130,7 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
     command = ["paper", "w22-slow", "--quick", "--quiet", "--out", str(tmp_path)]
     assert cli.main(command) == 0
     told = capsys.readouterr().out
-    assert "w22-slow: A quick look, too small to be judged.\n" in told
+    assert "\nNot judged. A quick look, too small to be judged.\n" in told
     assert "holds" not in told
     assert [path.name for path in tmp_path.iterdir()] == ["quick"]  # not over what is full size
     file = tmp_path / "quick" / "w22-slow-noise-1.nc"
