@@ -1,0 +1,129 @@
+"""What README says of speed, written from the result files and from nothing else.
+
+    python -m benchmarks.readme
+
+puts the section between its two marks again; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.common import BUSY, RESULTS, ROOT
+
+README = ROOT / "README.md"
+BEGIN = "<!-- Written by `python -m benchmarks.readme` from benchmarks/results; do not edit. -->\n"
+END = "<!-- End of what it writes. -->\n"
+
+
+def section(results: Path = RESULTS) -> str:
+    """The words and the table, with every figure from a file.
+
+    Args:
+        results: The folder of the files.
+    """
+    loops, limits = (_read(results / f"speed_{name}.json") for name in ("botorch_loops", "limits"))
+    studies = _read(results / "studies.json")["studies"]
+    ms = {row["contender"]: row["ms"] for row in loops["contenders"]}
+    ratio = {row["contender"]: row["ratio"] for row in loops["contenders"]}
+    many, one, joint, single = list(ms)[:4]
+    trials, rounds = loops["parameters"]["trials"], loops["parameters"]["horizon"]
+    strategies = limits["devices"]["cpu"]["strategies"].values()
+    rows = [
+        ("`botorch-tv compare`: 7 strategies, 64 trials", _seconds(studies, "compare")),
+        (
+            'stopping times of `et_gp_ucb`, 30,000 trials, world included ("3 days on a cluster" '
+            "in [ET])",
+            _seconds(studies, "et-fig4-"),
+        ),
+        (
+            "five strategies on 100 arms, 25 trials, 30,000 rounds each ([C17] §6), by kernel and "
+            "world",
+            _seconds(studies, "c17-se-", "c17-matern52-"),
+        ),
+        (f"one round of `gp_ucb`, per trial, {trials} trials together", f"{ms[many]:.3f} ms"),
+        (
+            "… of a loop that rebuilds a `SingleTaskGP` and takes its joint posterior",
+            f"{ms[joint]:.0f} ms",
+        ),
+        ("… of one that takes `posterior(X.unsqueeze(-2))`", f"{ms[single]:.0f} ms"),
+        ("one round of one trial alone", f"{ms[one]:.1f} ms"),
+    ]
+    table = ["| what | time |", "|---|---|", *(f"| {what} | {time} |" for what, time in rows)]
+    shares = [one["bandwidth_reached"] * 100 for one in strategies]
+    return "\n".join(
+        [
+            _paragraph(
+                f"{_machine(loops)}, float64, {loops['parameters']['arms']:,} arms, {rounds} "
+                "rounds, where nothing else is said; commit, seed and versions of every figure "
+                f"stand in its file in [benchmarks/results](benchmarks/results).{_doubt(loops)}"
+            ),
+            "",
+            *table,
+            "",
+            _paragraph(
+                f"Together, trials run {_about(ratio[joint])} times faster than the first loop and "
+                f"{_about(ratio[single])} times faster than the second, with the same choices in "
+                f"all {loops['verified_rounds']} rounds; one trial alone, "
+                f"{ms[joint] / ms[one]:.0f} and {ms[single] / ms[one]:.0f} times. A round then "
+                f"moves {_range(shares)} % of what the memory can carry (`gp_ucb`, `tv_gp_ucb`, "
+                f"`et_gp_ucb`).{_doubt(limits)} `python -m benchmarks.speed.botorch_loops` and "
+                "`python -m benchmarks.speed.limits` measure this on your machine."
+            ),
+            "",
+        ]
+    )
+
+
+def replaced(text: str, within: str) -> str:
+    """The README with a section between the marks.
+
+    Args:
+        text: The section.
+        within: The README.
+    """
+    before, rest = within.split(BEGIN)
+    return f"{before}{BEGIN}{text}{END}{rest.split(END)[1]}"
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(text, width=100, break_long_words=False, break_on_hyphens=False)
+
+
+def _doubt(facts: dict[str, Any]) -> str:
+    """Words for a machine that was busy when it was timed; none for a quiet one."""
+    if facts["load_before"] <= BUSY * facts["threads"]:
+        return ""
+    return f" (Timed while the machine had other work: load {facts['load_before']:.1f}.)"
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    return f"{facts['device']}, torch {facts['versions']['torch'].partition('+')[0]}"
+
+
+def _seconds(studies: dict[str, Any], *beginnings: str) -> str:
+    """How long the studies of these names took, from the shortest to the longest."""
+    found = [one["seconds"] for name, one in studies.items() if name.startswith(beginnings)]
+    return f"{_range(found)} s"
+
+
+def _range(numbers: list[float]) -> str:
+    least, most = (f"{one:,.0f}" for one in (min(numbers), max(numbers)))
+    return least if least == most else f"{least}–{most}"
+
+
+def _about(number: float) -> str:
+    """Two digits of a ratio that shifts from run to run."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return told
+
+
+if __name__ == "__main__":
+    README.write_text(replaced(section(), README.read_text(encoding="utf-8")), encoding="utf-8")
