@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
@@ -13,13 +16,94 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def require_integer(name: str, value: float, least: int, fix: str) -> None:
-    """Raise unless ``value`` is an integer no smaller than ``least``; 29.0 counts as one."""
-    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value % 1 == 0
-    if not whole or value < least:
+def require_number(name: str, value: object, within: str, limit: str) -> float:
+    """A plain number inside an interval.
+
+    Args:
+        name: What it is, for the error.
+        value: Anything; numbers of Python and NumPy are accepted, bools and tensors are not.
+        within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets leave out the
+            end.
+        limit: What the number must be and what to give, in words that follow "but".
+
+    Returns:
+        The number as Python has it.
+
+    Raises:
+        ValueError: If it is no number, NaN, or outside.
+    """
+    if not _is_number(value, numbers.Real):
+        raise ValueError(f"{name} is {shown(value)}, which is no plain number, but {limit}")
+    number: float = value if type(value) in (int, float) else float(value)  # type: ignore[arg-type, assignment]
+    least, most = (float(end) for end in within[1:-1].split(","))
+    low = least < number if within[0] == "(" else least <= number
+    high = number < most if within[-1] == ")" else number <= most
+    if not (low and high):
+        raise ValueError(f"{name} is {number}, but {limit}")
+    return number
+
+
+def require_noise(name: str, value: object) -> float:
+    """A noise variance, positive and finite, as Python has it.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    limit = (
+        "a noise variance is positive and finite; use 1e-6 times the kernel's variance for nearly "
+        "exact measurements."
+    )
+    return require_number(name, value, "(0, inf)", limit)
+
+
+def require_integer(name: str, value: object, least: int, fix: str) -> int:
+    """An integer no smaller than ``least``; 29.0 counts as one, and 29 is returned.
+
+    Raises:
+        ValueError: If ``value`` is none, or smaller.
+    """
+    whole = _is_number(value, numbers.Real) and value % 1 == 0  # type: ignore[operator]
+    if not whole or value < least:  # type: ignore[operator]
         raise ValueError(
-            f"{name} is {value!r}, but it must be an integer of at least {least}; {fix}"
+            f"{name} is {shown(value)}, but it must be an integer of at least {least}; {fix}"
         )
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def settle_number(part: object, name: str, within: str, limit: str) -> None:
+    """Check a number of a frozen dataclass and write it as Python has it.
+
+    Args:
+        part: The dataclass, from its ``__post_init__``.
+        name: The field.
+        within: As in :func:`require_number`.
+        limit: As there.
+
+    Raises:
+        ValueError: As there.
+    """
+    full = f"{type(part).__name__}: {name}"
+    object.__setattr__(part, name, require_number(full, getattr(part, name), within, limit))
+
+
+def settle_integer(part: object, name: str, least: int, fix: str) -> None:
+    """The same for a whole number; arguments and errors are those of :func:`require_integer`."""
+    full = f"{type(part).__name__}: {name}"
+    object.__setattr__(part, name, require_integer(full, getattr(part, name), least, fix))
+
+
+def largest(dtype: torch.dtype) -> float:
+    """The largest number that may be told: 1e150 in float64, 1e15 in float32.
+
+    The sum of the squares of 10⁸ of them still is a number, so nothing that is computed from a log
+    overflows.
+    """
+    return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
+
+
+def latest(dtype: torch.dtype) -> float:
+    """The last time that differs from the next whole one: 2^53 in float64, 2^24 in float32."""
+    return 2 / torch.finfo(dtype).eps
 
 
 def require_trials(
@@ -50,3 +134,16 @@ def require_floating(dtype: torch.dtype) -> None:
         raise InputDataError(
             f"dtype is {dtype}, but inference needs torch.float64 or torch.float32."
         )
+
+
+def shown(value: object) -> str:
+    """A value in an error: its repr, a tensor or an array of many numbers by its shape."""
+    if isinstance(value, Tensor) and value.numel() > 8:
+        return f"a tensor of shape {tuple(value.shape)}"
+    if isinstance(value, numbers.Real) and not isinstance(value, int | float):
+        return str(value)
+    return repr(value)
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.factor import checked
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number, settle_number
 
 GREEDY_SHARE = 1 - math.exp(-1)
 """Greedy choice reaches at least this share of the maximum of a monotone submodular function."""
@@ -131,9 +131,11 @@ class Fixed(InformationGain):
     gain: float
 
     def __post_init__(self) -> None:
-        require(
-            0 <= self.gain < math.inf,
-            f"Fixed: gain is {self.gain}, but a gain is finite and at least 0.",
+        settle_number(
+            self,
+            "gain",
+            "[0, 1e100]",
+            "a gain is finite and at least 0; [C17] uses 1.",
         )
 
     def value(self, context: WidthContext) -> float:
@@ -195,11 +197,15 @@ class Greedy(InformationGain):
             InputDataError: If ``covariance`` is no covariance matrix.
             ValueError: If ``noise`` is not positive or ``horizon`` is below 1.
         """
-        require(
-            0 < noise < math.inf,
-            f"Greedy: noise is {noise}, but a noise variance is positive and finite.",
+        noise = require_number(
+            "Greedy: noise",
+            noise,
+            "(0, inf)",
+            "a noise variance is positive and finite; give that of the observations.",
         )
-        require_integer("Greedy: horizon", horizon, 1, "give the number of rounds to be played.")
+        horizon = require_integer(
+            "Greedy: horizon", horizon, 1, "give the number of rounds to be played."
+        )
         posterior = checked(covariance.to(torch.float64))
         steps = []
         for _ in range(horizon):

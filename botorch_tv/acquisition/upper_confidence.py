@@ -47,7 +47,7 @@ def upper_confidence_bound(
         >>> ucb = upper_confidence_bound(model, Logarithmic(c1=0.4, c2=4.0), t=len(train_Y) + 1)
         >>> x, _ = optimize_acqf(ucb, bounds[:, :-1], q=1, num_restarts=4, raw_samples=64)
     """
-    require_integer("upper_confidence_bound: t", t, 1, "it counts rounds from 1.")
+    t = require_integer("upper_confidence_bound: t", t, 1, "it counts rounds from 1.")
     place = Placement.of(model, now, None)
     beta = like(width.beta(_context(model, width, t, place.columns - 1)), place.now)
     plain = UpperConfidenceBound(

@@ -15,7 +15,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from botorch_tv.acquisition.gains import DoublyWeighted, InformationGain, Realised, WidthContext
-from botorch_tv.validation import require
+from botorch_tv.validation import require, settle_number
 
 __all__ = [
     "IGPUCB",
@@ -74,8 +74,8 @@ class Logarithmic(Width):
     c2: float = 4.0
 
     def __post_init__(self) -> None:
-        _at_least_zero("Logarithmic: c1", self.c1, "0 never explores")
-        _positive("Logarithmic: c2", self.c2, "the papers use 4 and 0.4")
+        _at_least_zero(self, "c1", "0 never explores")
+        _positive(self, "c2", "the papers use 4 and 0.4")
 
     def multiplier(self, context: WidthContext) -> float:
         return math.sqrt(self.c1 * max(0.0, math.log(self.c2 * context.t)))
@@ -95,7 +95,7 @@ class Constant(Width):
     value: float
 
     def __post_init__(self) -> None:
-        _at_least_zero("Constant: value", self.value, "it is the square of the multiplier")
+        _at_least_zero(self, "value", "it is the square of the multiplier")
 
     def multiplier(self, context: WidthContext) -> float:
         return math.sqrt(self.value)
@@ -117,11 +117,10 @@ class _Bayes(Width):
     parts: ClassVar[int]
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        _probability(f"{name}: delta", self.delta)
-        _positive(f"{name}: r", self.r, "it is the side of the domain's box")
-        _positive(f"{name}: a1", self.a1, "it bounds the kernel's slopes")
-        _positive(f"{name}: b1", self.b1, "it bounds the kernel's slopes")
+        _probability(self, "delta")
+        _positive(self, "r", "it is the side of the domain's box")
+        _positive(self, "a1", "it bounds the kernel's slopes")
+        _positive(self, "b1", "it bounds the kernel's slopes")
 
     def multiplier(self, context: WidthContext) -> float:
         t, dim = context.t, context.dim
@@ -202,8 +201,8 @@ class AgnosticGPUCB(Width):
     gain: InformationGain = field(default_factory=Realised)
 
     def __post_init__(self) -> None:
-        _at_least_zero("AgnosticGPUCB: B", self.B, "it bounds the norm of f")
-        _probability("AgnosticGPUCB: delta", self.delta)
+        _at_least_zero(self, "B", "it bounds the norm of f")
+        _probability(self, "delta")
 
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
@@ -230,9 +229,9 @@ class IGPUCB(Width):
     gain: InformationGain = field(default_factory=Realised)
 
     def __post_init__(self) -> None:
-        _at_least_zero("IGPUCB: B", self.B, "it bounds the norm of f")
-        _at_least_zero("IGPUCB: R", self.R, "it is a standard deviation")
-        _probability("IGPUCB: delta", self.delta)
+        _at_least_zero(self, "B", "it bounds the norm of f")
+        _at_least_zero(self, "R", "it is a standard deviation")
+        _probability(self, "delta")
 
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
@@ -263,10 +262,10 @@ class WGPUCB(Width):
     gain: InformationGain = field(default_factory=DoublyWeighted)
 
     def __post_init__(self) -> None:
-        _at_least_zero("WGPUCB: B", self.B, "it bounds the norm of f")
-        _at_least_zero("WGPUCB: R", self.R, "it is a standard deviation")
-        _positive("WGPUCB: noise", self.noise, "it is a variance")
-        _probability("WGPUCB: delta", self.delta)
+        _at_least_zero(self, "B", "it bounds the norm of f")
+        _at_least_zero(self, "R", "it is a standard deviation")
+        _positive(self, "noise", "it is a variance")
+        _probability(self, "delta")
 
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
@@ -293,8 +292,8 @@ class Heteroscedastic(Width):
     gain: InformationGain = field(default_factory=Realised)
 
     def __post_init__(self) -> None:
-        _at_least_zero("Heteroscedastic: B", self.B, "it bounds the norm of f")
-        _probability("Heteroscedastic: delta", self.delta)
+        _at_least_zero(self, "B", "it bounds the norm of f")
+        _probability(self, "delta")
 
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
@@ -305,16 +304,16 @@ def _root(value: float | Tensor) -> float | Tensor:
     return value.sqrt() if isinstance(value, Tensor) else math.sqrt(value)
 
 
-def _at_least_zero(name: str, value: float, why: str) -> None:
-    require(0 <= value < math.inf, f"{name} is {value}, but must be finite and at least 0; {why}.")
+def _at_least_zero(width: Width, name: str, why: str) -> None:
+    limit = f"must be finite and at least 0, up to 1e100; {why}."
+    settle_number(width, name, "[0, 1e100]", limit)
 
 
-def _positive(name: str, value: float, why: str) -> None:
-    require(0 < value < math.inf, f"{name} is {value}, but must be positive and finite; {why}.")
+def _positive(width: Width, name: str, why: str) -> None:
+    limit = f"must be positive and finite, from 1e-100 to 1e100; {why}."
+    settle_number(width, name, "[1e-100, 1e100]", limit)
 
 
-def _probability(name: str, value: float) -> None:
-    require(
-        0 < value < 1,
-        f"{name} is {value}, but a probability lies strictly between 0 and 1; the papers use 0.1.",
-    )
+def _probability(width: Width, name: str) -> None:
+    limit = "a probability lies strictly between 0 and 1, from 1e-100 on; the papers use 0.1."
+    settle_number(width, name, "[1e-100, 1)", limit)

@@ -70,7 +70,7 @@ def time_varying_generation_strategy(
         >>> trials = client.get_next_trials(max_trials=1, fixed_parameters={"t": now})
     """
     require(bool(time_parameter), "time_parameter is empty; name the parameter that is time.")
-    require_integer(
+    initialization_trials = require_integer(
         "initialization_trials", initialization_trials, 1, "a model needs data to begin with."
     )
     config = time_varying_model_config(time_parameter, forgetting, learn_forgetting)

@@ -17,7 +17,7 @@ from botorch_tv.experts.counter import draw_keys
 from botorch_tv.experts.eigen import sample_by_eigenvalues
 from botorch_tv.experts.swaps import swap_chain
 from botorch_tv.strategies.draws import Draws, Generators, draws_for
-from botorch_tv.validation import require, require_integer, require_trials
+from botorch_tv.validation import require_integer, require_trials
 
 Steps = int | Literal["exact"] | None
 """Proposals of the swap chain; None for :func:`default_steps`; or the exact sampler instead."""
@@ -28,10 +28,11 @@ TIE_TOLERANCE = 1e-9
 """Residual variances this close, as a share of the largest variance, are equal."""
 
 
-def require_steps(name: str, steps: Steps) -> None:
+def require_steps(name: str, steps: Steps) -> Steps:
     """Raise a ``ValueError`` unless ``steps`` is a number of proposals, ``"exact"`` or None."""
-    if steps is not None and steps != "exact":
-        require_integer(f"{name}: steps", steps, 0, "or give 'exact', or None.")
+    if steps is None or (isinstance(steps, str) and steps == "exact"):
+        return steps
+    return require_integer(f"{name}: steps", steps, 0, "or give 'exact', or None.")
 
 
 class Subset(NamedTuple):
@@ -153,8 +154,8 @@ def k_dpp(
             than it should draw, or a lower numerical rank, or generators are not one per trial.
         ValueError: If ``size`` or ``steps`` is below its limit.
     """
-    require(size >= 1, f"k_dpp: size is {size}, but at least 1 point is drawn.")
-    require_steps("k_dpp", steps)
+    size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
+    steps = require_steps("k_dpp", steps)
     _check(covariance, points)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
     tolerance = rank_tolerance(covariance.dtype)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_tv.experts.dpp import Steps, require_steps
 from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
-from botorch_tv.validation import require
+from botorch_tv.validation import require, settle_number
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
@@ -103,9 +103,11 @@ class Windows(Schedule):
     alpha_tilde: float = 0.25
 
     def __post_init__(self) -> None:
-        require(
-            0 < self.alpha < math.inf,
-            f"Windows: alpha is {self.alpha}, but the exponent must be positive and finite; an "
+        settle_number(
+            self,
+            "alpha",
+            "(0, inf)",
+            "the exponent must be positive and finite; an "
             "objective that stands still needs no expert.",
         )
         require_alpha_tilde(self.alpha_tilde)
@@ -138,12 +140,13 @@ class Refresh:
             isinstance(self.schedule, Schedule),
             f"Refresh: schedule is {self.schedule!r}; give EveryRound(), Windows(alpha), Never().",
         )
-        require(
-            0 < self.c_Q < math.inf,
-            f"Refresh: c_Q is {self.c_Q}, but the scale of the number of side queries is positive "
-            "and finite; 1 is usual.",
+        settle_number(
+            self,
+            "c_Q",
+            "(0, inf)",
+            "the scale of the number of side queries is positive and finite; 1 is usual.",
         )
-        require_steps("Refresh", self.steps)
+        object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
     def due(self, t: int) -> bool:
         """Whether the expert is asked once round t has been told; never before the first."""

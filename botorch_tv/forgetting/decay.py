@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require
+from botorch_tv.validation import settle_number
 
 
 class Decay(ABC):
@@ -68,9 +68,11 @@ class Markov(Decay):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require(
-            0 <= self.epsilon <= 1,
-            f"Markov: epsilon is {self.epsilon}, but a rate of change lies in [0, 1]; "
+        settle_number(
+            self,
+            "epsilon",
+            "[0, 1]",
+            "a rate of change lies in [0, 1]; "
             "0 keeps the objective still, 1 redraws it every round.",
         )
 
@@ -99,10 +101,11 @@ class Wiener(Decay):
     sigma_w2: float
 
     def __post_init__(self) -> None:
-        require(
-            0 <= self.sigma_w2 < math.inf,
-            f"Wiener: sigma_w2 is {self.sigma_w2}, but a variance per unit of time is finite and "
-            "at least 0.",
+        settle_number(
+            self,
+            "sigma_w2",
+            "[0, 1e100]",
+            "a variance per unit of time lies in [0, 1e100]; 0 keeps the objective still.",
         )
 
     def attenuation(self, elapsed: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require
+from botorch_tv.validation import settle_number
 
 
 class Inflation(ABC):
@@ -47,9 +47,11 @@ class ExponentialWeights(Inflation):
     gamma: float
 
     def __post_init__(self) -> None:
-        require(
-            0 < self.gamma <= 1,
-            f"ExponentialWeights: gamma is {self.gamma}, but a discount lies in (0, 1]; "
+        settle_number(
+            self,
+            "gamma",
+            "(0, 1]",
+            "a discount lies in (0, 1]; "
             "1 forgets nothing, 0.97 halves a weight in 23 units of time.",
         )
 
@@ -73,11 +75,11 @@ class UncertaintyInjection(Inflation):
     kappa: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in (("alpha", self.alpha), ("kappa", self.kappa)):
-            require(
-                0 <= value < math.inf,
-                f"UncertaintyInjection: {name} is {value}, but it must be finite and at least 0.",
-            )
+        for name in ("alpha", "kappa"):
+            limit = "it must be finite and at least 0; alpha = kappa = 1 is usual."
+            settle_number(self, name, "[0, inf)", limit)
 
     def log_factor(self, lag: Tensor) -> Tensor:
+        if self.kappa == 0:
+            return torch.zeros_like(lag)  # also where lag^α overflows
         return torch.where(lag > 0, torch.log1p(self.kappa * lag**self.alpha), 0.0)

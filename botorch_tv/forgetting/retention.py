@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, settle_integer, settle_number
 
 Clock = Literal["rounds", "time"]
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
@@ -72,17 +72,13 @@ def _check_clock(name: str, by: str) -> None:
     require(by in ("rounds", "time"), f"{name}: by is {by!r}; choose 'rounds' or 'time'.")
 
 
-def _check_length(name: str, parameter: str, length: float, by: str) -> None:
-    _check_clock(name, by)
-    if by == "rounds":
-        require_integer(
-            f"{name}: {parameter}", length, 1, "give whole rounds, or by='time' for units of time."
-        )
+def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
+    _check_clock(type(rule).__name__, rule.by)
+    if rule.by == "rounds":
+        settle_integer(rule, name, 1, "give whole rounds, or by='time' for units of time.")
     else:
-        require(
-            0 < length < math.inf,
-            f"{name}: {parameter} is {length}, but a length of time is positive and finite.",
-        )
+        limit = "a length of time is positive and finite; by='rounds' counts rounds."
+        settle_number(rule, name, "(0, inf)", limit)
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ class PeriodicReset(Retention):
     restarts = True
 
     def __post_init__(self) -> None:
-        _check_length("PeriodicReset", "period", self.period, self.by)
+        _settle_length(self, "period")
 
     @property
     def uses_time(self) -> bool:  # type: ignore[override]
@@ -145,7 +141,7 @@ class SlidingWindow(Retention):
     slides = True
 
     def __post_init__(self) -> None:
-        _check_length("SlidingWindow", "window", self.window, self.by)
+        _settle_length(self, "window")
 
     @property
     def uses_time(self) -> bool:  # type: ignore[override]
@@ -167,7 +163,7 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
     """
     union = math.pi**2 * since.to(sd.dtype) ** 2 / 6
-    doubled = 2 * torch.log(2 * union / delta)
+    doubled = 2 * (torch.log(2 * union) - math.log(delta))  # 1 / delta may be no number
     return torch.sqrt(doubled) * sd + torch.sqrt(noise * doubled)
 
 
@@ -211,10 +207,16 @@ class EventTrigger(Retention):
     restarts = True
 
     def __post_init__(self) -> None:
+        settle_number(
+            self,
+            "delta",
+            "(0, 1)",
+            "a probability of false alarm lies strictly between 0 and 1; the papers use 0.1.",
+        )
         require(
-            0 < self.delta < 1,
-            f"EventTrigger: delta is {self.delta}, but a probability of false alarm lies strictly "
-            "between 0 and 1; the papers use 0.1.",
+            callable(self.rule),
+            f"EventTrigger: rule is {self.rule!r}, but it is called with (y, mean, sd, noise, "
+            "since, delta); give a function, or leave it out for the paper's.",
         )
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from gpytorch.priors import HalfNormalPrior, Prior
 from torch import Tensor
 
 from botorch_tv.kernels.batching import BatchedKernel, like
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number
 
 LARGEST_EPSILON = 1.0 - 1e-6
 """Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
@@ -150,10 +150,11 @@ class WienerKernel(BatchedKernel):
         sigma_w2_constraint: Interval | None = None,
     ) -> None:
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
-        require(
-            0 <= sigma_w2 < float("inf"),
-            f"WienerKernel: sigma_w2 is {sigma_w2}, but a variance per unit of time is finite and "
-            "at least 0.",
+        sigma_w2 = require_number(
+            "WienerKernel: sigma_w2",
+            sigma_w2,
+            "[0, 1e100]",
+            "a variance per unit of time lies in [0, 1e100]; 0 keeps the objective still.",
         )
         shape = torch.Size([*self.batch_shape, 1, 1])
         self.register_parameter("raw_sigma_w2", torch.nn.Parameter(torch.zeros(shape)))

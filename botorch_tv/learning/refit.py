@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from botorch.utils.types import DEFAULT, _DefaultType
 
 from botorch_tv.learning.densities import Prior
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, settle_integer
 
 VOIDS = (
     "Hyperparameters are learned from the data they are then used on. The confidence widths of "
@@ -103,9 +103,9 @@ class Refit:
     evaluations: int = 100
 
     def __post_init__(self) -> None:
-        require_integer("Refit: every", self.every, 1, "give the rounds between fits.")
-        require_integer("Refit: least", self.least, 1, "give a number of observations.")
-        require_integer("Refit: evaluations", self.evaluations, 1, "100 is usual.")
+        settle_integer(self, "every", 1, "give the rounds between fits.")
+        settle_integer(self, "least", 1, "give a number of observations.")
+        settle_integer(self, "evaluations", 1, "100 is usual.")
         free = []
         for one in fields(self):
             value = getattr(self, one.name)

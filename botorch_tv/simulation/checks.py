@@ -11,13 +11,17 @@ from botorch_tv.validation import require, require_integer
 
 def check_study(
     world: World, strategies: Mapping[str, Strategy], trials: int, horizon: int, seed: int
-) -> None:
-    """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study."""
+) -> tuple[int, int, int]:
+    """Raise a ``ValueError`` unless the arguments of ``run_study`` make a study.
+
+    Returns:
+        Trials, horizon and seed as whole numbers.
+    """
     _check_world(world)
     _check_strategies(strategies)
-    require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
-    require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
-    require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
+    trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
+    seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
+    horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,
         f"run_study: horizon is {horizon}, but {world!r} has {world.horizon} rounds; give "
@@ -35,6 +39,7 @@ def check_study(
         f"{'maximised' if world.maximize else 'minimised'}; give strategies "
         f"maximize={world.maximize}, or turn the problem around by negate.",
     )
+    return trials, horizon, seed
 
 
 def _check_world(world: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,7 +30,7 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("se", *SMOOTHNESS)
@@ -48,9 +47,11 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
         ValueError: If the name is unknown or the lengthscale not positive and finite.
     """
     require(name in KERNELS, f"kernel is {name!r}; choose one of {', '.join(KERNELS)}.")
-    require(
-        0 < lengthscale < math.inf,
-        f"lengthscale is {lengthscale}, but it must be positive and finite; 0.2 is usual.",
+    lengthscale = require_number(
+        "lengthscale",
+        lengthscale,
+        "(0, inf)",
+        "it must be positive and finite; 0.2 is usual.",
     )
     kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
     kernel = kernel.double()

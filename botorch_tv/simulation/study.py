@@ -89,13 +89,15 @@ def run_study(
             device, or ``save_to`` holds another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
-    check_study(world, strategies, trials, horizon, seed)
+    trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
     place = usable_device(world.domain.device if device is None else device)
     if workers is None:
         workers = torch.get_num_threads() if place.type == "cpu" else 1
-    require_integer("run_study: workers", workers, 1, "give the chunks computed side by side.")
+    workers = require_integer(
+        "run_study: workers", workers, 1, "give the chunks computed side by side."
+    )
     if chunk is not None:
-        require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
+        chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
     require(
         not prediction_error or isinstance(world.domain, Grid),

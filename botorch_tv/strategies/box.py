@@ -60,7 +60,9 @@ class Box(Domain):
                 f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
                 "below its upper bound; leave out coordinates that are fixed."
             )
-        require_integer("Box: context_dim", context_dim, 0, "give the number of known coordinates.")
+        context_dim = require_integer(
+            "Box: context_dim", context_dim, 0, "give the number of known coordinates."
+        )
         require(
             search is None or isinstance(search, Search),
             f"Box: search is {search!r}; pass MultiStart(), or Candidates(X) for some points only.",

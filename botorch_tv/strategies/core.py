@@ -46,12 +46,22 @@ from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
 from botorch_tv.strategies.surface import Surface
-from botorch_tv.validation import require, require_floating
+from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
 
 if TYPE_CHECKING:
     from botorch_tv.experts.refresh import Consultation
 
 _SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
+_FIXES = {
+    "decay": "Static() keeps the objective still, Markov(epsilon) lets it drift",
+    "inflation": "Static() keeps measurements as they are, ExponentialWeights(gamma) ages them",
+    "retention": "KeepAll() keeps everything, SlidingWindow(window) the newest",
+    "width": "Logarithmic() is that of most presets",
+    "exploration": "UpperConfidence() is that of most presets",
+    "maximize": "False is for those who minimise",
+    "kernel": "such as RBFKernel()",
+    "learning": "Refit() learns every 5 rounds",
+}
 
 FEW_ARMS = 256
 """Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
@@ -112,11 +122,8 @@ class Strategy:
     """Whether :meth:`consult` ever asks anything."""
 
     def __post_init__(self) -> None:
-        require(
-            0 < self.noise < math.inf,
-            f"Strategy: noise is {self.noise}, but a noise variance is positive and finite; "
-            "use 1e-6 times the kernel's variance for nearly exact measurements.",
-        )
+        noise = require_noise(f"{type(self).__name__}: noise", self.noise)
+        object.__setattr__(self, "noise", noise)
         for name, kind in (
             ("decay", Decay),
             ("inflation", Inflation),
@@ -131,13 +138,12 @@ class Strategy:
             wanted = kind.__name__ if isinstance(kind, type) else _SEVERAL[name]
             require(
                 isinstance(part, kind),
-                f"Strategy: {name} is {part!r}, but it must be a {wanted}.",
+                f"Strategy: {name} is {shown(part)}, but it must be a {wanted}; {_FIXES[name]}.",
             )
-        known = isinstance(self.mean, (int, float)) and math.isfinite(self.mean)
-        require(
-            known or self.mean == "estimated",
-            f"Strategy: mean is {self.mean!r}; give a finite number, or 'estimated'.",
-        )
+        if not (isinstance(self.mean, str) and self.mean == "estimated"):
+            settle_number(
+                self, "mean", "(-inf, inf)", "it must be a finite number; or give 'estimated'."
+            )
         require(
             self.inference in get_args(Inference),
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",

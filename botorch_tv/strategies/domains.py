@@ -114,8 +114,10 @@ class Grid(Domain):
             ValueError: If ``points`` or ``dim`` is below 1, or ``bounds`` are not d sides whose
                 lower end is below the upper one.
         """
-        require_integer("Grid.regular: points", points, 1, "give the number per dimension.")
-        require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
+        points = require_integer(
+            "Grid.regular: points", points, 1, "give the number per dimension."
+        )
+        dim = require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
         sides = [(0.0, 1.0)] * dim if bounds is None else _sides(bounds, dim)
         steps = torch.arange(points, dtype=torch.float64) / max(points - 1, 1)
         axes = [low + (high - low) * steps for low, high in sides]

@@ -15,6 +15,7 @@ comparison of ways to forget should pass the same ``width`` to all.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from gpytorch.kernels import Kernel
@@ -45,6 +46,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.inference.factor import Inference
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.validation import require_noise
 
 Mean = float | Literal["estimated"]
 
@@ -62,7 +64,7 @@ def gp_ucb(
     return Strategy(
         kernel=kernel,
         noise=noise,
-        width=width or Logarithmic(),
+        width=Logarithmic() if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -89,7 +91,7 @@ def igp_ucb(
     return Strategy(
         kernel=kernel,
         noise=noise,
-        width=width or _igp_width(B, R, noise, delta),
+        width=_igp_width(B, R, noise, delta) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -116,7 +118,7 @@ def gp_ts(
     return Strategy(
         kernel=kernel,
         noise=noise,
-        width=width or _igp_width(B, R, noise, delta / 2),
+        width=_igp_width(B, R, noise, delta, parts=2) if width is None else width,
         exploration=Thompson(),
         maximize=maximize,
         mean=mean,
@@ -175,7 +177,7 @@ def r_gp_ucb(
         kernel=kernel,
         noise=noise,
         retention=PeriodicReset(period),
-        width=width or Logarithmic(),
+        width=Logarithmic() if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -203,7 +205,7 @@ def br_gp_ucb(
         kernel=kernel,
         noise=noise,
         retention=PeriodicReset(period),
-        width=width or _igp_width(B, R, noise, delta),
+        width=_igp_width(B, R, noise, delta) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -231,7 +233,7 @@ def sw_gp_ucb(
         kernel=kernel,
         noise=noise,
         retention=SlidingWindow(window),
-        width=width or _igp_width(B, R, noise, delta),
+        width=_igp_width(B, R, noise, delta) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -253,7 +255,7 @@ def tv_gp_ucb(
         kernel=kernel,
         noise=noise,
         decay=Markov(epsilon),
-        width=width or Logarithmic(),
+        width=Logarithmic() if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -281,7 +283,7 @@ def w_gp_ucb(
         kernel=kernel,
         noise=noise,
         inflation=ExponentialWeights(gamma),
-        width=width or WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta),
+        width=WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -303,7 +305,7 @@ def ui_tvbo(
         kernel=kernel,
         noise=noise,
         decay=Wiener(sigma_w2),
-        width=width or Logarithmic(),
+        width=Logarithmic() if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -331,7 +333,7 @@ def ui_gp_ucb(
         kernel=kernel,
         noise=noise,
         inflation=UncertaintyInjection(alpha, kappa),
-        width=width or Heteroscedastic(B=B, delta=delta),
+        width=Heteroscedastic(B=B, delta=delta) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -358,7 +360,7 @@ def et_gp_ucb(
         kernel=kernel,
         noise=noise,
         retention=EventTrigger(delta, rule),
-        width=width or Logarithmic(c1=0.4, c2=4.0),
+        width=Logarithmic(c1=0.4, c2=4.0) if width is None else width,
         maximize=maximize,
         mean=mean,
         inference=inference,
@@ -383,9 +385,12 @@ def _without_width(
     )
 
 
-def _igp_width(B: float, R: float | None, noise: float, delta: float) -> IGPUCB:
-    return IGPUCB(B=B, R=_scale(R, noise), delta=delta)
+def _igp_width(B: float, R: float | None, noise: float, delta: float, parts: int = 1) -> IGPUCB:
+    """The width whose failure probability is one of some equal parts of ``delta``."""
+    whole = IGPUCB(B=B, R=_scale(R, noise), delta=delta)
+    return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
 
 def _scale(R: float | None, noise: float) -> float:
-    return noise**0.5 if R is None else R
+    """The sub-Gaussian scale of the noise: its standard deviation unless given."""
+    return require_noise("noise", noise) ** 0.5 if R is None else R

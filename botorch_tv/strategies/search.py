@@ -17,7 +17,7 @@ from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
-from botorch_tv.validation import require_integer
+from botorch_tv.validation import settle_integer
 
 if TYPE_CHECKING:
     from botorch_tv.strategies.box import Box
@@ -120,10 +120,10 @@ class MultiStart(Search):
     evaluations: int = 60
 
     def __post_init__(self) -> None:
-        require_integer("MultiStart: raw_samples", self.raw_samples, 1, "use 512.")
+        settle_integer(self, "raw_samples", 1, "use 512.")
         if self.restarts is not None:
-            require_integer("MultiStart: restarts", self.restarts, 1, "use 4 + 3 d.")
-        require_integer("MultiStart: evaluations", self.evaluations, 1, "use 60.")
+            settle_integer(self, "restarts", 1, "use 4 + 3 d.")
+        settle_integer(self, "evaluations", 1, "use 60.")
 
     def check(self, box: Box) -> None:
         """Every box will do."""

@@ -11,7 +11,7 @@ import torch
 from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number
 
 
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
@@ -50,9 +50,11 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         negate: bool,
     ) -> None:
         name = type(self).__name__
-        require(
-            0 < horizon < math.inf,
-            f"{name}: horizon is {horizon}, but time runs from 0 to a positive finite number.",
+        horizon = require_number(
+            f"{name}: horizon",
+            horizon,
+            "(0, inf)",
+            "time runs from 0 to a positive finite number; 1000 is usual.",
         )
         for lower, upper in spatial_bounds:
             require(
@@ -60,10 +62,9 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
                 f"{name}: bounds has ({lower}, {upper}), but a lower bound is finite and below "
                 "its upper one.",
             )
-        require(
-            noise_std is None or 0 <= noise_std < math.inf,
-            f"{name}: noise_std is {noise_std}, but a standard deviation is finite and at least 0.",
-        )
+        if noise_std is not None:
+            limit = "a standard deviation is finite and at least 0; None adds no noise."
+            noise_std = require_number(f"{name}: noise_std", noise_std, "[0, inf)", limit)
         self.spatial_dim = len(spatial_bounds)
         self.dim = self.spatial_dim + 1
         self.horizon = horizon

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
 from botorch_tv.test_functions.cart_pole_system import CartPoleSystem
 from botorch_tv.test_functions.linear_quadratic import average_cost, optimal_gain
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number
 
 GAINS = ((-3.0, -2.0), (-6.0, -4.0), (-50.0, -25.0), (-4.0, -2.0))
 """The box of gains, [ET] Table 6."""
@@ -63,17 +61,23 @@ class CartPole(TimeVaryingTestFunction):
         noise_std: float | None = None,
         negate: bool = False,
     ) -> None:
-        require(
-            math.isfinite(change), f"CartPole: change is {change}, but it must be a finite time."
+        require_number(
+            "CartPole: change",
+            change,
+            "(-inf, inf)",
+            "it must be a finite time; the paper's is 250.",
         )
-        require(
-            0 <= factor < math.inf,
-            f"CartPole: factor is {factor}, but friction stays finite and at least 0; "
-            "the paper uses 2.5.",
+        factor = require_number(
+            "CartPole: factor",
+            factor,
+            "[0, inf)",
+            "friction stays finite and at least 0; the paper uses 2.5.",
         )
-        require(
-            1 < limit < math.inf,
-            f"CartPole: limit is {limit}, but it must be finite and above 1, the best cost.",
+        limit = require_number(
+            "CartPole: limit",
+            limit,
+            "(1, inf)",
+            "it must be finite and above 1, the best cost.",
         )
         box = [(low / s, high / s) for (low, high), s in zip(GAINS, SCALES)]
         super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)

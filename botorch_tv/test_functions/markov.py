@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
 from botorch_tv.test_functions.search import candidates, maximize, waves
 from botorch_tv.test_functions.spectrum import spectrum_of
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 _BLOCK = 16
 """Rounds whose optimum is sought together, because the candidates' features are shared."""
@@ -81,14 +81,16 @@ class MarkovFunction(TimeVaryingTestFunction):
         negate: bool = False,
     ) -> None:
         name = "MarkovFunction"
-        require_integer(f"{name}: dim", dim, 1, "the search for the optimum serves 1 to 6.")
+        dim = require_integer(f"{name}: dim", dim, 1, "the search for the optimum serves 1 to 6.")
         require(dim <= 6, f"{name}: dim is {dim}, but the search for the optimum serves at most 6.")
-        require(
-            0 <= epsilon <= 1,
-            f"{name}: epsilon is {epsilon}, but a rate of change lies in [0, 1].",
+        epsilon = require_number(
+            f"{name}: epsilon",
+            epsilon,
+            "[0, 1]",
+            "a rate of change lies in [0, 1]; 0 keeps the function still.",
         )
-        require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
-        require_integer(f"{name}: features", features, 1, "512 is the usual number.")
+        horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
+        features = require_integer(f"{name}: features", features, 1, "512 is the usual number.")
         for change in changes:
             require(
                 change % 1 == 0 and 0 < change <= horizon,

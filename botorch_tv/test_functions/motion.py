@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number, settle_number
 
 
 class Motion(ABC):
@@ -52,9 +52,11 @@ class Orbit(Motion):
     reach: float = 0.8
 
     def __post_init__(self) -> None:
-        require(
-            0 < self.period < math.inf,
-            f"Orbit: period is {self.period}, but it must be positive and finite.",
+        settle_number(
+            self,
+            "period",
+            "(0, inf)",
+            "it must be positive and finite; 100 is usual.",
         )
         _require_reach("Orbit", self.reach)
 
@@ -112,4 +114,6 @@ def _middle(bounds: Tensor, reach: float) -> tuple[Tensor, Tensor]:
 
 
 def _require_reach(name: str, reach: float) -> None:
-    require(0 < reach <= 1, f"{name}: reach is {reach}, but a share of the box lies in (0, 1].")
+    reach = require_number(
+        f"{name}: reach", reach, "(0, 1]", "a share of the box lies in (0, 1]; 0.8 is usual."
+    )

@@ -7,12 +7,10 @@ once, and always answer with a tensor.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require
+from botorch_tv.validation import require_number
 
 Number = float | Tensor
 
@@ -80,31 +78,35 @@ def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
 
 def require_positive(name: str, value: float, why: str) -> None:
     """Raise unless ``value`` is positive and finite."""
-    require(0 < value < math.inf, f"{name} is {value}, but must be positive and finite; {why}.")
+    require_number(name, value, "(0, inf)", f"must be positive and finite; {why}.")
 
 
 def require_at_least_zero(name: str, value: float, why: str) -> None:
     """Raise unless ``value`` is at least 0 and finite."""
-    require(0 <= value < math.inf, f"{name} is {value}, but must be finite and at least 0; {why}.")
+    require_number(name, value, "[0, inf)", f"must be finite and at least 0; {why}.")
 
 
 def require_probability(name: str, value: float) -> None:
     """Raise unless ``value`` lies strictly between 0 and 1."""
-    require(
-        0 < value < 1,
-        f"{name} is {value}, but a probability lies strictly between 0 and 1; the papers use 0.1.",
+    require_number(
+        name,
+        value,
+        "(0, 1)",
+        "a probability lies strictly between 0 and 1; the papers use 0.1.",
     )
 
 
 def require_rate(name: str, value: float) -> None:
     """Raise unless ``value`` is a rate of change in [0, 1]."""
-    require(0 <= value <= 1, f"{name} is {value}, but a rate of change lies in [0, 1].")
+    require_number(name, value, "[0, 1]", "a rate of change lies in [0, 1]; 0 is no change.")
 
 
 def require_discount(name: str, value: float) -> None:
     """Raise unless ``value`` is a discount strictly between 0 and 1."""
-    require(
-        0 < value < 1,
-        f"{name} is {value}, but the result is about discounts strictly between 0 and 1; "
+    require_number(
+        name,
+        value,
+        "(0, 1)",
+        "the result is about discounts strictly between 0 and 1; "
         "botorch_tv.theory.discount gives the paper's.",
     )

@@ -17,7 +17,7 @@ from botorch_tv.theory.arguments import (
     require_positive,
     rounds,
 )
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 
 def universal_gain_bound(
@@ -109,9 +109,11 @@ def polynomial_gain_bound(
     _check(name, noise, k_bar)
     require_positive(f"{name}: C_p", C_p, "it scales the eigenvalues")
     require_positive(f"{name}: psi", psi, "it bounds the eigenfunctions")
-    require(
-        2 <= beta_p < math.inf,
-        f"{name}: beta_p is {beta_p}, but the proof needs a finite decay of at least 2; give "
+    beta_p = require_number(
+        f"{name}: beta_p",
+        beta_p,
+        "[2, inf)",
+        "the proof needs a finite decay of at least 2; give "
         "discounted_gain_bound the tail of a slower one.",
     )
     lost = noise * _lost(name, gamma, double)
@@ -174,5 +176,5 @@ def _check(name: str, noise: float, k_bar: float) -> None:
 
 
 def _check_terms(name: str, terms: int, tail: float) -> None:
-    require_integer(f"{name}: terms", terms, 1, "give the number N of eigenvalues kept.")
+    terms = require_integer(f"{name}: terms", terms, 1, "give the number N of eigenvalues kept.")
     require_at_least_zero(f"{name}: tail", tail, "it is the sum of the eigenvalues left out")

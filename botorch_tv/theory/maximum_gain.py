@@ -69,7 +69,9 @@ def markov_information_gain(
     if epsilon == 0:
         return greedy_information_gain(covariance, noise, horizon)
     require_positive("markov_information_gain: noise", noise, "it is a variance")
-    require_integer("markov_information_gain: horizon", horizon, 1, "give the number of rounds.")
+    horizon = require_integer(
+        "markov_information_gain: horizon", horizon, 1, "give the number of rounds."
+    )
     prior = checked(covariance.to(torch.float64))
     posterior, steps = prior, []
     for _ in range(horizon):
@@ -107,7 +109,9 @@ def closed_form_information_gain(
         ValueError: If an argument is out of range.
     """
     horizons = rounds("closed_form_information_gain", T)
-    require_integer("closed_form_information_gain: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer(
+        "closed_form_information_gain: dim", dim, 1, "give the domain's dimension."
+    )
     require_positive("closed_form_information_gain: constant", constant, "1 is usual")
     order = ClosedForm(kernel, nu)
     values = [order.value(WidthContext(int(n) + 1, dim)) for n in horizons.flatten().tolist()]
@@ -123,5 +127,5 @@ def matern_exponent(nu: float, dim: int) -> float:
         ValueError: If ``nu`` is not positive and finite or ``dim`` below 1.
     """
     require_positive("matern_exponent: nu", nu, "it is the kernel's smoothness, such as 2.5")
-    require_integer("matern_exponent: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer("matern_exponent: dim", dim, 1, "give the domain's dimension.")
     return dim * (dim + 1) / (2 * nu + dim * (dim + 1))

@@ -7,7 +7,7 @@ import sys
 
 from botorch_tv.theory.arguments import require_positive, require_rate
 from botorch_tv.theory.maximum_gain import matern_exponent
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer, require_number
 
 
 def reset_period(
@@ -95,9 +95,11 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
 def _exponent(name: str, nu: float | None, dim: int | None) -> float:
     if nu is None:
         return 0.0
-    require(
-        2 < nu < math.inf,
-        f"{name}: nu is {nu}, but [B16] Corollary 4.1 is about Matérn kernels smoother than 2; "
+    nu = require_number(
+        f"{name}: nu",
+        nu,
+        "(2, inf)",
+        "[B16] Corollary 4.1 is about Matérn kernels smoother than 2; "
         "leave nu out for the squared exponential.",
     )
     if dim is None:
@@ -107,12 +109,12 @@ def _exponent(name: str, nu: float | None, dim: int | None) -> float:
 
 def _block(name: str, epsilon: float, horizon: int, power: float, scale: float) -> float:
     require_rate(f"{name}: epsilon", epsilon)
-    require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
+    horizon = require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
     return horizon if epsilon == 0 else min(horizon, scale * epsilon**-power)
 
 
 def _check_budget(name: str, horizon: int, gain: float, budget: float) -> None:
-    require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
+    horizon = require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
     require_positive(f"{name}: gain", gain, "closed_form_information_gain has the usual orders")
     require_positive(
         f"{name}: budget", budget, "it bounds the total change; one of 0 calls for no forgetting"

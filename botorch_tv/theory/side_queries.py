@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_tv.theory.arguments import Number, require_positive, rounds
 from botorch_tv.theory.windows import window_exponent
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer, require_number
 
 
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
@@ -26,8 +26,8 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    require_integer("side_queries: t", t, 1, "rounds count from 1.")
-    require_integer("side_queries: dim", dim, 1, "give the domain's dimension.")
+    t = require_integer("side_queries: t", t, 1, "rounds count from 1.")
+    dim = require_integer("side_queries: dim", dim, 1, "give the domain's dimension.")
     require_positive("side_queries: constant", constant, "1 is usual")
     return math.ceil(constant * math.log(t + 1) ** dim)
 
@@ -63,9 +63,11 @@ def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) ->
     Raises:
         ValueError: If an argument is out of range.
     """
-    require(
-        1 < alpha < math.inf,
-        f"necessary_side_queries: alpha is {alpha}, but [M] Theorem 5.3 is about fast change, "
+    alpha = require_number(
+        "necessary_side_queries: alpha",
+        alpha,
+        "(1, inf)",
+        "[M] Theorem 5.3 is about fast change, "
         "alpha above 1; for slower change no such threshold is known.",
     )
     require_positive("necessary_side_queries: constant", constant, "the paper gives an order only")
@@ -93,7 +95,7 @@ def sufficient_side_queries(
         ValueError: If an argument is out of range.
     """
     exponent = 1 - float(window_exponent(alpha, alpha_tilde))
-    require_integer("sufficient_side_queries: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer("sufficient_side_queries: dim", dim, 1, "give the domain's dimension.")
     require_positive("sufficient_side_queries: constant", constant, "the paper gives an order only")
     horizons = rounds("sufficient_side_queries", T)
     return constant * horizons**exponent * horizons.log() ** dim

@@ -24,7 +24,7 @@ from botorch_tv.simulation.diagnosis.variables import (
     recorded,
     require_recorded,
 )
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))
 NEEDED = ("observation", "objective", "mean", "sd", "multiplier", MODEL_NOISE)
@@ -116,7 +116,9 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
             below 1.
     """
     require_recorded(data, *NEEDED)
-    require_integer("calibration_by_round: block", block, 1, "give rounds to count together.")
+    block = require_integer(
+        "calibration_by_round: block", block, 1, "give rounds to count together."
+    )
     limit = _quantile(level)
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):
@@ -148,10 +150,11 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 def _quantile(level: float) -> float:
     """Half-width z such that a standard normal variate lies within ± z with this probability."""
-    require(
-        0 < level < 1,
-        f"calibration: level is {level}, but a coverage lies strictly between 0 and 1; "
-        "give a share such as 0.9.",
+    require_number(
+        "calibration: level",
+        level,
+        "(0, 1)",
+        "a coverage lies strictly between 0 and 1; give a share such as 0.9.",
     )
     return NormalDist().inv_cdf((1 + level) / 2)
 

@@ -57,7 +57,7 @@ def load_panel(
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     if ending == ".npz":
-        require_integer("load_panel: every", every, 1, "1 takes all.")
+        every = require_integer("load_panel: every", every, 1, "1 takes all.")
         return _read_arrays(path, key, axes, times, every)
     for name, given, usual in (
         ("key", key, None),

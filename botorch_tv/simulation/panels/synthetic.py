@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from botorch_tv.simulation.panels.record import Panel
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer, require_number
 
 REACH = 0.3
 """Distance over which neighbouring sensors agree: the lengthscale of their covariance."""
@@ -46,13 +46,24 @@ def make_panel(
     Raises:
         ValueError: If a parameter is out of range.
     """
-    require_integer("make_panel: rounds", rounds, 1, "give the number of rows.")
-    require_integer("make_panel: arms", arms, 1, "give the number of sensors.")
-    require_integer("make_panel: day", day, 1, "give the rounds of a day.")
-    require(0 <= epsilon <= 1, f"make_panel: epsilon is {epsilon}, but it lies in [0, 1].")
-    require(0 <= gaps < 1, f"make_panel: gaps is {gaps}, but a share of readings lies in [0, 1).")
-    require(0 <= noise < math.inf, f"make_panel: noise is {noise}, but a variance is at least 0.")
-    require(math.isfinite(cycle), f"make_panel: cycle is {cycle}, but it must be finite.")
+    rounds = require_integer("make_panel: rounds", rounds, 1, "give the number of rows.")
+    arms = require_integer("make_panel: arms", arms, 1, "give the number of sensors.")
+    day = require_integer("make_panel: day", day, 1, "give the rounds of a day.")
+    epsilon = require_number(
+        "make_panel: epsilon",
+        epsilon,
+        "[0, 1]",
+        "a rate of change lies in [0, 1]; 0 keeps the field still.",
+    )
+    gaps = require_number(
+        "make_panel: gaps", gaps, "[0, 1)", "a share of readings lies in [0, 1); 0 leaves none out."
+    )
+    noise = require_number(
+        "make_panel: noise", noise, "[0, inf)", "a variance is finite and at least 0; 0 adds none."
+    )
+    cycle = require_number(
+        "make_panel: cycle", cycle, "(-inf, inf)", "it must be finite; 0 is no cycle."
+    )
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)

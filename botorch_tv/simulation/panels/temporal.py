@@ -17,7 +17,7 @@ import numpy as np
 
 from botorch_tv.simulation.panels.covariance import Spectrum, spectrum
 from botorch_tv.simulation.panels.gaps import filled_from_row
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 LOWEST = 1e-8
 """Smallest ε told from 0: over a million rounds it forgets one percent."""
@@ -133,9 +133,11 @@ class _Filters:
             f"values have shape {values.shape}, but the covariance is of {len(vectors)} arms; give "
             f"rounds x {len(vectors)}.",
         )
-        require(
-            0 < noise < math.inf,
-            f"noise is {noise}, but a variance that tells signal from noise is positive and "
+        noise = require_number(
+            "noise",
+            noise,
+            "(0, inf)",
+            "a variance that tells signal from noise is positive and "
             "finite; 5 % of the variance is usual.",
         )
         values = filled_from_row(values, covariance, noise)
@@ -202,7 +204,7 @@ def group_starts(groups: int | Sequence[object] | None, rows: int) -> np.ndarray
     if groups is None:
         return np.asarray(np.arange(rows) == 0)
     if isinstance(groups, int):
-        require_integer("groups", groups, 2, "give the rows of a group, such as a day.")
+        groups = require_integer("groups", groups, 2, "give the rows of a group, such as a day.")
         return np.asarray(np.arange(rows) % groups == 0)
     labels = np.asarray(groups)
     require(

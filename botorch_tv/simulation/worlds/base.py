@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import islice
@@ -16,7 +15,7 @@ from botorch_tv.simulation.records import choice_names
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective, OnArms
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 
 class World(ABC):
@@ -38,9 +37,11 @@ class World(ABC):
     maximize: bool | None = None
 
     def __init__(self, domain: Domain, noise: float) -> None:
-        require(
-            0 <= noise < math.inf,
-            f"{type(self).__name__}: noise is {noise}, but a variance is finite and at least 0.",
+        noise = require_number(
+            f"{type(self).__name__}: noise",
+            noise,
+            "[0, 1e100]",
+            "a variance lies in [0, 1e100]; 0 measures exactly.",
         )
         self.domain = domain
         self.noise = noise
@@ -129,9 +130,9 @@ class GridWorld(World):
             ValueError: If a size is out of range, or the world has fewer rounds.
         """
         name = f"{type(self).__name__}.look"
-        require_integer(f"{name}: rounds", rounds, 1, "give the number of rounds.")
-        require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
-        require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
+        rounds = require_integer(f"{name}: rounds", rounds, 1, "give the number of rounds.")
+        trials = require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
+        seed = require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
         stream = Stream(
             int(seed),
             "world",

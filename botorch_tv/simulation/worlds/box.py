@@ -15,7 +15,7 @@ from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.search import Search
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 PROBES = 64
 """Points and times whose values tell one test function from another."""
@@ -73,17 +73,26 @@ class BoxWorld(World):
             f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials are "
             "counted in one dimension; give () or (n,).",
         )
-        require(math.isfinite(shift), f"BoxWorld: shift is {shift}, but it must be finite.")
-        require(
-            0 < scale < math.inf,
-            f"BoxWorld: scale is {scale}, but it must be positive and finite; 1 keeps the unit.",
+        shift = require_number(
+            "BoxWorld: shift",
+            shift,
+            "(-inf, inf)",
+            "it must be finite; 0 leaves the values as they are.",
+        )
+        scale = require_number(
+            "BoxWorld: scale",
+            scale,
+            "(0, inf)",
+            "it must be positive and finite; 1 keeps the unit.",
         )
         own = problem.noise_std
         require(
             noise is not None or own is not None,
             f"BoxWorld: {name} has no noise of its own; give noise=0.0 or another variance.",
         )
-        require_integer("BoxWorld: random_rounds", random_rounds, 0, "0 lets strategies begin.")
+        random_rounds = require_integer(
+            "BoxWorld: random_rounds", random_rounds, 0, "0 lets strategies begin."
+        )
         super().__init__(
             Box(problem.spatial_bounds, search=search),
             (own / scale) ** 2 if noise is None else noise,

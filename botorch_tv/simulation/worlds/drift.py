@@ -48,8 +48,10 @@ class DriftWorld(DrawnWorld):
         legs: int = 1,
         noise: float,
     ) -> None:
-        require_integer("DriftWorld: horizon", horizon, 1, "give the rounds of the whole way.")
-        require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
+        horizon = require_integer(
+            "DriftWorld: horizon", horizon, 1, "give the rounds of the whole way."
+        )
+        legs = require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
         super().__init__(domain, functions, int(legs) + 1, noise)
         self.horizon = int(horizon)
         self.legs = int(legs)

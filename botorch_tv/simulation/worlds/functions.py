@@ -8,7 +8,6 @@ functions that the user gives.
 from __future__ import annotations
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.inference.factor import Inference
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer, require_number
 
 
 class Drawn(NamedTuple):
@@ -121,10 +120,11 @@ class SmoothedDraw(GaussianDraw):
 
     def __init__(self, kernel: Kernel | Tensor, noise: float) -> None:
         super().__init__(kernel)
-        require(
-            0 < noise < math.inf,
-            f"SmoothedDraw: noise is {noise}, but the variance that smooths is positive and "
-            "finite; GaussianDraw does not smooth.",
+        noise = require_number(
+            "SmoothedDraw: noise",
+            noise,
+            "(0, inf)",
+            "the variance that smooths is positive and finite; GaussianDraw does not smooth.",
         )
         self.noise = noise
 
@@ -162,7 +162,7 @@ class KernelSum(_KernelFunctions):
     """
 
     def __init__(self, kernel: Kernel | Tensor, terms: int = 20) -> None:
-        require_integer("KernelSum: terms", terms, 1, "the paper uses 20 and 100.")
+        terms = require_integer("KernelSum: terms", terms, 1, "the paper uses 20 and 100.")
         super().__init__(kernel)
         self.terms = terms
 

@@ -13,7 +13,7 @@ from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require
+from botorch_tv.validation import require_number
 
 
 class MarkovWorld(GridWorld):
@@ -36,9 +36,11 @@ class MarkovWorld(GridWorld):
         self, domain: Grid, *, kernel: Kernel | Tensor, epsilon: float, noise: float
     ) -> None:
         super().__init__(domain, noise)
-        require(
-            0 <= epsilon <= 1,
-            f"MarkovWorld: epsilon is {epsilon}, but a rate of change lies in [0, 1].",
+        epsilon = require_number(
+            "MarkovWorld: epsilon",
+            epsilon,
+            "[0, 1]",
+            "a rate of change lies in [0, 1]; 0 keeps the objective still.",
         )
         self._draw = GaussianDraw(kernel)
         self.kernel = self._draw.kernel

@@ -22,7 +22,7 @@ from botorch_tv.simulation.panels.temporal import fit_rate, group_starts
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 
 class PanelWorld(GridWorld):
@@ -107,13 +107,16 @@ class PanelWorld(GridWorld):
         rows, arms = readings.shape
         _check_rows(readings, train, names)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
-        require(
-            0 < noise_share <= 1,
-            f"PanelWorld: noise_share is {noise_share}, but a share of the variance lies in "
-            "(0, 1]; 0.05 is usual.",
+        noise_share = require_number(
+            "PanelWorld: noise_share",
+            noise_share,
+            "(0, 1]",
+            "a share of the variance lies in (0, 1]; 0.05 is usual.",
         )
         if first_arm is not None and first_arm != "random" and first_arm != "each":
-            require_integer("PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None.")
+            first_arm = require_integer(
+                "PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None."
+            )
             require(
                 first_arm < arms,
                 f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
@@ -191,7 +194,7 @@ def _readings(values: np.ndarray | Tensor) -> np.ndarray:
 
 def _check_rows(readings: np.ndarray, train: int, names: Sequence[str] | None) -> None:
     rows = len(readings)
-    require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
+    train = require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
         train < rows,
         f"PanelWorld: train is {train}, but there are {rows} rows and one or more must be left to "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator
 from itertools import count
 
@@ -16,7 +15,7 @@ from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 
 class SineWorld(GridWorld):
@@ -60,13 +59,17 @@ class SineWorld(GridWorld):
         noise: float,
     ) -> None:
         super().__init__(domain, noise)
-        require(
-            0 <= scale < math.inf,
-            f"SineWorld: scale is {scale}, but it must be finite and at least 0; the paper uses 5.",
+        scale = require_number(
+            "SineWorld: scale",
+            scale,
+            "[0, 1e100]",
+            "it must lie in [0, 1e100]; the paper uses 5.",
         )
-        require(
-            math.isfinite(frequency),
-            f"SineWorld: frequency is {frequency}, but it must be finite; the paper uses 0.3.",
+        frequency = require_number(
+            "SineWorld: frequency",
+            frequency,
+            "(-inf, inf)",
+            "it must be finite; the paper uses 0.3.",
         )
         if not isinstance(kernel, Kernel):
             raise InputDataError(
@@ -133,7 +136,7 @@ def _points(centres: int | Tensor, domain: Grid) -> Tensor:
         if not bool(centres.isfinite().all()):
             raise InputDataError("SineWorld: centres has entries that are NaN or infinite.")
         return centres.detach().cpu().double().clone()
-    require_integer("SineWorld: centres", centres, 1, "the paper uses 20.")
+    centres = require_integer("SineWorld: centres", centres, 1, "the paper uses 20.")
     require(
         domain.dim == 1,
         f"SineWorld: centres is {centres}, but a domain of {domain.dim} dimensions has no evenly "

@@ -36,8 +36,8 @@ class OpenSuggestions:
 
     @most.setter
     def most(self, number: int) -> None:
-        require_integer("Loop: pending", number, 1, "give how many measurements run side by side.")
-        self._most = int(number)
+        fix = "give how many measurements run side by side."
+        self._most = require_integer("Loop: pending", number, 1, fix)
 
     def __len__(self) -> int:
         return len(self.plans)

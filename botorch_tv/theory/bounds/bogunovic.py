@@ -27,7 +27,7 @@ from botorch_tv.theory.bounds.shared import (
     check_tail,
     information_constant,
 )
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer, require_number
 
 
 def r_gp_ucb_regret(
@@ -71,7 +71,7 @@ def r_gp_ucb_regret(
     """
     name = "r_gp_ucb_regret"
     horizons = rounds(name, T)
-    require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
+    period = require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
     constant = information_constant(name, noise)
     beta = bayes_beta(name, BayesResetting(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
     gains = gain_like(f"{name}: gain", gain, horizons)
@@ -116,11 +116,13 @@ def resetting_mismatch(
     """
     name = "resetting_mismatch"
     horizons = rounds(name, T)
-    require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
+    period = require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
     require_rate(f"{name}: epsilon", epsilon)
-    require(
-        0 < noise <= 1,
-        f"{name}: noise is {noise}, but [B16] (18) bounds |y| for noise variances in (0, 1] only; "
+    noise = require_number(
+        f"{name}: noise",
+        noise,
+        "(0, 1]",
+        "[B16] (18) bounds |y| for noise variances in (0, 1] only; "
         "rescale y, or use r_gp_ucb_regret_improved.",
     )
     require_probability(f"{name}: delta", delta)
@@ -204,7 +206,7 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
         ValueError: If an argument is out of range.
     """
     name = "time_varying_gain"
-    require_integer(f"{name}: block", block, 1, "it divides the rounds in the analysis.")
+    block = require_integer(f"{name}: block", block, 1, "it divides the rounds in the analysis.")
     require_rate(f"{name}: epsilon", epsilon)
     horizons = rounds(f"{name}: block is {block}, at most T", T, int(block))
     gains = gain_like(f"{name}: gain", gain, horizons)

@@ -155,11 +155,11 @@ def model_mismatch(
         ValueError: If an argument is out of range.
     """
     name = "model_mismatch"
-    require_integer(f"{name}: block", block, 1, "give the rounds between resets.")
+    block = require_integer(f"{name}: block", block, 1, "give the rounds between resets.")
     require_rate(f"{name}: epsilon", epsilon)
     require_positive(f"{name}: noise", noise, "it is the variance σ²")
     require_probability(f"{name}: delta", delta)
-    require_integer(f"{name}: parts", parts, 1, "it is 4 for ET-GP-UCB and 2 for R-GP-UCB.")
+    parts = require_integer(f"{name}: parts", parts, 1, "it is 4 for ET-GP-UCB and 2 for R-GP-UCB.")
     check_tail(name, a0, b0)
     beta = torch.as_tensor(beta, dtype=None if isinstance(beta, Tensor) else torch.float64)
     forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
@@ -184,7 +184,7 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    require_integer("reset_time_bound: horizon", horizon, 1, "give the number of rounds.")
+    horizon = require_integer("reset_time_bound: horizon", horizon, 1, "give the number of rounds.")
     require_positive("reset_time_bound: mean", mean, "a reset takes at least one round")
     require_probability("reset_time_bound: delta", delta)
     return max(1, math.ceil(min(horizon, mean / delta)))

@@ -89,7 +89,7 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
     horizons = rounds("log_decision_set", T)
     for symbol, value in (("B", B), ("L", L), ("r", r)):
         require_positive(f"log_decision_set: {symbol}", value, "the set's size grows with it")
-    require_integer("log_decision_set: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer("log_decision_set: dim", dim, 1, "give the domain's dimension.")
     cells = B * L * r * dim
     least = float(horizons.min())
     require(
@@ -171,7 +171,7 @@ def gp_ts_order(
     horizons = rounds("gp_ts_order", T)
     gains = gain_like("gp_ts_order: gain", gain, horizons)
     require_positive("gp_ts_order: B", B, "it bounds the norm of f")
-    require_integer("gp_ts_order: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer("gp_ts_order: dim", dim, 1, "give the domain's dimension.")
     require_probability("gp_ts_order: delta", delta)
     require_positive("gp_ts_order: constant", constant, "the paper gives an order only")
     least = float(horizons.min())

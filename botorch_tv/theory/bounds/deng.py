@@ -79,8 +79,8 @@ def w_gp_ucb_regret(
         f"{name}: budget is {float(change.min())}, but it must be finite and at least 0.",
     )
     require_discount(f"{name}: gamma", gamma)
-    require_integer(f"{name}: memory", memory, 1, "analysis_memory has the paper's.")
-    require_integer(f"{name}: features", features, 1, "give the rank of the kernel.")
+    memory = require_integer(f"{name}: memory", memory, 1, "analysis_memory has the paper's.")
+    features = require_integer(f"{name}: features", features, 1, "give the rank of the kernel.")
     require_at_least_zero(f"{name}: feature_error", feature_error, "it bounds an error")
     width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
     require(
@@ -143,6 +143,6 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    require_integer("analysis_memory: horizon", horizon, 1, "give the number of rounds.")
+    horizon = require_integer("analysis_memory: horizon", horizon, 1, "give the number of rounds.")
     require_discount("analysis_memory: gamma", gamma)
     return max(1, math.ceil(math.log(horizon) / (1 - gamma)))

@@ -63,7 +63,7 @@ def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1
         ValueError: If an argument is out of range.
     """
     name = "sparq_gp_ucb_order"
-    require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
     horizons = _checked(name, T, math.ceil(math.exp(1 / dim)), dim, constant)
     require_probability(f"{name}: delta", delta)
     log = horizons.log()
@@ -123,6 +123,6 @@ def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Ten
 
 
 def _checked(name: str, T: Number, least: int, dim: int, constant: float) -> Tensor:
-    require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
     require_positive(f"{name}: constant", constant, "the paper gives an order only")
     return rounds(name, T, least)

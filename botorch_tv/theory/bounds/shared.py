@@ -22,7 +22,7 @@ def information_constant(name: str, noise: float) -> float:
 
 def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
-    require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
     values = [width.multiplier(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return torch.tensor(values, dtype=T.dtype, device=T.device).view(T.shape)
 

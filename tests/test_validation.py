@@ -1,0 +1,81 @@
+"""The checks themselves: what counts as a number, and what comes back."""
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_tv.forgetting import Markov, PeriodicReset, SlidingWindow
+from botorch_tv.learning import Refit
+from botorch_tv.simulation.worlds.functions import KernelSum
+from botorch_tv.strategies import Grid, MultiStart, gp_ts, igp_ucb
+from botorch_tv.validation import require_integer, require_number
+
+
+@pytest.mark.parametrize("whole", [29, 29.0, np.int64(29), np.float32(29), np.uint8(29)])
+def test_an_integer_comes_back_as_one(whole):
+    number = require_integer("n", whole, 1, "give one.")
+    assert type(number) is int
+    assert number == 29
+
+
+@pytest.mark.parametrize(
+    "value", [None, "29", True, np.bool_(True), 29 + 0j, [29], torch.tensor(29), 28.5, np.nan, -1]
+)
+def test_no_integer(value):
+    with pytest.raises(ValueError, match=r"n is .*, but it must be an integer of at least 1; fix"):
+        require_integer("n", value, 1, "fix")
+
+
+@pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5)])
+def test_a_number_comes_back_as_python_has_it(value):
+    number = require_number("p", value, "[0, 1]", "it lies in [0, 1].")
+    assert type(number) is float
+    assert number == 0.5
+    assert type(require_number("p", 1, "[0, 1]", "")) is int
+
+
+@pytest.mark.parametrize("value", [None, "0.5", True, 0.5 + 0j, [0.5], torch.tensor(0.5)])
+def test_no_number(value):
+    with pytest.raises(ValueError, match=r"p is .*, which is no plain number, but it lies"):
+        require_number("p", value, "[0, 1]", "it lies in [0, 1].")
+
+
+@pytest.mark.parametrize(
+    ("within", "inside", "outside"),
+    [
+        ("[0, 1]", (0, 1), (-1e-9, 1.1, np.nan)),
+        ("(0, 1)", (1e-9, 0.9), (0, 1)),
+        ("(0, inf)", (1e300,), (0, np.inf)),
+        ("(-inf, inf)", (-1e300, 0), (-np.inf, np.inf, np.nan)),
+        ("[1e-100, 1e100]", (1e-100, 1e100), (0, 1e-101, 1e101)),
+    ],
+)
+def test_ends_of_an_interval(within, inside, outside):
+    for value in inside:
+        assert require_number("p", value, within, "") == value
+    for value in outside:
+        with pytest.raises(ValueError, match="p is "):
+            require_number("p", value, within, "")
+
+
+def test_parts_keep_plain_numbers():
+    """What is saved, compared and used as a size later is what the check returned."""
+    kept = [
+        PeriodicReset(29.0).period,
+        SlidingWindow(np.int64(29)).window,
+        MultiStart(raw_samples=29.0).raw_samples,
+        Refit(every=29.0).every,
+        KernelSum(torch.eye(3), terms=29.0).terms,
+    ]
+    assert [type(one) for one in kept] == [int] * len(kept)
+    assert set(kept) == {29}
+    assert type(Markov(np.float32(0.25)).epsilon) is float
+    assert len(Grid.regular(points=3.0, dim=2.0)) == 9
+
+
+def test_thompson_sampling_takes_half_of_a_probability():
+    """Not of any number: 1.5 / 2 would pass as one."""
+    common = {"kernel": torch.eye(3, dtype=torch.float64), "noise": 0.1}
+    assert gp_ts(delta=0.1, **common).width.delta == igp_ucb(delta=0.05, **common).width.delta
+    with pytest.raises(ValueError, match=r"delta is 1\.5"):
+        gp_ts(delta=1.5, **common)
