@@ -63,7 +63,9 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         return tensor
     # Listing the trials would make another device wait.
     mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))
-    return tensor.copy_(torch.where(mask, value, tensor))
+    if isinstance(value, Tensor):
+        return torch.where(mask, value, tensor, out=tensor)
+    return tensor.masked_fill_(mask, value)
 
 
 def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> tuple[Tensor, Tensor]:

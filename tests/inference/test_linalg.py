@@ -1,7 +1,14 @@
-import torch
+import math
+from typing import Any
 
-from botorch_tv.inference.linalg import first_maximum, pivoted_cholesky
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from botorch_tv.inference.linalg import clear_, first_maximum, pivoted_cholesky
 from botorch_tv.inference.scratch import Scratch
+
+NO_GPU = not torch.cuda.is_available()
 
 
 def test_first_of_what_is_within_the_tolerance_wins() -> None:
@@ -21,6 +28,47 @@ def test_pivoted_cholesky_stops_at_the_rank() -> None:
     assert columns.shape == (12, 4)
     torch.testing.assert_close(columns @ columns.T, root @ root.T, rtol=0, atol=1e-12)
     assert float(residual.max()) <= 1e-12
+
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(NO_GPU, reason="needs a GPU"))]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_some_trials_are_cleared_in_place(shape: tuple[int, ...], device: str) -> None:
+    trials = torch.arange(math.prod(shape), device=device).view(shape) % 2 == 0
+    event = torch.tensor([7.0, 8.0], device=device)
+    for value in (0.0, event):
+        memory = torch.ones(*shape, 4, device=device)
+        part = memory[..., :2]
+        assert clear_(part, trials, value) is part
+        assert torch.equal(part, torch.where(trials.unsqueeze(-1), value, torch.ones_like(part)))
+        assert bool((memory[..., 2:] == 1).all())
+
+
+def test_other_devices_clear_without_a_copy() -> None:
+    """Of everything, for resets that seldom happen; and without asking which trials these are."""
+    nowhere = torch.ones(3, 4, device="meta")
+    with Written() as written:
+        clear_(nowhere, torch.ones(3, dtype=torch.bool, device="meta"), 0.0)
+        clear_(nowhere, torch.ones(3, dtype=torch.bool, device="meta"), nowhere[0])
+    assert written.fresh == 0
+
+
+class Written(TorchDispatchMode):
+    """Counts the numbers that are written to fresh memory."""
+
+    fresh = 0
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = operation(*args, **kwargs)
+        given = any(result is one for one in (*args, kwargs.get("out")))
+        if not (given or operation.is_view) and result.is_floating_point():
+            self.fresh += result.numel()
+        return result
 
 
 def test_scratch_keeps_names_apart_and_grows() -> None:
