@@ -49,8 +49,8 @@ class _Shared:
         return self._drawn(torch.rand, event_shape)
 
     def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
-        own, shape = self._trials, (*self._trials.shape, *event_shape)
-        return draw(shape, generator=self._generator, dtype=own.dtype, device=own.device)
+        shape = (*self._trials.shape, *event_shape)
+        return _drawn(draw, shape, self._generator, self._trials)
 
 
 class _OnePerTrial:
@@ -67,10 +67,7 @@ class _OnePerTrial:
 
     def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
         own = self._trials
-        rows = [
-            draw(event_shape, generator=one, dtype=own.dtype, device=own.device)
-            for one in self._generators
-        ]
+        rows = [_drawn(draw, event_shape, one, own) for one in self._generators]
         return torch.stack(rows).view((*own.shape, *event_shape))
 
 
@@ -87,12 +84,22 @@ class Drawing(Protocol):
     ) -> Tensor: ...
 
 
+def _drawn(
+    draw: Drawing, shape: tuple[int, ...], generator: torch.Generator | None, trials: _Trials
+) -> Tensor:
+    """Numbers drawn where the generator is, and brought to where the trials are."""
+    place = trials.device if generator is None else generator.device
+    drawn = draw(shape, generator=generator, dtype=trials.dtype, device=place)
+    return drawn.to(trials.device)
+
+
 def draws_from(generator: Generators | Draws | None, state: State) -> Draws:
     """Random numbers for the trials of a state.
 
     Args:
         generator: One for all trials, one per trial, anything that draws by itself, or None for
-            PyTorch's default generator.
+            PyTorch's default generator. A generator on another device than the state draws there,
+            and what it draws is copied, for which a GPU waits.
         state: Whose trials they are for.
 
     Raises:

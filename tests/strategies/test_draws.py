@@ -1,0 +1,38 @@
+"""Generators draw where they are, whatever device the trials are on."""
+
+import pytest
+import torch
+
+from botorch_tv.strategies.draws import draws_for
+
+NOWHERE = torch.device("meta")
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: str) -> None:
+    """What PyTorch itself refuses: the meta device has no generators, nor has a GPU the CPU's."""
+    made = [torch.Generator().manual_seed(seed) for seed in range(3)]
+    draws = draws_for(made if several else made[0], (3,), dtype=torch.float64, device=NOWHERE)
+    numbers = getattr(draws, kind)(2)
+    assert (numbers.shape, numbers.dtype, numbers.device) == ((3, 2), torch.float64, NOWHERE)
+    untouched = torch.Generator().manual_seed(0)
+    assert not torch.equal(made[0].get_state(), untouched.get_state())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
+    drawn = []
+    for device in ("cpu", "cuda"):
+        generator = torch.Generator().manual_seed(1)
+        draws = draws_for(generator, (3,), dtype=torch.float64, device=torch.device(device))
+        drawn.append(draws.normal(2))
+    assert drawn[1].is_cuda
+    assert torch.equal(drawn[0], drawn[1].cpu())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_generator_of_a_gpu_serves_trials_of_the_host() -> None:
+    generator = torch.Generator("cuda").manual_seed(1)
+    draws = draws_for(generator, (3,), dtype=torch.float64, device=torch.device("cpu"))
+    assert draws.uniform(2).device.type == "cpu"
