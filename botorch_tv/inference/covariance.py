@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import torch
@@ -40,7 +41,8 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         )
     points = X.double()
     with torch.no_grad():
-        matrix: Tensor = kernel.to(points)(points).to_dense()
+        # A copy: moving a module changes it, and this one is another's.
+        matrix: Tensor = copy.deepcopy(kernel).to(points)(points).to_dense()
     return 0.5 * (matrix + matrix.T)
 
 

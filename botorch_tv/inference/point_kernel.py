@@ -7,6 +7,7 @@ other is asked as it is.
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, replace
 
@@ -122,6 +123,21 @@ def point_kernel(kernel: Kernel) -> PointKernel:
             "trial works for RBFKernel and MaternKernel, alone or in a ScaleKernel."
         )
     return General(kernel)
+
+
+def formula(kernel: Kernel) -> str | None:
+    """What two kernels have in common that agree everywhere, in float64.
+
+    Returns:
+        The formula with its parameters, for kernels that :func:`point_kernel` writes out; None for
+        others, which have to be compared by what they evaluate to.
+    """
+    plain = _stationary(copy.deepcopy(kernel).double())
+    if plain is None:
+        return None
+    parts = (plain.lengthscale, plain.outputscale, plain.columns)
+    numbers = [None if part is None else part.tolist() for part in parts]
+    return f"{plain.smoothness} {numbers}"
 
 
 def _stationary(kernel: Kernel) -> Stationary | None:

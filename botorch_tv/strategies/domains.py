@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from botorch.exceptions import InputDataError
@@ -12,8 +13,10 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.inference.factor import Inference, factor
+from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require_integer
@@ -91,7 +94,7 @@ class Grid(Domain):
             raise InputDataError("Grid: X has entries that are NaN or infinite.")
         self.X = X.detach().clone()
         self.shape: tuple[int, ...] = (len(X),)
-        self._factored: dict[bytes, Basis] = {}
+        self._factored: dict[tuple[object, ...], Basis] = {}
 
     @classmethod
     def regular(
@@ -162,13 +165,19 @@ class Grid(Domain):
             dtype: Of the basis; the factorisation itself is done in float64.
             device: Of the basis.
         """
+        settings = (inference, dtype, device)
+        # Strategies and worlds ask for one kernel many times over; evaluating and digesting it is
+        # spared where its formula tells it apart.
+        known = formula(kernel) if isinstance(kernel, Kernel) else None
+        if known is not None and (known, *settings) in self._factored:
+            return self._factored[known, *settings]
         covariance = covariance_matrix(kernel, self.X.to(device))
-        settings = f"{inference} {dtype} {device}".encode()
-        key = hashlib.sha256(covariance.cpu().numpy().tobytes() + settings).digest()
-        if key not in self._factored:
-            basis = factor(covariance, self.shape, inference)
-            self._factored[key] = basis.to(dtype, device)
-        return self._factored[key]
+        key = known or hashlib.sha256(covariance.cpu().numpy().tobytes()).digest()
+        if (key, *settings) not in self._factored:
+            self._factored[key, *settings] = factor(covariance, self.shape, inference).to(
+                dtype, device
+            )
+        return self._factored[key, *settings]
 
     def prior(
         self,
@@ -178,6 +187,7 @@ class Grid(Domain):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Basis:
+        self._arms.on(dtype, device)  # now, for later it would interrupt a round
         return self.basis(kernel, inference, dtype=dtype, device=device)
 
     def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
@@ -187,10 +197,15 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        return self.X.to(like)[choice]
+        return self._arms.like(like)[choice]
+
+    @cached_property
+    def _arms(self) -> Constant:
+        return Constant(self.X)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_factored": {}}
+        kept = {name: part for name, part in self.__dict__.items() if name != "_arms"}
+        return {**kept, "_factored": {}}
 
     def index_of(self, X: Tensor) -> Tensor:
         """The arms that some points are, `* x d -> *`, int64.
@@ -202,7 +217,7 @@ class Grid(Domain):
             raise InputDataError(
                 f"X has shape {tuple(X.shape)}, but points of this grid end in d = {self.dim}."
             )
-        arms = self.X.to(X)
+        arms = self._arms.like(X)
         flat = X.reshape(-1, self.dim)
         nearest = [torch.cdist(block, arms).min(-1).indices for block in torch.split(flat, 1024)]
         index = torch.cat(nearest) if nearest else flat.new_zeros(0, dtype=torch.int64)

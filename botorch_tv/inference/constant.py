@@ -1,0 +1,35 @@
+"""Numbers that never change, wherever they are wanted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Constant:
+    """A tensor that is copied once to every dtype and device it is asked for.
+
+    Copying to a GPU makes the host wait for what it has started there; constants of a domain, such
+    as its arms, are wanted in every round.
+
+    Args:
+        value: The tensor; not to be changed afterwards.
+    """
+
+    def __init__(self, value: Tensor) -> None:
+        self._value = value
+        self._copies: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+
+    def like(self, other: Tensor) -> Tensor:
+        """The tensor in the dtype and on the device of another."""
+        return self.on(other.dtype, other.device)
+
+    def on(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The tensor in a dtype, on a device."""
+        key = (dtype, device)
+        if key not in self._copies:
+            self._copies[key] = self._value.to(dtype=dtype, device=device)
+        return self._copies[key]
+
+    def __reduce__(self) -> tuple[type[Constant], tuple[Tensor]]:
+        return Constant, (self._value,)

@@ -1,0 +1,104 @@
+"""A grid factors a kernel once, and leaves it as it was."""
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from gpytorch.kernels import CosineKernel, Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
+from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.strategies import Box, Grid, domains, et_gp_ucb, gp_ucb, tv_gp_ucb
+
+CPU = torch.device("cpu")
+
+
+def set_to(kernel: Kernel, lengthscale: float | list[float]) -> Kernel:
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
+    return kernel
+
+
+def squared_exponential(lengthscale: float = 0.2) -> Kernel:
+    return set_to(RBFKernel().double(), lengthscale)
+
+
+PLACES = {
+    "grid": Grid.regular(3, 2),
+    "box": Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the kernel's parameters are float32")
+@pytest.mark.parametrize("domain", PLACES.values(), ids=PLACES)
+def test_a_run_leaves_the_kernel_in_its_dtype(domain: Grid | Box) -> None:
+    """Cast in place, a kernel would no longer be the one that files of the run describe."""
+    for own in (torch.float32, torch.float64):
+        strategy = gp_ucb(kernel=squared_exponential().to(own), noise=0.02)
+        for dtype in (torch.float64, torch.float32):
+            strategy.ask(strategy.init(domain, dtype=dtype))
+            assert {one.dtype for one in strategy.kernel.parameters()} == {own}
+
+
+def test_a_study_evaluates_its_kernel_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though its world and every strategy hold a copy of their own."""
+    evaluated = []
+
+    def counting(kernel: Any, X: Tensor) -> Tensor:
+        evaluated.append(kernel)
+        return covariance_matrix(kernel, X)
+
+    monkeypatch.setattr(domains, "covariance_matrix", counting)
+    kernel, grid = squared_exponential(), Grid.regular(4, 2)
+    world = MarkovWorld(grid, kernel=kernel, epsilon=0.03, noise=0.02)
+    known = {"kernel": kernel, "noise": 0.02}
+    players = {
+        "GP": gp_ucb(**known),
+        "ET": et_gp_ucb(**known),
+        "TV": tv_gp_ucb(**known, epsilon=0.03),
+    }
+    run_study(world, players, trials=1, horizon=2, progress=False)
+    assert len(evaluated) == 2  # the world's features, whatever their rank, are another basis
+
+
+def different_kernels() -> list[Kernel]:
+    scaled = ScaleKernel(squared_exponential()).double()
+    scaled.outputscale = torch.tensor(2.0, dtype=torch.float64)
+    first = set_to(RBFKernel(active_dims=(0,)).double(), 0.2)
+    second = set_to(RBFKernel(active_dims=(1,)).double(), 0.2)
+    across = set_to(RBFKernel(ard_num_dims=2).double(), [[0.2, 0.3]])
+    rough = set_to(MaternKernel(nu=1.5).double(), 0.2)
+    smooth = set_to(MaternKernel(nu=2.5).double(), 0.2)
+    nearly = squared_exponential(0.2 * (1 + 1e-12))
+    other = [CosineKernel().double(), CosineKernel().double()]
+    other[1].period_length = torch.tensor(0.3, dtype=torch.float64)
+    return [squared_exponential(), scaled, first, second, across, rough, smooth, nearly, *other]
+
+
+def test_different_kernels_are_never_taken_for_one_another() -> None:
+    grid, alone = Grid.regular(3, 2), Grid.regular(3, 2).X
+    for turn in range(2):  # the second time each is known
+        for kernel in different_kernels():
+            basis = grid.basis(kernel, "exact", dtype=torch.float64, device=CPU)
+            arms = torch.arange(9)
+            assert torch.equal(basis.gram(arms), covariance_matrix(kernel, alone)), (turn, kernel)
+
+
+def test_a_kernel_changed_is_another() -> None:
+    grid, kernel = Grid.regular(3, 2), squared_exponential()
+    before = grid.basis(kernel, "exact", dtype=torch.float64, device=CPU)
+    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    assert grid.basis(kernel, "exact", dtype=torch.float64, device=CPU) is not before
+
+
+def test_a_grid_is_saved_without_what_it_remembers() -> None:
+    grid = Grid.regular(3, 2)
+    bare = len(pickle.dumps(grid))
+    gp_ucb(kernel=squared_exponential(), noise=0.02).init(grid)
+    grid.points(torch.tensor([1]), torch.zeros(0, dtype=torch.float32))
+    assert len(pickle.dumps(grid)) == bare
+    again = pickle.loads(pickle.dumps(grid))
+    assert torch.equal(again.points(torch.tensor([4]), again.X), grid.X[4:5])
+    assert torch.equal(copy.deepcopy(grid).X, grid.X)
