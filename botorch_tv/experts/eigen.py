@@ -61,8 +61,7 @@ def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
     Returns:
         `N x (n + 1) x (most + 1)`.
     """
-    row = torch.full((len(log_values), most + 1), -torch.inf, dtype=log_values.dtype)
-    row = row.to(log_values.device)
+    row = log_values.new_full((len(log_values), most + 1), -torch.inf)
     row[..., 0] = 0.0
     rows = [row]
     for log_value in log_values.unbind(-1):

@@ -66,8 +66,7 @@ def minimize(
     Returns:
         The best points met.
     """
-    lower = torch.as_tensor(lower).to(start).expand_as(start)
-    upper = torch.as_tensor(upper).to(start).expand_as(start)
+    lower, upper = (_expanded(bound, start) for bound in (lower, upper))
     x = start.clamp(lower, upper)
     rows = torch.arange(len(x), device=x.device)
     value, gradient = _finite(*function(x, rows))
@@ -88,6 +87,13 @@ def minimize(
             run.keep(going)
     best_x[rows], best_value[rows] = run.x, run.value
     return Minimum(best_x, best_value, used)
+
+
+def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:
+    """A bound as a tensor of the shape, dtype and device of another."""
+    # A number made into a tensor elsewhere would have to be copied to a GPU.
+    bound = bound.to(like) if isinstance(bound, Tensor) else like.new_full((), bound)
+    return bound.expand_as(like)
 
 
 def _finite(value: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:

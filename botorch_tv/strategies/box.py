@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
+from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.domains import Domain
@@ -100,7 +103,7 @@ class Box(Domain):
     ) -> Surface:
         points = torch.zeros(1, 3, self.columns, dtype=dtype, device=device)
         points[0, 0, : self.dim] = self.centre(points)
-        points[0, 1:, : self.dim] = self.bounds.to(points)
+        points[0, 1:, : self.dim] = self._corners.like(points)
         return surface_at(points, kernel)
 
     def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
@@ -117,13 +120,13 @@ class Box(Domain):
 
     def from_unit(self, U: Tensor) -> Tensor:
         """Points of the unit cube, brought to this box, `* x d`."""
-        lower, upper = self.bounds.to(U)
+        lower, upper = self._corners.like(U)
         X: Tensor = torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
         return X
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Points of this box, brought to the unit cube, `* x d`."""
-        lower, upper = self.bounds.to(X)
+        lower, upper = self._corners.like(X)
         U: Tensor = (X - lower) / (upper - lower)
         return U
 
@@ -140,6 +143,10 @@ class Box(Domain):
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
 
+    @cached_property
+    def _corners(self) -> Constant:
+        return Constant(self.bounds)
+
     @property
     def extent(self) -> Tensor:
         """Lengths of the sides, and 1 for every coordinate of the context, `d + c`."""
@@ -148,6 +155,6 @@ class Box(Domain):
 
     def centre(self, like: Tensor) -> Tensor:
         """The middle, `d`."""
-        lower, upper = self.bounds.to(like)
+        lower, upper = self._corners.like(like)
         middle: Tensor = 0.5 * (lower + upper)
         return middle

@@ -14,7 +14,10 @@ from botorch_tv.validation import require_trials
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """A time as a tensor, `batch_shape`, float64."""
-    time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
+    if isinstance(value, (int, float)):
+        time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
+    else:
+        time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
     if time.dim() > 0 and time.shape != state.time.shape:
         raise InputDataError(
             f"{name} has shape {tuple(time.shape)}, but the state's batch_shape is "
@@ -75,8 +78,7 @@ def as_observation(state: State, y: Tensor | float) -> Tensor:
     """A single number as a tensor, where there is one trial; anything else as it came."""
     number = isinstance(y, (int, float)) and not isinstance(y, bool)
     if number and state.time.dim() == 0:
-        own = state.basis.variance
-        return torch.tensor(y, dtype=own.dtype, device=own.device)
+        return state.basis.variance.new_full((), y)  # type: ignore[arg-type]
     return y  # type: ignore[return-value]
 
 

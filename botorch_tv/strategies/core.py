@@ -481,7 +481,8 @@ class Strategy:
         if observation_noise:
             told = torch.full_like(state.time, self.noise).to(mean)
             noise = engine.believed_noise(state, told)[..., None, None, None]
-            covariance = covariance + noise * torch.eye(mean.shape[-1]).to(covariance)
+            identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+            covariance = covariance + noise * identity
         dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
         mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])

@@ -14,6 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
@@ -74,6 +75,10 @@ class Candidates(Search):
 
     X: Tensor
 
+    @functools.cached_property
+    def _points(self) -> Constant:
+        return Constant(self.X)
+
     def check(self, box: Box) -> None:
         if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
             raise InputDataError("Candidates: X must be a floating-point tensor of shape M x d.")
@@ -86,18 +91,18 @@ class Candidates(Search):
     def best(
         self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
     ) -> Tensor:
-        X = self.X.to(observed)
+        X = self._points.like(observed)
         values = _in_blocks(score, X.expand(len(observed), *X.shape), observed.shape[1])
         return X[first_maximum(values, TIE_TOLERANCE * unit, Scratch())]
 
     def first(self, box: Box, like: Tensor) -> Tensor:
-        return self.X[0].to(like)
+        return self._points.like(like)[0]
 
     def anywhere(self, box: Box, draws: Draws) -> Tensor:
         uniform = draws.uniform()
         # In single precision a number just below 1 may have been rounded to 1.
         number = (uniform * len(self.X)).long().clamp_max(len(self.X) - 1)
-        return self.X.to(uniform)[number]
+        return self._points.like(uniform)[number]
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,7 @@ class MultiStart(Search):
 
     def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
-        raw = _spread(self.raw_samples, box.dim).to(observed)
+        raw = _spread(self.raw_samples, box.dim).like(observed)
         shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
         raw = torch.frac(raw + told * shift * (math.sqrt(5) - 1) / 2)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
@@ -207,11 +212,10 @@ class _Climb:
 
 
 @functools.lru_cache(maxsize=32)
-def _spread(number: int, dim: int) -> Tensor:
+def _spread(number: int, dim: int) -> Constant:
     """Points that fill the unit cube evenly, `number x dim`."""
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(number, dtype=torch.float64)
-    return points
+    return Constant(engine.draw(number, dtype=torch.float64))
 
 
 def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:

@@ -1,8 +1,9 @@
 """No round waits for the device: a GPU that has to answer before it is told more stands idle.
 
-Rounds are played on the meta device, whose tensors hold no numbers: whatever asks for one fails.
-It is no CPU, so the code takes the branches of a GPU. Where there is a GPU the same rounds are
-played on it, with PyTorch raising an error at every wait.
+The host waits where it reads from the device, and where it copies to it. Rounds are played on the
+meta device, whose tensors hold no numbers: whatever asks for one fails. It is no CPU, so the code
+takes the branches of a GPU, and the domain stays on the CPU, as it does for users. Where there is a
+GPU the same rounds are played on it, with PyTorch raising an error at every wait.
 """
 
 import copy
@@ -15,9 +16,11 @@ import torch
 from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, each_pair
 from conformance.rounds import Setting
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.strategies import gp_ucb
+from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
 TRIALS = 3
@@ -41,8 +44,36 @@ READS = {
 """Operations that give the host a number, or a shape that depends on one."""
 
 
+EIGENVECTORS = frozenset({"_linalg_eigh", "_linalg_check_errors"})
+"""Waits of a joint sample by regression: PyTorch checks eigenvectors on the host."""
+
+COPIES = {"_to_copy", "copy_"}
+"""Operations that may bring numbers from the host to the device."""
+
+MAKES = {torch.tensor, torch.as_tensor, Tensor.new_tensor}
+"""Functions that make tensors of Python numbers, on the host at first."""
+
+INDEXES = {Tensor.__getitem__, Tensor.__setitem__}
+
+
 class Waits(Exception):
-    """Something asked the device for an answer."""
+    """Something asked the device for an answer, or made it take in numbers of the host's."""
+
+
+class NoNumbers(TorchFunctionMode):
+    """Refuses to bring Python numbers to a device; PyTorch's own copy of them is not dispatched."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: dict | None = None
+    ) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if function in MAKES and on_device(result) and not isinstance(args[-1], Tensor):
+            raise Waits(f"{function.__name__} of Python numbers copies them to the device")
+        if function in INDEXES and on_device(args[:1]):
+            index = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if any(isinstance(one, list) for one in index):
+                raise Waits("a list as index is copied to the device")
+        return result
 
 
 class NoWaiting(TorchDispatchMode):
@@ -50,29 +81,50 @@ class NoWaiting(TorchDispatchMode):
 
     Args:
         numbers: How often a single number may be read; it is always 1.
+        allowed: Operations that may wait.
     """
 
-    def __init__(self, numbers: int = 0) -> None:
+    def __init__(self, numbers: int = 0, allowed: frozenset[str] = frozenset()) -> None:
         super().__init__()
-        self.numbers = numbers
+        self.numbers, self.allowed = numbers, allowed
+        self.no_numbers = NoNumbers()
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Any = (), kwargs: dict | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        given = [one for one in tensors_in([args, kwargs]) if one.device.type == "meta"]
+        tensors = tensors_in([args, kwargs])
+        given = on_device(tensors)
+        # Single numbers of the host travel with the operation, but for copies.
+        apart = [one for one in tensors if one.device.type == "cpu"]
         name = operation._schema.name.removeprefix("aten::")
+        if given and any(one.dim() > 0 or name in COPIES for one in apart):
+            raise Waits(f"{operation} of tensors on the device and on the host")
         if given and name == "_local_scalar_dense" and self.numbers > 0:
             self.numbers -= 1
             return 1
-        if given and name in READS:
+        if given and name in READS - self.allowed:
             raise Waits(str(operation))
         if given and name.startswith("index_put") and any(one.dtype == torch.bool for one in given):
             raise Waits(f"{operation} with a mask counts its true entries")
         result = operation(*args, **kwargs)
         if given and any(one.device.type == "cpu" for one in tensors_in(result)):
             raise Waits(f"{operation} copies to the host")
+        if name in COPIES and apart and on_device(result):
+            raise Waits(f"{operation} copies to the device")
         return result
+
+    def __enter__(self) -> "NoWaiting":
+        self.no_numbers.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.no_numbers.__exit__(*error)
+
+
+def on_device(value: Any) -> list[Tensor]:
+    return [one for one in tensors_in(value) if one.device.type == "meta"]
 
 
 def tensors_in(value: Any) -> list[Tensor]:
@@ -91,6 +143,8 @@ def moved(value: Any, move: Callable[[Tensor], Tensor], done: dict[int, Any]) ->
         return done[id(value)][1]
     if isinstance(value, Tensor):
         made = move(value)
+    elif isinstance(value, Domain):
+        made = value
     elif isinstance(value, torch.device):
         made = NOWHERE
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -125,14 +179,16 @@ class Draws:
 
 
 def emptied(value: Any) -> Any:
-    """The value with tensors that hold no numbers."""
+    """The state with tensors that hold no numbers."""
 
     def move(tensor: Tensor) -> Tensor:
         return torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device=NOWHERE
         )
 
-    return moved(value, move, {})
+    made = moved(value, move, {})
+    made.domain.points(made.start, made.basis.variance)  # the arms are brought over by init()
+    return made
 
 
 def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
@@ -154,21 +210,17 @@ def play(strategy: Any, state: Any, rounds: int = SETTING.rounds) -> Any:
 
 
 @each_pair(1)
-def test_rounds_ask_the_device_for_nothing(
-    preset: Preset, engine: str, request: pytest.FixtureRequest
-) -> None:
+def test_rounds_ask_the_device_for_nothing(preset: Preset, engine: str) -> None:
     """The first two rounds, and those around resets and the first deletion from a window."""
     if preset.consults:
         pytest.skip("drawing points for an expert looks twice how many there are, to save work")
-    if engine == "exact" and preset.book(1.0).get("exploration") == "thompson":
-        # The sample takes eigenvectors, and PyTorch checks those on the host.
-        request.applymarker(pytest.mark.xfail(raises=Waits, strict=True))
+    sampling = engine == "exact" and preset.book(1.0).get("exploration") == "thompson"
     strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for before in (0, 10):
         state = play(strategy, state, before)
         nowhere = emptied(state)
-        with NoWaiting():
+        with NoWaiting(allowed=EIGENVECTORS if sampling else frozenset()):
             nowhere = play(strategy, nowhere, 5 if before else 2)
         assert nowhere.time.device == NOWHERE
     assert nowhere.told == SETTING.rounds
@@ -203,6 +255,14 @@ def test_the_guard_notices() -> None:
         lambda: torch.linalg.cholesky(x),
         lambda: torch.linalg.eigh(x),
         lambda: torch.unique(x),
+        lambda: torch.ones(3).to(x),
+        lambda: torch.tensor([1.0, 2.0], device=NOWHERE),
+        lambda: torch.as_tensor(1.0, device=NOWHERE),
+        lambda: x.new_tensor(1.0),
+        lambda: x.copy_(torch.ones(3, 3)),
+        lambda: x.__setitem__(0, torch.ones(3)),
+        lambda: x[torch.tensor([0, 1])],
+        lambda: x[[0, 1]],
     ]
     for number, way in enumerate(ways):
         try:
@@ -214,6 +274,8 @@ def test_the_guard_notices() -> None:
     with NoWaiting():
         torch.linalg.cholesky_ex(x)  # allowed: nobody looks at info
         x.sum().add(1.0).clamp_min(0.0)
+        x.new_full((), 1.0) + torch.where(x > 0, 1.0, x) + torch.tensor(1.0)
+        torch.zeros(3, device=NOWHERE).to(x)
 
 
 @pytest.mark.parametrize("engine", RECURSIONS)

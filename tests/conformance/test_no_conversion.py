@@ -1,0 +1,76 @@
+"""What never changes is brought to a state's dtype once, and so to its device, where that waits.
+
+A box cannot be searched on a device without numbers, so single precision stands in for the host: a
+domain in float32 belongs to a state in float64, and no round may convert one to the other.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from conformance.presets import BY_NAME
+from conformance.rounds import Setting
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from botorch_tv.strategies import Box, Candidates, Grid, MultiStart, random_search
+from botorch_tv.strategies.domains import Domain
+
+ARMS = Setting(points=4, kernel="se", noise=0.02, rounds=1).domain.X.float()
+CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float32)
+DOMAINS = {
+    "grid": Grid(ARMS),
+    "ascent": Box(CORNERS, search=MultiStart(raw_samples=16, evaluations=4)),
+    "candidates": Box(CORNERS, search=Candidates(ARMS)),
+}
+
+
+class NoConversion(TorchDispatchMode):
+    """Refuses to make float64 of float32."""
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: dict | None = None
+    ) -> Any:
+        result = operation(*args, **(kwargs or {}))
+        if operation._schema.name == "aten::_to_copy" and result.dtype == torch.float64:
+            assert args[0].dtype != torch.float32, f"{tuple(args[0].shape)} is converted"
+        return result
+
+
+@pytest.fixture(autouse=True)
+def single_precision() -> Any:
+    """Numbers made into tensors without a dtype show, too."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "random", "GP-EI"])
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+def test_no_round_converts_what_never_changes(domain: Domain, name: str) -> None:
+    setting = Setting(points=4, kernel="se", noise=0.02, rounds=1)
+    strategy = BY_NAME[name].strategy(setting.module(), setting.noise)
+    for guard in (torch.no_grad(), NoConversion()):  # the first run brings it over
+        state = strategy.init(domain, batch_shape=(2,), dtype=torch.float64)
+        with guard:
+            for t in range(3):
+                suggestion = strategy.ask(state)
+                y = suggestion.X.sum(-1) - t
+                state, _ = strategy.tell(state, suggestion, y)
+            strategy.recommend(state)
+            strategy.posterior(state, suggestion.X.unsqueeze(-2), observation_noise=True)
+
+
+def test_the_guard_notices() -> None:
+    with NoConversion(), pytest.raises(AssertionError, match="converted"):
+        CORNERS.to(torch.float64)
+    with NoConversion(), pytest.raises(AssertionError, match="converted"):
+        torch.as_tensor(0.5).to(torch.float64)
+
+
+def test_a_first_round_finds_the_arms_in_place() -> None:
+    setting = Setting(points=4, kernel="se", noise=0.02, rounds=1)
+    strategy = random_search(kernel=setting.module(), noise=0.02)
+    state = strategy.init(Grid(ARMS), dtype=torch.float64)
+    with NoConversion():
+        strategy.ask(state)
