@@ -8,10 +8,10 @@ import warnings
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from gpytorch.kernels import Kernel, MaternKernel
+from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.inference.factor import checked
+from botorch_tv.inference.definite import EVALUATED_TOLERANCE, require_symmetric
 
 
 def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
@@ -25,7 +25,9 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         `M x M`, float64 on the device of ``X``.
 
     Raises:
-        InputDataError: If a matrix does not fit the arms or is no covariance.
+        InputDataError: If a matrix does not fit the arms, a kernel cannot be evaluated on them, or
+            what comes out is not finite or not symmetric; :func:`~botorch_tv.inference.factor.
+            factor` refuses what is indefinite.
     """
     if isinstance(kernel, Tensor):
         if kernel.shape != (len(X), len(X)):
@@ -33,17 +35,81 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
                 f"the kernel matrix has shape {tuple(kernel.shape)}, but the domain has "
                 f"{len(X)} arms; it must be {len(X)} x {len(X)}."
             )
-        return checked(kernel.detach().to(device=X.device, dtype=torch.float64))
+        matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
+        require_symmetric(matrix)
+        return matrix
+    points = X.double()
+    matrix = evaluated(kernel, points)
+    require_symmetric(matrix, EVALUATED_TOLERANCE)
+    return 0.5 * (matrix + matrix.T)
+
+
+def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
+    """A GPyTorch kernel on all pairs of points.
+
+    Args:
+        kernel: In any dtype, on any device.
+        points: `q x d`.
+
+    Returns:
+        `q x q`.
+
+    Raises:
+        InputDataError: If the kernel has a batch shape, looks at other columns than there are, or
+            fails.
+    """
+    name, columns = describe_kernel(kernel), points.shape[-1]
     if kernel.batch_shape.numel() != 1:
         raise InputDataError(
-            f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, all trials "
-            "share it."
+            f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel without, all "
+            "trials share it."
         )
-    points = X.double()
-    with torch.no_grad():
-        # A copy: moving a module changes it, and this one is another's.
-        matrix: Tensor = copy.deepcopy(kernel).to(points)(points).to_dense()
-    return 0.5 * (matrix + matrix.T)
+    _require_columns(kernel, columns)
+    try:
+        with torch.no_grad():
+            # A copy: moving a module changes it, and this one is another's.
+            matrix: Tensor = copy.deepcopy(kernel).to(points)(points).to_dense()
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputDataError(
+            f"the kernel {name} cannot be evaluated on points of {columns} coordinates, those of "
+            f"the domain and of its context: {error}; give one that takes {columns} columns."
+        ) from error
+    number = len(points)
+    if matrix.numel() != number**2:
+        raise InputDataError(
+            f"the kernel {name} makes {tuple(matrix.shape)} of {number} points, but a covariance "
+            f"of one objective is {number} x {number}; give a kernel of one output."
+        )
+    return matrix.reshape(number, number)
+
+
+def _require_columns(kernel: Kernel, columns: int, picks: bool = True) -> None:
+    """Raise where lengthscales are not one for each column: a single column would take them all.
+
+    Args:
+        kernel: With those it is made of.
+        columns: How many there are.
+        picks: Whether it has yet to pick those of its ``active_dims``.
+    """
+    if picks and kernel.active_dims is not None:
+        seen = kernel.active_dims.tolist()
+        if seen and max(seen) >= columns:
+            raise InputDataError(
+                f"the kernel {describe_kernel(kernel)} looks at columns {seen}, but points have "
+                f"{columns}, counted from 0; give other active_dims."
+            )
+        columns = len(seen)
+    if kernel.ard_num_dims is not None and kernel.ard_num_dims != columns:
+        raise InputDataError(
+            f"the kernel {describe_kernel(kernel)} has {kernel.ard_num_dims} lengthscales for "
+            f"{columns} columns; give ard_num_dims={columns}, or None for one that all share."
+        )
+    if isinstance(kernel, ScaleKernel):
+        # It takes over the columns of the kernel inside, and picks them itself.
+        _require_columns(kernel.base_kernel, columns, picks=False)
+    elif isinstance(kernel, (AdditiveKernel, ProductKernel)):
+        for part in kernel.kernels:
+            _require_columns(part, columns)
 
 
 def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
+from botorch_tv.inference.definite import (
+    INDEFINITE_TOLERANCE,
+    require_semidefinite,
+    require_spectrum,
+)
 from botorch_tv.inference.linalg import compressed, pivoted_cholesky
 
 Inference = Literal["auto", "exact", "features"]
@@ -18,8 +22,6 @@ RANK_TOLERANCE = 1e-13
 
 At 1e-12 the kernel is off by 1e-11, which data far outside the model lift above 1e-8 in the mean.
 """
-INDEFINITE_TOLERANCE = 1e-8
-"""A matrix is refused when its lowest eigenvalue is below minus this share of its largest."""
 RANK_SHARE = 0.25
 """Features pay up to this rank, as a share of the arms.
 
@@ -41,8 +43,12 @@ def factor(
 
     Returns:
         A basis in the dtype and on the device of ``covariance``.
+
+    Raises:
+        InputDataError: If the covariance is indefinite, which the factors tell as they are found.
     """
     if inference == "exact":
+        require_semidefinite(covariance)
         return ArmBasis(covariance)
     if len(grid_shape) > 1:
         product = _product_basis(covariance, grid_shape)
@@ -59,14 +65,28 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
         covariance, min(most, arms // 2 + 1), RANK_TOLERANCE * float(covariance.diagonal().max())
     )
     if float(residual.max()) <= RANK_TOLERANCE * float(covariance.diagonal().max()):
+        _require_factored(covariance, columns)
         features = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
             return FeatureBasis(features)
     if not any_rank:
+        require_semidefinite(covariance)
         return ArmBasis(covariance)
     eigenvalues, vectors = torch.linalg.eigh(covariance)
+    require_spectrum(eigenvalues)
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
     return FeatureBasis(vectors[:, kept] * eigenvalues[kept].sqrt())
+
+
+def _require_factored(covariance: Tensor, columns: Tensor) -> None:
+    """Raise if a covariance is indefinite, though its diagonal was met by C Cᵀ.
+
+    What the columns leave over has no eigenvalue larger in size than its largest row sum.
+    """
+    left = (covariance - columns @ columns.T).abs().sum(-1).max()
+    largest = float(covariance.diagonal().max())
+    if not (largest > 0 and float(left) <= INDEFINITE_TOLERANCE * largest):
+        require_semidefinite(covariance)
 
 
 def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
@@ -89,6 +109,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     eigenvalues = corner * spectra[0].eigenvalues
     for spectrum in spectra[1:]:
         eigenvalues = torch.kron(eigenvalues, spectrum.eigenvalues)
+    require_spectrum(eigenvalues)
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
     if int(kept.sum()) > RANK_SHARE * len(covariance):
         return None
@@ -105,39 +126,3 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     return ProductBasis(factors, selected.flatten().nonzero().squeeze(-1))
-
-
-def checked(covariance: Tensor) -> Tensor:
-    """The matrix itself, once it has proved to be a covariance up to rounding.
-
-    Args:
-        covariance: `M x M`.
-
-    Raises:
-        InputDataError: If it is not square, not finite, not symmetric, or indefinite beyond -1e-8
-            of its largest eigenvalue.
-    """
-    if covariance.dim() != 2 or covariance.shape[0] != covariance.shape[1]:
-        raise InputDataError(
-            f"the kernel matrix has shape {tuple(covariance.shape)}; it must be M x M, one row and "
-            "one column per arm."
-        )
-    if not bool(covariance.isfinite().all()):
-        raise InputDataError(
-            "the kernel matrix has entries that are NaN or infinite; it must be finite."
-        )
-    asymmetry = float((covariance - covariance.T).abs().max())
-    limit = INDEFINITE_TOLERANCE * float(covariance.abs().max())
-    if asymmetry > limit:
-        raise InputDataError(
-            f"the kernel matrix is not symmetric: entries differ by {asymmetry:.3g}, the limit is "
-            f"{limit:.3g}; pass (K + K.T) / 2."
-        )
-    eigenvalues = torch.linalg.eigvalsh(covariance)
-    lowest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    if largest <= 0 or lowest < -INDEFINITE_TOLERANCE * largest:
-        raise InputDataError(
-            f"the kernel matrix is indefinite: its eigenvalues run from {lowest:.3g} to "
-            f"{largest:.3g}, the limit is -1e-8 of the largest; clip the negative ones at zero."
-        )
-    return covariance

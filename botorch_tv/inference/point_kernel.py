@@ -44,12 +44,6 @@ class Stationary:
         """Prior variances, `trials x q x d -> trials x q`."""
         return self.outputscale.squeeze(-1).expand(X.shape[:-1])
 
-    def check(self, columns: int) -> None:
-        """Raise a ``ValueError`` unless lengthscales are one for all columns or one for each."""
-        seen = columns if self.columns is None else len(self.columns)
-        if self.lengthscale.shape[-1] not in (1, seen):
-            raise ValueError(f"it has {self.lengthscale.shape[-1]} lengthscales for {seen} columns")
-
     def select(self, trials: Tensor) -> Stationary:
         """The kernel of some trials."""
         return replace(
@@ -90,9 +84,6 @@ class General:
         """Prior variances, `trials x q x d -> trials x q`."""
         variance: Tensor = self.kernel(X, diag=True)
         return variance
-
-    def check(self, columns: int) -> None:
-        """Evaluation tells."""
 
     def select(self, trials: Tensor) -> General:
         """The kernel of some trials: the same for all."""

@@ -13,12 +13,14 @@ from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.search import MultiStart, Search
+from botorch_tv.strategies.search import MultiStart, Search, spread
 from botorch_tv.strategies.surface import Surface, surface_at
 from botorch_tv.validation import require, require_integer
 
 ROUNDING = 1e-9
 """Points may lie outside by this share of a side, or what rounding makes of it."""
+PROBES = 13
+"""Points besides middle and corners at which a kernel is looked at."""
 
 
 class Box(Domain):
@@ -101,10 +103,15 @@ class Box(Domain):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Surface:
-        points = torch.zeros(1, 3, self.columns, dtype=dtype, device=device)
-        points[0, 0, : self.dim] = self.centre(points)
-        points[0, 1:, : self.dim] = self._corners.like(points)
-        return surface_at(points, kernel)
+        return surface_at(self._probe(dtype, device), kernel)
+
+    def _probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Points at which a kernel is looked at: the middle, corners, and some between, `q x d`."""
+        points = torch.zeros(3 + PROBES, self.columns, dtype=dtype, device=device)
+        points[0, : self.dim] = self.centre(points)
+        points[1:3, : self.dim] = self._corners.like(points)
+        points[3:, : self.dim] = self.from_unit(spread(PROBES, self.dim).like(points))
+        return points
 
     def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
         return Rows.empty(batch_shape, (self.columns,), dtype=dtype, device=device)

@@ -148,7 +148,7 @@ class MultiStart(Search):
 
     def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
-        raw = _spread(self.raw_samples, box.dim).like(observed)
+        raw = spread(self.raw_samples, box.dim).like(observed)
         shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
         raw = torch.frac(raw + told * shift * (math.sqrt(5) - 1) / 2)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
@@ -212,7 +212,7 @@ class _Climb:
 
 
 @functools.lru_cache(maxsize=32)
-def _spread(number: int, dim: int) -> Constant:
+def spread(number: int, dim: int) -> Constant:
     """Points that fill the unit cube evenly, `number x dim`."""
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     return Constant(engine.draw(number, dtype=torch.float64))

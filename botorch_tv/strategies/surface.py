@@ -12,6 +12,12 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.inference.covariance import evaluated
+from botorch_tv.inference.definite import (
+    EVALUATED_TOLERANCE,
+    require_semidefinite,
+    require_symmetric,
+)
 from botorch_tv.inference.point_kernel import PointKernel, point_kernel
 from botorch_tv.inference.scratch import Scratch
 
@@ -23,8 +29,9 @@ class Surface:
     Attributes:
         kernel: The spatial covariance, one for all trials or, where it is learned, with a batch of
             one member per trial.
-        variance: Largest prior variance in the middle of the box and in two corners, a
-            0-dimensional tensor; its dtype and device are those of all that is computed.
+        variance: Largest prior variance in the middle of the box, in two corners and at some
+            points between, a 0-dimensional tensor; its dtype and device are those of all that is
+            computed.
         decay: Learned decay, which takes the strategy's place; None where it is given.
         noise_factor: Learned noise variance as a multiple of the strategy's, `trials`; None for 1.
         given: The prior before anything was learned; None where this is it.
@@ -58,36 +65,26 @@ def surface_at(points: Tensor, kernel: Kernel | Tensor) -> Surface:
     """The prior before anything is learned.
 
     Args:
-        points: Some points of the box with their context, `1 x q x (d + c)`.
+        points: Some points of the box with their context, `q x (d + c)`.
         kernel: Of the strategy.
 
     Raises:
-        InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, or has no
-            positive and finite variance.
+        InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, is not
+            finite and symmetric, or has no positive variance or a negative eigenvalue.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
             f"the kernel is a matrix over {len(kernel)} arms, but a box has more points than that; "
             "pass a GPyTorch kernel, or use a Grid."
         )
-    if kernel.batch_shape.numel() != 1:
-        raise InputDataError(
-            f"the kernel has batch shape {tuple(kernel.batch_shape)}; give one kernel, all trials "
-            "start from it."
-        )
     own = copy.deepcopy(kernel).to(points).requires_grad_(False)
-    try:
-        ready = point_kernel(own)
-        ready.check(points.shape[-1])
-        variance = ready.covariance(points, points).diagonal(dim1=-2, dim2=-1).amax()
-    except (RuntimeError, ValueError, IndexError) as error:
+    matrix = evaluated(kernel, points.double())
+    require_symmetric(matrix, EVALUATED_TOLERANCE)
+    variance = matrix.diagonal().amax().to(points)
+    if not float(variance) > 0:
         raise InputDataError(
-            f"the kernel cannot be evaluated on points of {points.shape[-1]} coordinates, those of "
-            f"the box and of the context: {error}"
-        ) from error
-    if not 0 < float(variance) < math.inf:
-        raise InputDataError(
-            f"the kernel's variance is {float(variance)} in the middle and in corners of the box, "
-            "but it must be positive and finite; check its parameters."
+            f"the kernel's largest variance is {float(variance)} in the middle, in corners and "
+            "elsewhere in the box, but it must be positive; check its parameters."
         )
+    require_semidefinite(0.5 * (matrix + matrix.T))
     return Surface(own, variance)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext
-from botorch_tv.inference.factor import checked
+from botorch_tv.inference.definite import checked
 from botorch_tv.theory.arguments import Number, require_positive, require_rate, rounds
 from botorch_tv.validation import require_integer
 

@@ -68,7 +68,6 @@ def points(trials, q, seed=0, offset=0.0):
 def test_as_gpytorch_evaluates_it(name):
     kernel, ready = ALL[name].requires_grad_(False), point_kernel(ALL[name])
     assert isinstance(ready, Stationary if name in WRITTEN_OUT else General)
-    ready.check(3)
     X1, X2 = points(4, 5), points(4, 6, seed=1)
     X2[:, 0] = X1[:, 2]
     wanted = torch.stack([kernel(a, b).to_dense().reshape(5, 6) for a, b in zip(X1, X2)])
@@ -124,12 +123,3 @@ def test_one_kernel_per_trial():
     assert ready.variance(X1).tolist() == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
     with pytest.raises(ValueError, match="batch shape"):
         point_kernel(RQKernel(batch_shape=shape))
-
-
-def test_a_wrong_number_of_lengthscales_is_noticed():
-    """Also on a line, where three lengthscales would broadcast."""
-    ready = point_kernel(WRITTEN_OUT["rbf ard"])
-    for columns in (1, 2, 4):
-        with pytest.raises(ValueError, match="3 lengthscales"):
-            ready.check(columns)
-    point_kernel(WRITTEN_OUT["rbf columns ard"]).check(7)

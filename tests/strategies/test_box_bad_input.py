@@ -97,7 +97,7 @@ def test_kernels(kernel, box):
 def test_kernels_without_variance():
     flat = ScaleKernel(LinearKernel()).double()
     flat.base_kernel.raw_variance.data.fill_(torch.nan)
-    with pytest.raises(InputDataError, match="variance"):
+    with pytest.raises(InputDataError, match="NaN"):
         gp_ucb(kernel=flat, noise=0.1).init(Box(CUBE))
 
 
