@@ -1,0 +1,78 @@
+"""Which faults are tried: a draw over the core, as many in a file as it has lines."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.mutation.mutants import Mutant, mutants_of
+
+CORE = (
+    "forgetting",
+    "inference",
+    "acquisition",
+    "strategies",
+    "experts",
+    "kernels",
+    "likelihoods",
+    "models",
+    "learning",
+    "simulation/worlds",
+    "simulation/streams.py",
+    "simulation/chunks.py",
+    "simulation/records.py",
+)
+_PACKAGE = "botorch_tv"
+_ELSEWHERE = f"{_PACKAGE}/strategies/loop/"  # keeps files and books; computes nothing
+
+
+def core(root: Path) -> list[str]:
+    """The files of the core that hold a fault at all."""
+    found: list[Path] = []
+    for part in CORE:
+        place = root / _PACKAGE / part
+        found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
+    names = [path.relative_to(root).as_posix() for path in found]
+    return [name for name in names if not name.startswith(_ELSEWHERE) and mutants_of(root, name)]
+
+
+def draw(root: Path, count: int, seed: int, within: Sequence[str] = ()) -> list[Mutant]:
+    """``count`` faults, spread over the files by their lines; the same for a seed.
+
+    Args:
+        root: The checkout.
+        count: How many.
+        seed: Of the draw; a file's faults do not depend on the other files.
+        within: Beginnings of paths; unless empty, other files are left out.
+    """
+    names = [name for name in core(root) if name.startswith(tuple(within) or "")]
+    sizes = [len((root / name).read_text().splitlines()) for name in names]
+    drawn: list[Mutant] = []
+    covered, lines = 0.0, max(1, sum(sizes))
+    for name, size in zip(names, sizes, strict=True):
+        share = round((covered + size) * count / lines) - round(covered * count / lines)
+        covered += size
+        drawn += _draw_file(mutants_of(root, name), share, random.Random(f"{seed} {name}"))
+    return drawn
+
+
+def _draw_file(mutants: list[Mutant], share: int, source: random.Random) -> list[Mutant]:
+    """A statement first, then the kind of fault, then the fault.
+
+    A statement comes twice after all came once; else the constants of long lines would fill it.
+    """
+    source.shuffle(mutants)
+    of_kind: dict[tuple[str, ...], int] = {}
+    of_statement: dict[tuple[str, ...], int] = {}
+    ranked = []
+    for mutant in sorted(mutants, key=lambda one: _count(of_kind, (*one.key[:3], one.kind))):
+        ranked.append((_count(of_statement, mutant.key[1:3]), mutant))
+    ranked.sort(key=lambda entry: entry[0])
+    return sorted((mutant for _, mutant in ranked[:share]), key=lambda mutant: mutant.number)
+
+
+def _count(counts: dict[tuple[str, ...], int], key: tuple[str, ...]) -> int:
+    """How often the key came before."""
+    counts[key] = counts.get(key, 0) + 1
+    return counts[key] - 1
