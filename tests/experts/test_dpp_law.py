@@ -1,0 +1,102 @@
+"""The parts of both k-DPP samplers against determinants, without random numbers.
+
+Where a part takes uniform numbers it is fed a net that fills the cube evenly: 2^14 points know a
+probability to about 1e-3, where as many random ones know it to 8e-3.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from botorch_tv.experts.eigen import _eigenvectors, _projection_sample
+from botorch_tv.experts.swaps import _consider, _inverse, _swap_
+
+Array = NDArray[np.float64]
+NET = 2**14
+
+
+def net(dim: int) -> torch.Tensor:
+    engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=4)
+    return engine.draw(NET, dtype=torch.float64)
+
+
+def line(points: int, lengthscale: float) -> Array:
+    x = np.linspace(0.0, 1.0, points)
+    return np.exp(-0.5 * ((x[:, None] - x) / lengthscale) ** 2)
+
+
+def det(K: Array, rows: tuple[int, ...]) -> float:
+    return float(np.linalg.det(K[np.ix_(rows, rows)]))
+
+
+def shares(rows: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+    counts: dict[tuple[int, ...], float] = {}
+    for row in rows:
+        counts[row] = counts.get(row, 0.0) + 1 / len(rows)
+    return counts
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+def test_eigenvectors_are_taken_as_products_of_eigenvalues(size: int) -> None:
+    """P(J) = Π_{j in J} λ_j / e_k for every J of k eigenvalues; k = 5 takes all of them."""
+    values = torch.tensor([2.0, 0.9, 0.7, 0.2, 0.05], dtype=torch.float64)
+    kept = _eigenvectors(values.log().expand(NET, 5), torch.full((NET,), size), size, net(5))
+    assert bool((kept.sum(-1) == size).all())
+    seen = shares([tuple(np.flatnonzero(row)) for row in kept.numpy()])
+    weights = {
+        subset: math.prod(float(values[j]) for j in subset)
+        for subset in itertools.combinations(range(5), size)
+    }
+    for subset, weight in weights.items():
+        wanted = weight / sum(weights.values())
+        assert seen.get(subset, 0.0) == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_points_of_a_projection_come_in_every_order_as_its_determinants(size: int) -> None:
+    """P(z_1, ..., z_k) = det P_Z / k! for P = V Vᵀ, V of k orthonormal columns: in any order."""
+    columns = np.linalg.qr(np.random.default_rng(2).standard_normal((6, size)))[0]
+    vectors = torch.from_numpy(columns).expand(NET, 6, size)
+    drawn = _projection_sample(vectors, torch.full((NET,), size), size, net(size))
+    seen = shares([tuple(row) for row in drawn.tolist()])
+    orders = list(itertools.permutations(range(6), size))
+    assert set(seen) <= set(orders)
+    for order in orders:
+        wanted = det(columns @ columns.T, order) / math.factorial(size)
+        assert seen.get(order, 0.0) == pytest.approx(wanted, abs=2e-3)
+
+
+def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
+    """ρ = det K_Z' / det K_Z; a second trial holds one point and a place not in use."""
+    K = 0.7 * line(7, 0.3) + 0.1 * np.eye(7)
+    sizes, chosen = [3, 1], torch.tensor([[5, 0, 2], [4, 0, 0]])
+    used = torch.arange(3) < torch.tensor(sizes).unsqueeze(-1)
+    covariance = torch.from_numpy(K).expand(2, 7, 7)
+    inverse = _inverse(covariance, chosen, used)
+    for trial, size in enumerate(sizes):
+        subset = chosen[trial, :size].tolist()
+        np.testing.assert_allclose(
+            inverse[trial, :size, :size], np.linalg.inv(K[np.ix_(subset, subset)]), rtol=1e-9
+        )
+        for place, into in itertools.product(range(size), set(range(7)) - set(subset)):
+            entering, leaving = torch.tensor([[into]]), torch.tensor([[place]])
+            one = slice(trial, trial + 1)
+            outcome = _consider(
+                covariance[one], inverse[one], chosen[one], used[one], entering, leaving
+            )
+            after = list(subset)
+            after[place] = into
+            wanted = det(K, tuple(after)) / det(K, tuple(subset))
+            assert float(outcome.ratio) == pytest.approx(wanted, rel=1e-9)
+            # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
+            for moves in (True, False):
+                fresh = inverse[one].clone()
+                _swap_(fresh, outcome, torch.tensor([0]), leaving[0], torch.tensor([moves]))
+                now = after if moves else subset
+                np.testing.assert_allclose(
+                    fresh[0, :size, :size], np.linalg.inv(K[np.ix_(now, now)]), rtol=1e-8
+                )

@@ -1,0 +1,82 @@
+"""Where ascents begin: at peaks of the raw samples, and at the best observations."""
+
+import numpy as np
+import pytest
+import torch
+
+from botorch_tv.strategies import Box, MultiStart
+from botorch_tv.strategies.search import _at, _peaks, _spread
+
+D = torch.float64
+UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
+BROAD, NARROW = torch.tensor([0.25, 0.3], dtype=D), torch.tensor([0.8, 0.75], dtype=D)
+
+
+def two_hills(X, trials):
+    """A broad hill of height 0.9 and a narrow one of height 1."""
+    broad = 0.9 * torch.exp(-0.5 * (X - BROAD).square().sum(-1) / 0.3**2)
+    return broad + torch.exp(-0.5 * (X - NARROW).square().sum(-1) / 0.06**2)
+
+
+def by_hand(points, values):
+    """A point stays that is no lower than any of the 2 d + 2 others nearest to it."""
+    points, values = points.numpy(), values.numpy()
+    kept = np.full_like(values, -np.inf)
+    for trial, row in enumerate(values):
+        for i, value in enumerate(row):
+            order = np.argsort(np.linalg.norm(points - points[i], axis=1), kind="stable")
+            near = [j for j in order if j != i][: 2 * points.shape[1] + 2]
+            if value >= max(row[j] for j in near):
+                kept[trial, i] = value
+    return kept
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_peaks_are_no_lower_than_their_neighbours(dim):
+    source = torch.Generator().manual_seed(dim)
+    points, values = (
+        torch.rand(*shape, dtype=D, generator=source) for shape in ((60, dim), (4, 60))
+    )
+    peaks = _peaks(points, values)
+    np.testing.assert_array_equal(peaks.numpy(), by_hand(points, values))
+    assert int((peaks > -torch.inf).sum(-1).max()) < 60 / 2
+
+
+def test_on_a_plateau_every_point_is_a_peak():
+    values = torch.ones(2, 20, dtype=D)
+    assert torch.equal(_peaks(_spread(20, 2), values), values)
+
+
+def test_few_points_have_few_neighbours():
+    values = torch.tensor([[0.3, 0.1, 0.2]], dtype=D)
+    kept = _peaks(_spread(3, 2), values)
+    assert kept.tolist() == [[0.3, -torch.inf, -torch.inf]]  # all three are next to each other
+    assert _peaks(_spread(1, 2), values[:, :1]).tolist() == [[0.3]]
+
+
+def test_a_narrow_hill_beside_a_broad_one_is_climbed():
+    """The best raw samples all lie on the broad hill; its many good points are one peak."""
+    search = MultiStart(raw_samples=64, restarts=2)
+    nothing = torch.zeros(1, 0, 2, dtype=D), torch.zeros(1, 0, dtype=torch.bool)
+    start = search._starts(UNIT, two_hills, *nothing, 0)
+    raw = _spread(64, 2).unsqueeze(0)
+    best = _at(raw, two_hills(raw, None).topk(2).indices)
+    assert bool(((best - BROAD).norm(dim=-1) < 0.3).all())  # so a filter is needed here
+    assert float((start - NARROW).norm(dim=-1).min()) < 0.15
+    found = search.best(UNIT, two_hills, *nothing, 0, 1.0)
+    torch.testing.assert_close(found[0], NARROW, rtol=0, atol=0.01)
+
+
+def test_a_third_of_the_starts_are_the_best_observations():
+    """The two highest in use, in each trial its own; a trial with one has more peaks."""
+    search = MultiStart(raw_samples=64, restarts=6)
+    seen = torch.rand(2, 5, 2, dtype=D, generator=torch.Generator().manual_seed(1))
+    live = torch.tensor([[True, True, False, True, True], [False, False, True, False, False]])
+    heights = two_hills(seen, None).masked_fill(~live, -torch.inf)
+    start = search._starts(UNIT, two_hills, seen, live, 0)
+    assert start.shape == (2, 6, 2)
+    for trial, number in enumerate((2, 1)):
+        wanted = seen[trial, heights[trial].topk(number).indices]
+        told = [row for row in start[trial] if bool((row == seen[trial]).all(-1).any())]
+        torch.testing.assert_close(torch.stack(told), wanted)
+        assert len({tuple(row) for row in start[trial].tolist()}) == 6
