@@ -4,7 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
+from pictures import assert_bands, assert_curves, assert_written, named_curves
 from synthetic_results import make_result, random_result
 
 from botorch_tv.simulation.drawing import (
@@ -68,30 +70,46 @@ def test_looks_differ_for_many_strategies():
 def test_regret_picture(tmp_path):
     result = random_result(LEVELS, trials=8, rounds=60, resets_of="ET-GP-UCB")
     figure = plot_regret(result, tmp_path / "new" / "regret.png")
-    assert (tmp_path / "new" / "regret.png").stat().st_size > 10_000
+    assert_written(tmp_path / "new" / "regret.png")
     average, total, strip = figure.axes
-    assert len(average.lines) == len(total.lines) == len(LEVELS)
-    assert "standard error" in figure.get_supxlabel()
-    drawn = sum(len(row.get_positions()) for row in strip.collections)
-    assert drawn == int(result.resets.sum())
+    for axes, normalised in ((average, True), (total, False)):
+        curves = {label: regret_curve(result, label, normalised) for label in LEVELS}
+        assert_curves(axes, {label: curve.mean for label, curve in curves.items()})
+        edges = {label: (mean - sd, mean + sd) for label, (mean, sd) in curves.items()}
+        assert_bands(axes, edges)
     for label in LEVELS:
-        assert label in texts(figure)
-    line = total.lines[2].get_ydata()
-    np.testing.assert_allclose(line, regret_curve(result, "ET-GP-UCB", False).mean)
+        colours = {named_curves(axes)[label].get_color() for axes in (average, total)}
+        assert len(colours) == 1
+    assert "Mean of 8 trials; bands: ± 1 standard error" in figure.get_supxlabel()
     low, high = average.get_ylim()
     assert low == 0
     assert all(line.get_ydata()[6:].max() < high for line in average.lines)
+    fired = result.resets.sel(strategy="ET-GP-UCB").values
+    for row, ticks in zip(fired, strip.collections, strict=True):
+        np.testing.assert_array_equal(ticks.get_positions(), 1 + np.flatnonzero(row))
+        colour = named_curves(average)["ET-GP-UCB"].get_color()
+        assert tuple(np.ravel(ticks.get_color())[:3]) == to_rgb(colour)
+    assert f"ET-GP-UCB\n{fired.sum(1).mean():.1f} resets" in texts(figure)
 
 
 @pytest.mark.parametrize(("trials", "rounds"), [(1, 5), (3, 1), (1, 1)])
 @pytest.mark.filterwarnings("error")
 def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     result = random_result({"A": 1.0, "B": 0.0}, trials, rounds)
-    result.plot(tmp_path / "small.png")
+    figure = result.plot(tmp_path / "small.png")
+    assert_written(tmp_path / "small.png")
+    average, total = figure.axes
+    for axes, normalised in ((average, True), (total, False)):
+        assert_curves(axes, {one: regret_curve(result, one, normalised).mean for one in "AB"})
+    assert figure.get_supxlabel().startswith("One trial." if trials == 1 else "Mean of 3 trials")
 
 
 def test_study_without_regret_can_be_drawn(tmp_path):
-    plot_regret(make_result({"A": np.zeros((2, 3))}), tmp_path / "zero.png")
+    figure = plot_regret(make_result({"A": np.zeros((2, 3))}), tmp_path / "zero.png")
+    assert_written(tmp_path / "zero.png")
+    for axes in figure.axes:
+        assert_curves(axes, {"A": np.zeros(3)})
+        assert axes.get_ylim() == (0, 1)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4])
@@ -101,6 +119,12 @@ def test_panels_share_a_scale(count, tmp_path):
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title(loc="left") for axes in shown] == list(results)
     assert len({axes.get_ylim() for axes in shown}) == 1
+    for axes, result in zip(shown, results.values(), strict=True):
+        assert_curves(axes, {one: regret_curve(result, one, True).mean for one in LEVELS})
+        assert axes.get_xlabel() == "round"
+    assert shown[0].get_ylabel() == "normalised regret $R_t / t$"
+    looks_of = [{k: v.get_color() for k, v in named_curves(axes).items()} for axes in shown]
+    assert all(look == looks_of[0] for look in looks_of)
 
 
 def test_panels_of_studies_that_share_no_unit():

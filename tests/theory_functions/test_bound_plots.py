@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from pictures import assert_curves, assert_written
 from synthetic_results import make_result, random_result
 
 from botorch_tv.theory.plots import plot_bounds, plot_orders
@@ -66,10 +67,29 @@ def test_lower_orders_touch_it_from_below() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
-    result = random_result({"A": 1.0}, 1, 1)
-    plot_bounds(result, {"linear": lambda T: T}, path=tmp_path / "a.png")
-    plot_orders(result, {"linear": lambda T: T}, path=tmp_path / "b.png")
-    plot_bounds(make_result({"A": np.zeros((2, 3))}), {"linear": lambda T: T})
+    result = make_result({"A": [[0.5]]})
+    bounds = plot_bounds(result, {"twice": lambda T: 2 * T}, path=tmp_path / "a.png")
+    assert_written(tmp_path / "a.png")
+    lines = {line.get_label(): list(line.get_ydata()) for line in bounds.axes[0].lines}
+    assert lines["A, mean of trials"] == lines["T x largest regret"] == [0.5]
+    assert lines["twice"] == [2]
+    orders = plot_orders(result, {"linear": lambda T: T}, path=tmp_path / "b.png")
+    assert_written(tmp_path / "b.png")
+    assert_curves(
+        orders.axes[0], {"A": np.array([0.5]), "linear\nx 0.5, fitted from above": np.array([0.5])}
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_regret_of_nothing_has_no_logarithm() -> None:
+    nothing = make_result({"A": np.zeros((2, 3))})
+    (axes,) = plot_bounds(nothing, {"linear": lambda T: T}).axes
+    lines = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert np.isnan(lines["A, mean of trials"]).all()
+    np.testing.assert_array_equal(lines["linear"], [1, 2, 3])
+    low, high = axes.get_ylim()
+    assert 0 < low <= 1
+    assert high >= 3
 
 
 def test_bad_input() -> None:

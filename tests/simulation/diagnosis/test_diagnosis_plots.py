@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from pictures import assert_curves, assert_written, named_curves
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 WIDTHS = {"GP-UCB": 3.0, "TV-GP-UCB": 1.0, "ET-GP-UCB": 2.0}
@@ -132,6 +133,8 @@ def test_simple_regret_picture(result, tmp_path):
         expected = result.simple_regret.sel(strategy=label).mean("trial")
         np.testing.assert_allclose(line.get_ydata(), expected)
     assert set(texts(left)) == set(WIDTHS)
+    ticks = {tick.get_text(): tick.get_color() for tick in right.get_yticklabels()}
+    assert ticks == {name: line.get_color() for name, line in named_curves(left).items()}
     assert {tick.get_text() for tick in right.get_yticklabels()} == set(WIDTHS)
 
 
@@ -139,14 +142,35 @@ def test_simple_regret_picture(result, tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     result = drawn_diagnosis({"A": 1.0, "ET": 5.0}, trials, rounds, trigger_of="ET")
-    result.plot_triggers(path=tmp_path / "triggers.png")
-    result.plot_calibration(tmp_path / "calibration.png")
-    result.plot_simple_regret(tmp_path / "simple.png")
+    names = ("triggers.png", "calibration.png", "simple.png")
+    plots = (result.plot_triggers, result.plot_calibration, result.plot_simple_regret)
+    triggers, calibration, simple = (plot(path=tmp_path / name) for plot, name in zip(plots, names))
+    for name in names:
+        assert_written(tmp_path / name)
+    shown = int(triggers.get_suptitle().split("trial ")[1].split(":")[0])
+    seen = line_named(triggers.axes[0], "observation")
+    values = result.data["observation"].sel(strategy="ET", trial=shown)
+    np.testing.assert_array_equal(seen.get_ydata(), values)
+    assert set(texts(calibration.axes[0])) == {"A", "ET"}
+    by_round = result.calibration_by_round(0.9, block=1)["objective"]
+    shares = [by_round.sel(strategy=label).values for label in ("A", "ET")]
+    drawn = [line.get_ydata() for line in calibration.axes[2].lines[:2]]
+    np.testing.assert_allclose(drawn, shares)
+    regret = result.simple_regret.mean("trial")
+    assert_curves(simple.axes[0], {label: regret.sel(strategy=label) for label in ("A", "ET")})
 
 
 @pytest.mark.filterwarnings("error")
 def test_gaps_can_be_drawn(tmp_path):
     values = {"observation": [[np.nan, 5.0, np.nan]], "band": [[1.0, 1.0, 1.0]]}
-    make_diagnosed({"ET": values}, {"ET": [[False, True, False]]}).plot_triggers(
-        path=tmp_path / "gaps.png"
-    )
+    result = make_diagnosed({"ET": values}, {"ET": [[False, True, False]]})
+    figure = result.plot_triggers(path=tmp_path / "gaps.png")
+    assert_written(tmp_path / "gaps.png")
+    above, below = figure.axes
+    alarm = line_named(above, "alarm")
+    assert (list(alarm.get_xdata()), list(alarm.get_ydata())) == ([2], [5.0])
+    seen = line_named(above, "observation").get_ydata()
+    np.testing.assert_array_equal(seen, [np.nan, 5.0, np.nan])
+    low, high = below.get_ylim()
+    assert low < -5 < 5 < high  # (5 - 0) / 1
+    assert texts(below) == ["2"]
