@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.mutation.mutants import Mutant, mutants_of
+from benchmarks.mutation.mutants import Candidate, Mutant, candidates, mutants_of
 
 CORE = (
     "forgetting",
@@ -28,13 +29,13 @@ _ELSEWHERE = f"{_PACKAGE}/strategies/loop/"  # keeps files and books; computes n
 
 
 def core(root: Path) -> list[str]:
-    """The files of the core that hold a fault at all."""
+    """The files of the core that hold more than imports."""
     found: list[Path] = []
     for part in CORE:
         place = root / _PACKAGE / part
         found += sorted(place.rglob("*.py")) if place.is_dir() else [place]
     names = [path.relative_to(root).as_posix() for path in found]
-    return [name for name in names if not name.startswith(_ELSEWHERE) and mutants_of(root, name)]
+    return [name for name in names if not name.startswith(_ELSEWHERE) and _statements(root, name)]
 
 
 def draw(root: Path, count: int, seed: int, within: Sequence[str] = ()) -> list[Mutant]:
@@ -53,23 +54,30 @@ def draw(root: Path, count: int, seed: int, within: Sequence[str] = ()) -> list[
     for name, size in zip(names, sizes, strict=True):
         share = round((covered + size) * count / lines) - round(covered * count / lines)
         covered += size
-        drawn += _draw_file(mutants_of(root, name), share, random.Random(f"{seed} {name}"))
+        numbers = _draw_file(candidates(root, name), share, random.Random(f"{seed} {name}"))
+        drawn += mutants_of(root, name, numbers)
     return drawn
 
 
-def _draw_file(mutants: list[Mutant], share: int, source: random.Random) -> list[Mutant]:
-    """A statement first, then the kind of fault, then the fault.
+def _draw_file(found: list[Candidate], share: int, source: random.Random) -> set[int]:
+    """Numbers of faults: a statement first, then the kind of fault, then the fault.
 
     A statement comes twice after all came once; else the constants of long lines would fill it.
     """
-    source.shuffle(mutants)
+    source.shuffle(found)
     of_kind: dict[tuple[str, ...], int] = {}
     of_statement: dict[tuple[str, ...], int] = {}
     ranked = []
-    for mutant in sorted(mutants, key=lambda one: _count(of_kind, (*one.key[:3], one.kind))):
-        ranked.append((_count(of_statement, mutant.key[1:3]), mutant))
+    for one in sorted(found, key=lambda one: _count(of_kind, (one.function, one.before, one.kind))):
+        ranked.append((_count(of_statement, (one.function, one.before)), one.number))
     ranked.sort(key=lambda entry: entry[0])
-    return sorted((mutant for _, mutant in ranked[:share]), key=lambda mutant: mutant.number)
+    return {number for _, number in ranked[:share]}
+
+
+def _statements(root: Path, name: str) -> bool:
+    """Whether a file does more than import names and list them."""
+    body = ast.parse((root / name).read_text()).body
+    return any(isinstance(one, ast.FunctionDef | ast.ClassDef) for one in body)
 
 
 def _count(counts: dict[tuple[str, ...], int], key: tuple[str, ...]) -> int:

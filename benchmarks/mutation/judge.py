@@ -21,7 +21,7 @@ _SECONDS, _TIMES = 30, 10  # of processor time a test may take: so long, and so 
 
 
 @dataclass
-class Tested:
+class Ran:
     """What a test did when nothing was wrong: CPU seconds, and the lines of the core it ran."""
 
     name: str
@@ -73,7 +73,7 @@ def first_failure(
     return None
 
 
-def trace(items: Sequence[pytest.Item], root: Path, core: frozenset[str]) -> list[Tested]:
+def trace(items: Sequence[pytest.Item], root: Path, core: frozenset[str]) -> list[Ran]:
     """Runs tests of one file one by one and notes the lines of the core that each ran."""
     files = {str(root / name): name for name in core}
     found = []
@@ -83,7 +83,7 @@ def trace(items: Sequence[pytest.Item], root: Path, core: frozenset[str]) -> lis
         with _Tracing(files, seen):
             reports = _run(item, items[number + 1] if number + 1 < len(items) else None)
         lines = {name: sorted(numbers) for name, numbers in seen.items()}
-        found.append(Tested(item.nodeid, not reports.failed, _cpu() - start, lines))
+        found.append(Ran(item.nodeid, not reports.failed, _cpu() - start, lines))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,13 +69,38 @@ class Mutant:
         return self.path, self.function, self.before, self.after
 
 
-def mutants_of(root: Path, path: str) -> list[Mutant]:
+@dataclass(frozen=True)
+class Candidate:
+    """A fault that may be drawn, before anyone writes down how it reads."""
+
+    function: str
+    kind: str
+    before: str
+    number: int
+
+
+def candidates(root: Path, path: str) -> list[Candidate]:
     """All single faults of a file."""
     tree = ast.parse((root / path).read_text())
-    return [
-        Mutant(path, place.function, kind, _head(place.statement), after, place.lines, number)
-        for number, (place, kind, after) in enumerate(_described(tree))
-    ]
+    found, heads = [], dict[ast.stmt, str]()
+    for number, (place, (kind, _, _)) in enumerate(_all(tree)):
+        if place.statement not in heads:
+            heads[place.statement] = _head(place.statement)
+        found.append(Candidate(place.function, kind, heads[place.statement], number))
+    return found
+
+
+def mutants_of(root: Path, path: str, numbers: Container[int] | None = None) -> list[Mutant]:
+    """Some or all single faults of a file, by their numbers."""
+    tree = ast.parse((root / path).read_text())
+    found = []
+    for number, (place, (kind, old, new)) in enumerate(_all(tree)):
+        if numbers is None or number in numbers:
+            before, after = (
+                _head(one) for one in (place.statement, _replaced(place.statement, old, new))
+            )
+            found.append(Mutant(path, place.function, kind, before, after, place.lines, number))
+    return found
 
 
 def mutated(root: Path, mutant: Mutant) -> ast.Module:
@@ -99,11 +124,6 @@ class _Place:
         first, last = self.statement.lineno, self.statement.end_lineno or self.statement.lineno
         body = getattr(self.statement, "body", None)
         return first, max(first, body[0].lineno - 1) if body else last
-
-
-def _described(tree: ast.Module) -> Iterator[tuple[_Place, str, str]]:
-    for place, (kind, old, new) in _all(tree):
-        yield place, kind, _head(_replaced(place.statement, old, new))
 
 
 def _all(tree: ast.Module) -> Iterator[tuple[_Place, _Change]]:

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.mutation import judge
 from benchmarks.mutation.children import each
-from benchmarks.mutation.judge import Tested
+from benchmarks.mutation.judge import Ran
 from benchmarks.mutation.mutants import Mutant, mutated
 from benchmarks.mutation.usual import Usual
 
@@ -78,7 +78,7 @@ class Server:
             if not isinstance(answer, list):
                 print(f"{file}: {answer}; its tests are left out", flush=True)
                 continue
-            self.usual.add(file, [Tested(**one) for one in answer])
+            self.usual.add(file, [Ran(**one) for one in answer])
             spent = sum(one["seconds"] for one in answer)
             print(f"without a fault: {file}, {len(answer)} tests, {spent:.0f} s", flush=True)
         for name in self.usual.failing():

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.mutation.judge import Tested
+from benchmarks.mutation.judge import Ran
 from benchmarks.mutation.mutants import Mutant
 
 FOLDERS = (
@@ -34,14 +34,14 @@ class Usual:
             [*sorted((root / "botorch_tv").rglob("*.py")), *sorted((root / "tests").rglob("*.py"))],
             leave_out="test_",
         )
-        self.tests: dict[str, list[Tested]] = {}
+        self.tests: dict[str, list[Ran]] = {}
         if path.exists():
             for line in path.read_text().splitlines():
                 entry = json.loads(line)
                 if entry["digest"] == self._of(entry["file"]):
-                    self.tests[entry["file"]] = [Tested(**one) for one in entry["tests"]]
+                    self.tests[entry["file"]] = [Ran(**one) for one in entry["tests"]]
 
-    def add(self, file: str, tests: list[Tested]) -> None:
+    def add(self, file: str, tests: list[Ran]) -> None:
         """Notes the tests of a file."""
         self.tests[file] = tests
         plain = [one.plain() for one in tests]
@@ -70,7 +70,7 @@ class Usual:
         """
         first, last = mutant.lines
         lines = range(first, last + 1) if mutant.function else None
-        found: list[tuple[float, Tested]] = []
+        found: list[tuple[float, Ran]] = []
         for file, tests in self.tests.items():
             weight = _nearness(mutant.path, file)
             spent: dict[str, float] = {}
