@@ -1,7 +1,8 @@
 # ruff: noqa: E501 (one line per preset)
 """Every strategy that the laws are tested on, beside its description for the textbook.
 
-A later preset joins with one line of ``PRESETS``; ``each_pair`` then brings it to every law.
+A later preset joins with one line of ``PRESETS``: ``every_pair`` compares it with the textbook, and
+``each_pair`` brings its code path to every law.
 """
 
 from __future__ import annotations
@@ -318,10 +319,9 @@ def one_per(key: Callable[[Preset], Any], presets: Iterable[Preset]) -> list[Pre
 
 
 def every_pair(presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
-    """Parametrises ``preset`` and ``engine``: every preset with all of its recursions."""
-    pairs = [(preset, engine) for preset in presets for engine in preset.recursions]
-    ids = [f"{preset.name}-{engine}" for preset, engine in pairs]
-    return pytest.mark.parametrize(("preset", "engine"), pairs, ids=ids)
+    """Parametrises ``preset`` and ``engine``: every preset, and every recursion of every path."""
+    pairs = _marked(_of_every_preset(presets), presets)
+    return pytest.mark.parametrize(("preset", "engine"), pairs)
 
 
 def each_pair(turn: int, presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
@@ -330,22 +330,49 @@ def each_pair(turn: int, presets: Sequence[Preset] = PRESETS) -> pytest.MarkDeco
 
 
 def pairs_of(turn: int, presets: Sequence[Preset] = PRESETS) -> list[ParameterSet]:
-    """Every preset, and every recursion of every path.
+    """Every path, and every recursion of the paths that explore by an upper bound.
 
-    The presets of a path take its recursions in turn, the first of them also those that would be
-    left. Another ``turn`` begins with another recursion, so that tests with different turns bring
-    every preset to every recursion; the pairs that are not a test's own are marked slow.
+    Other explorations see of a recursion what it predicts and no more, so their paths have one
+    recursion in each test. The presets of a path stand for it in turn, and another ``turn`` brings
+    other presets and recursions; the pairs that are not a test's own are marked slow.
     """
-    on_path: dict[tuple[str | bool, ...], list[str]] = {}
-    pairs = []
+    own = set()
+    for path, names in _on_path(presets).items():
+        recursions = BY_NAME[names[0]].recursions
+        count = len(recursions) if path[1] == "ucb" else 1
+        for one in range(turn * count, (turn + 1) * count):
+            own.add((names[one % len(names)], recursions[one % len(recursions)]))
+    return _marked(own, presets)
+
+
+def _of_every_preset(presets: Sequence[Preset]) -> set[tuple[str, str]]:
+    """The presets of a path take its recursions in turn, the first also those that are left."""
+    own = set()
+    for names in _on_path(presets).values():
+        recursions = BY_NAME[names[0]].recursions
+        for place in range(max(len(names), len(recursions))):
+            name = names[place] if place < len(names) else names[0]
+            own.add((name, recursions[place % len(recursions)]))
+    return own
+
+
+def _on_path(presets: Sequence[Preset]) -> dict[tuple[str | bool, ...], list[str]]:
+    """The names of the presets of every path."""
+    names: dict[tuple[str | bool, ...], list[str]] = {}
     for preset in presets:
-        on_path.setdefault(preset.path, []).append(preset.name)
-    for preset in presets:
-        names, count = on_path[preset.path], len(preset.recursions)
-        place = names.index(preset.name)
-        places = {place, *range(len(names), count)} if place == 0 else {place}
-        own = {preset.recursions[(turn + one) % count] for one in places}
-        for engine in preset.recursions:
-            marks = () if engine in own else (pytest.mark.slow,)
-            pairs.append(pytest.param(preset, engine, id=f"{preset.name}-{engine}", marks=marks))
-    return pairs
+        names.setdefault(preset.path, []).append(preset.name)
+    return names
+
+
+def _marked(own: set[tuple[str, str]], presets: Sequence[Preset]) -> list[ParameterSet]:
+    """All pairs of a preset and a recursion; those that are not a test's own are slow."""
+    return [
+        pytest.param(
+            preset,
+            engine,
+            id=f"{preset.name}-{engine}",
+            marks=() if (preset.name, engine) in own else (pytest.mark.slow,),
+        )
+        for preset in presets
+        for engine in preset.recursions
+    ]

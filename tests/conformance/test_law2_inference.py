@@ -40,10 +40,10 @@ from botorch_tv.strategies import Grid, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo, w
 TOLERANCE = 1e-8
 TRIALS = 2
 ROUGH = Setting(points=7, kernel="matern", noise=0.01, rounds=50)
-FINE = Setting(points=12, kernel="se", noise=0.01, rounds=60)
+FINE = Setting(points=12, kernel="se", noise=0.01, rounds=40)
 LONG = Setting(points=8, kernel="se", noise=0.02, rounds=140)  # rows and arms outgrow their memory
 SETTINGS = [ROUGH, FINE, LONG]
-EVERY = {50: 5, 60: 2, 140: 10}  # rounds between looks at the posterior of the whole grid
+EVERY = {50: 5, 40: 4, 140: 10}  # rounds between looks at the posterior of the whole grid
 WAYS_TO_FORGET = one_per(
     lambda preset: preset.way_to_forget, [preset for preset in CHOOSING if preset.only_forgets]
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from conformance.presets import BY_NAME, DRAWING, PRESETS, Preset
+from conformance.presets import BY_NAME, DRAWING, PRESETS, Preset, one_per
 from conformance.rounds import Setting
 from torch import Tensor
 
@@ -18,12 +18,11 @@ from botorch_tv.simulation.streams import Stream
 SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=15, lengthscale=0.3)
 TRIALS = 3
 UPWARDS = [preset for preset in PRESETS if preset.maximize]
+DOWNWARDS = [preset for preset in PRESETS if not preset.maximize]
 # A strategy does not notice who else plays, so that a study of many tests each of them.
 STUDIES = {
-    "first upwards": UPWARDS[::3],
-    "second upwards": UPWARDS[1::3],
-    "third upwards": UPWARDS[2::3],
-    "downwards": [preset for preset in PRESETS if not preset.maximize],
+    "upwards": one_per(lambda preset: preset.path, UPWARDS),
+    "downwards": one_per(lambda preset: preset.path, DOWNWARDS),
 }
 each_study = pytest.mark.parametrize("players", list(STUDIES))
 

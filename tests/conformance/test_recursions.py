@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from conformance.presets import PRESETS, RECURSIONS, Preset, pairs_of
+from _pytest.mark import ParameterSet
+from conformance.presets import BY_NAME, PRESETS, RECURSIONS, Preset, every_pair, pairs_of
 from conformance.rounds import Run, Setting, make_world, play
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=16)
@@ -30,22 +31,33 @@ def test_recursion_left_out_is_another_by_name_only(preset: Preset) -> None:
         assert one.tobytes() == other.tobytes(), name
 
 
-def own(turn: int) -> set[tuple[str, str]]:
-    """The pairs of a turn that are not marked slow."""
-    named = [(pair.values[0].name, pair.values[1], pair.marks) for pair in pairs_of(turn)]
-    return {(name, engine) for name, engine, marks in named if not marks}
+def own(pairs: list[ParameterSet]) -> set[tuple[str, str]]:
+    """The pairs that are not marked slow."""
+    return {(pair.values[0].name, pair.values[1]) for pair in pairs if not pair.marks}
+
+
+def of_ucb() -> set[tuple[tuple[str | bool, ...], str]]:
+    """Every recursion of every path that explores by an upper bound."""
+    bounded = [preset for preset in PRESETS if preset.path[1] == "ucb"]
+    return {(preset.path, engine) for preset in bounded for engine in preset.recursions}
 
 
 @pytest.mark.parametrize("turn", range(6))
-def test_every_turn_brings_every_preset_and_every_recursion_of_its_path(turn: int) -> None:
-    pairs = own(turn)
-    assert {name for name, _ in pairs} == {preset.name for preset in PRESETS}
-    paths = {preset.name: preset.path for preset in PRESETS}
-    expected = {(preset.path, engine) for preset in PRESETS for engine in preset.recursions}
-    assert {(paths[name], engine) for name, engine in pairs} == expected
-    assert len(pairs) < 1.3 * len(PRESETS)
+def test_every_turn_brings_every_path_and_every_recursion_of_a_bound(turn: int) -> None:
+    pairs = {(BY_NAME[name].path, engine) for name, engine in own(pairs_of(turn))}
+    assert {path for path, _ in pairs} == {preset.path for preset in PRESETS}
+    assert pairs >= of_ucb()
+    assert len(pairs) == len(own(pairs_of(turn))) <= 50
 
 
-def test_turns_together_bring_every_pair() -> None:
-    every = {(preset.name, engine) for preset in PRESETS for engine in preset.recursions}
-    assert set().union(*(own(turn) for turn in range(3))) == every
+def test_turns_together_bring_every_recursion_to_every_path() -> None:
+    every = {(preset.path, engine) for preset in PRESETS for engine in preset.recursions}
+    turns = [own(pairs_of(turn)) for turn in range(3)]
+    assert {(BY_NAME[name].path, engine) for name, engine in set().union(*turns)} == every
+
+
+def test_the_textbook_meets_every_preset_and_every_recursion_of_every_path() -> None:
+    (pairs,) = every_pair().args[1:]
+    assert {name for name, _ in own(pairs)} == set(BY_NAME)
+    every = {(preset.path, engine) for preset in PRESETS for engine in preset.recursions}
+    assert {(BY_NAME[name].path, engine) for name, engine in own(pairs)} == every

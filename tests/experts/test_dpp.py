@@ -300,7 +300,7 @@ def test_generators_as_ask_and_consult_take_them() -> None:
     def seeded(seed: int) -> torch.Generator:
         return torch.Generator().manual_seed(seed)
 
-    K = torch.from_numpy(line(30, 0.02)).expand(2, 30, 30)
+    K = torch.from_numpy(line(16, 0.02)).expand(2, 16, 16)
     shared = k_dpp(K, 5, seeded(1)).index
     assert torch.equal(shared, k_dpp(K, 5, seeded(1)).index)
     assert not torch.equal(shared, k_dpp(K, 5, seeded(2)).index)

@@ -1,9 +1,12 @@
 """Every notebook runs, and what is kept of it is what its text gives."""
 
+import ast
 import re
 
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
+import torch
 
 from notebooks import execute
 
@@ -30,9 +33,47 @@ def test_there_are_notebooks():
     assert {"learning_how_fast_the_world_drifts", "time_in_your_botorch_loop"} <= set(NAMES)
 
 
+def played(notebook):
+    """Runs all cells here, as a kernel would; what the last lines of cells show, and pictures."""
+    names, values, count = {"__name__": "__main__"}, [], 0
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            *lines, last = ast.parse(cell.source).body
+            if not isinstance(last, ast.Expr):
+                lines, last = [*lines, last], ast.parse("None").body[0]
+            exec(compile(ast.Module(lines, []), cell.id, "exec"), names)
+            value = eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+            values.append(repr(value))
+            count += max(len(plt.get_fignums()), hasattr(value, "_repr_png_"))
+            plt.close("all")
+    return "\n".join(values), count
+
+
+@pytest.fixture
+def as_it_was(monkeypatch, tmp_path):
+    """Notebooks set defaults and change folders; the next test finds what this one found."""
+    monkeypatch.chdir(tmp_path)
+    before, stream = torch.get_default_dtype(), torch.get_rng_state()
+    with plt.rc_context():
+        plt.switch_backend("agg")
+        yield
+    torch.set_default_dtype(before)
+    torch.set_rng_state(stream)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_runs_at_a_small_size(name):
-    notebook = execute.read(name)
+def test_runs_at_a_small_size(name, as_it_was, monkeypatch, capsys):
+    """Without a kernel, which would import everything anew for each."""
+    monkeypatch.setenv("SMOKE_TEST", "1")
+    values, count = played(execute.read(name))
+    text = values + capsys.readouterr().out
+    assert not LEFT_OUT.search(text), text
+    assert count >= 2
+
+
+def test_a_kernel_fills_in_the_outputs():
+    """Text, tables and pictures, and nothing told by libraries to whoever runs a script."""
+    notebook = execute.read("many_loops_on_one_gpu")
     execute.execute(notebook, smoke=True, timeout=120)
     outputs, text = shown(notebook)
     assert all(out.get("name") != "stderr" for out in outputs), text

@@ -119,8 +119,8 @@ MODELS = [
 def test_nearly_singular_kernels(
     name: str, decay: tuple, make: Callable[..., Strategy], kind: str, noise: float
 ) -> None:
-    """Twenty rounds, arms repeated, then against fifty digits, in each recursion."""
-    K, rounds = matrix(kind), 20
+    """Fourteen rounds, arms repeated, then against fifty digits, in each recursion."""
+    K, rounds = matrix(kind), 14
     domain = line(9)
     random = np.random.default_rng(3)
     index, y = random.integers(0, 9, rounds).tolist(), random.standard_normal(rounds)

@@ -138,7 +138,7 @@ def test_the_bar_starts_at_the_trials_found(tmp_path, capsys) -> None:
 # ------------------------------------------------------------------ kills
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.slow)])
 def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
     """Nothing is lost but the chunk under way, and the result never differs in a bit."""
     child = Child(run_through, tmp_path / "timed")

@@ -14,7 +14,7 @@ from theory.objectives import SETTING, gaussian_process, noises, of_norm, pick
 from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, BayesTV, Heteroscedastic
 from botorch_tv.strategies import Strategy, gp_ts, gp_ucb, tv_gp_ucb, w_gp_ucb
 
-TRIALS = 2000
+TRIALS = 1000
 ROUNDS = 25
 LOOKS = (0, 4, 14, 24)
 LEVEL = 1e-5
