@@ -5,11 +5,15 @@ import pytest
 import torch
 
 from botorch_tv.strategies import Box, MultiStart
-from botorch_tv.strategies.search import _at, _peaks, _spread
+from botorch_tv.strategies.search import _at, _peaks, spread
 
 D = torch.float64
 UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
 BROAD, NARROW = torch.tensor([0.25, 0.3], dtype=D), torch.tensor([0.8, 0.75], dtype=D)
+
+
+def raw_samples(number, dim):
+    return spread(number, dim).on(D, torch.device("cpu"))
 
 
 def two_hills(X, trials):
@@ -44,14 +48,14 @@ def test_peaks_are_no_lower_than_their_neighbours(dim):
 
 def test_on_a_plateau_every_point_is_a_peak():
     values = torch.ones(2, 20, dtype=D)
-    assert torch.equal(_peaks(_spread(20, 2), values), values)
+    assert torch.equal(_peaks(raw_samples(20, 2), values), values)
 
 
 def test_few_points_have_few_neighbours():
     values = torch.tensor([[0.3, 0.1, 0.2]], dtype=D)
-    kept = _peaks(_spread(3, 2), values)
+    kept = _peaks(raw_samples(3, 2), values)
     assert kept.tolist() == [[0.3, -torch.inf, -torch.inf]]  # all three are next to each other
-    assert _peaks(_spread(1, 2), values[:, :1]).tolist() == [[0.3]]
+    assert _peaks(raw_samples(1, 2), values[:, :1]).tolist() == [[0.3]]
 
 
 def test_a_narrow_hill_beside_a_broad_one_is_climbed():
@@ -59,7 +63,7 @@ def test_a_narrow_hill_beside_a_broad_one_is_climbed():
     search = MultiStart(raw_samples=64, restarts=2)
     nothing = torch.zeros(1, 0, 2, dtype=D), torch.zeros(1, 0, dtype=torch.bool)
     start = search._starts(UNIT, two_hills, *nothing, 0)
-    raw = _spread(64, 2).unsqueeze(0)
+    raw = raw_samples(64, 2).unsqueeze(0)
     best = _at(raw, two_hills(raw, None).topk(2).indices)
     assert bool(((best - BROAD).norm(dim=-1) < 0.3).all())  # so a filter is needed here
     assert float((start - NARROW).norm(dim=-1).min()) < 0.15
