@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.experts.counter import hashed
 from botorch_tv.experts.dpp import Steps, k_dpp
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.random import mixed
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.state import State
 
@@ -69,7 +69,7 @@ def _fingerprint(points: Tensor) -> Tensor:
     bits = (points.double() + 0.0).view(torch.int64)  # adding 0 turns -0 into 0
     word = torch.zeros_like(bits[..., 0])
     for part in bits.unbind(-1):
-        word = hashed(word ^ part)
+        word = mixed(word ^ part)
     return word
 
 

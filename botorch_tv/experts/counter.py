@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.random import GOLDEN, mixed, shifted
+
 if TYPE_CHECKING:
     from botorch_tv.strategies.draws import Draws
 
@@ -23,22 +25,13 @@ _BITS = 16
 _MANTISSA = 52
 
 
-def _signed(word: int) -> int:
-    """An unsigned 64-bit word as the int64 with the same bits."""
-    return word - 2**64 if word >= 2**63 else word
-
-
-_STEP = _signed(0x9E3779B97F4A7C15)
-_FACTORS = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
-
-
 def draw_keys(draws: Draws) -> Tensor:
     """One key per trial, `batch_shape`, int64."""
     parts = (draws.uniform(KEY_PARTS).double() * 2**_BITS).long()
     key = torch.zeros_like(parts[..., 0])
     for part in parts.unbind(-1):
         key = (key << _BITS) ^ part
-    return hashed(key)
+    return mixed(key)
 
 
 def uniforms(key: Tensor, number: Tensor) -> Tensor:
@@ -51,21 +44,7 @@ def uniforms(key: Tensor, number: Tensor) -> Tensor:
     Returns:
         float64, of the shape that both broadcast to.
     """
-    word = hashed(key + (number + 1) * _STEP)
+    word = mixed(key + (number + 1) * GOLDEN)
     # Half a step off the ends, so that logarithms are finite.
-    numbers: Tensor = (_shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
+    numbers: Tensor = (shifted(word, 64 - _MANTISSA).double() + 0.5) * 2.0**-_MANTISSA
     return numbers
-
-
-def hashed(word: Tensor) -> Tensor:
-    """Bits mixed so that near words go far apart, int64; integer overflow wraps on purpose."""
-    for shift, factor in zip((30, 27), _FACTORS):
-        word = (word ^ _shifted(word, shift)) * factor
-    mixed: Tensor = word ^ _shifted(word, 31)
-    return mixed
-
-
-def _shifted(word: Tensor, by: int) -> Tensor:
-    """A right shift that fills with zeros; PyTorch's fills with the sign."""
-    shifted: Tensor = (word >> by) & (2 ** (64 - by) - 1)
-    return shifted

@@ -11,8 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.experts.counter import hashed, uniforms
+from botorch_tv.experts.counter import uniforms
 from botorch_tv.inference.linalg import at_index
+from botorch_tv.inference.random import mixed
 
 
 def sample_by_eigenvalues(
@@ -41,7 +42,7 @@ def sample_by_eigenvalues(
     kept = _eigenvectors(log_values, size, most, _numbers(key, roots.shape[-1]))
     vectors = (orthogonal @ rotation) * kept.unsqueeze(-2)
     # Numbers of another key: how many the eigenvectors take depends on other trials.
-    return _projection_sample(vectors, size, most, _numbers(hashed(key), most))
+    return _projection_sample(vectors, size, most, _numbers(mixed(key), most))
 
 
 def _numbers(key: Tensor, count: int) -> Tensor:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import torch
 
-from botorch_tv.simulation.streams import BLOCK
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
@@ -45,8 +44,7 @@ def chunk_size(
         mapped: Numbers summed over rounds per strategy and trial.
 
     Returns:
-        A multiple of the random-number block where memory and trials allow one; fewer where that
-        would leave a worker idle that has enough to do.
+        As many as memory allows; fewer where that would leave a worker idle that has enough to do.
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
@@ -56,8 +54,6 @@ def chunk_size(
     fits = int(room / (numbers * variance.element_size()))
     if variance.device.type == "cpu":
         fits = min(fits, MOST_TRIALS)
-    if fits >= BLOCK:
-        fits -= fits % BLOCK
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(pairs[0][1].domain)))
     return max(1, min(fits, share, trials))
 

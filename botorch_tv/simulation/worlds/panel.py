@@ -154,7 +154,7 @@ class PanelWorld(GridWorld):
             return None
         arms = len(self.domain)
         if self.start == "random":
-            # In float32 a number just below 1 may have been rounded up to it.
+            # In float32 the product with a number just below 1 may be rounded up.
             return (stream.uniform() * arms).long().clamp_max(arms - 1)
         if self.start == "each":
             trials = torch.arange(stream.first, stream.first + stream.trials, device=stream.device)
