@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.simulation import (
     BoxWorld,
@@ -17,9 +18,11 @@ from botorch_tv.simulation import (
     PanelWorld,
     StudyResult,
     World,
+    chunks,
     run_study,
 )
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Candidates, Grid, MultiStart, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.test_functions import TimeVaryingTestFunction
 from botorch_tv.theory.windows import window_starts
@@ -85,6 +88,42 @@ def test_labels_decide_on_what_the_expert_says() -> None:
     result = study({"one": strategies()["SparQ"], "two": strategies()["SparQ"]})
     one, two = (result.data["index"].sel(strategy=label).values for label in ("one", "two"))
     assert not np.array_equal(one, two)
+
+
+def test_every_purpose_has_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strategies that draw and ask experts besides share none, with each other or themselves."""
+    purposes: dict[str, torch.Tensor] = {}
+
+    class Noted(Stream):
+        def __init__(self, seed: int, purpose: str, *trials: int, **place: object) -> None:
+            super().__init__(seed, purpose, *trials, **place)  # type: ignore[arg-type]
+            assert purpose not in purposes, f"two streams are for {purpose!r}"
+            own = Stream(seed, purpose, *trials, **place)  # type: ignore[arg-type]
+            purposes[purpose] = torch.cat([own.normal(50), own.uniform(50)], 1)
+
+    monkeypatch.setattr(chunks, "Stream", Noted)
+    curious = replace(strategies()["SparQ"], exploration=Thompson())
+    study({"a": curious, "b": curious, "expert a": curious}, trials=3, horizon=2)
+    assert set(purposes) >= {"world", "noise"}
+    assert len(purposes) >= 2 + 2 * 3  # a stream to choose and one for the expert each
+    numbers = torch.cat(list(purposes.values())).flatten()
+    assert len(numbers.unique()) == len(numbers)
+
+
+def test_an_expert_draws_from_a_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a strategy that draws chooses from, and what it is answered by, are two streams."""
+    seen: dict[str, set[int]] = {"ask": set(), "consult": set()}
+    for name in seen:
+        usual = getattr(SparQ, name)
+
+        def noted(self: SparQ, state: object, *, generator: object, name: str = name, usual=usual):
+            seen[name].add(id(generator))
+            return usual(self, state, generator=generator)
+
+        monkeypatch.setattr(SparQ, name, noted)
+    study({"a": replace(strategies()["SparQ"], exploration=Thompson())}, trials=3, horizon=3)
+    assert len(seen["ask"]) == len(seen["consult"]) == 1
+    assert seen["ask"] != seen["consult"]
 
 
 class Hill(TimeVaryingTestFunction):

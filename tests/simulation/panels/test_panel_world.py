@@ -97,7 +97,11 @@ def test_first_arms():
     assert float(((counts - 1000) ** 2 / 1000).sum()) < 22.5  # chi-squared, 6 degrees, 0.1 %
     assert torch.equal(arms[100:110], drawn(0, 100, 10))
     assert not torch.equal(arms[:50], drawn(1, 0, 50))
+    # Neighbouring trials start anywhere: at the next arm as often as at any other.
+    step = (arms.diff() % 7).bincount(minlength=7).double()
+    assert float(((step - 6999 / 7) ** 2 / (6999 / 7)).sum()) < 22.5
     assert drawn(0, 0, 3, first_arm=4).tolist() == [4, 4, 4]
+    assert drawn(0, 5, 4, first_arm="each").tolist() == [5, 6, 0, 1]
     assert drawn(0, 0, 3, first_arm=None) is None
 
 
@@ -109,7 +113,10 @@ def test_a_study_pairs_strategies_over_first_arms():
     result = run_study(world, players, trials=12, horizon=20, progress=False)
     index, regret = result.data["index"].values, result.regret.values
     assert (index[:, :, 0] == index[0, :, 0]).all()
-    assert len(set(index[0, :, 0])) > 3
+    drawn = world.first_arm(Stream(0, "first arm", 0, 12, **CPU))
+    np.testing.assert_array_equal(index[0, :, 0], drawn)
+    assert len(set(drawn.tolist())) > 3
+    assert drawn.tolist() != [trial % 9 for trial in range(12)]
     f = world.objective.numpy()
     played = f[np.arange(20), index]
     np.testing.assert_allclose(regret, f.max(1) - played, atol=1e-12)
