@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock
 from torch import Tensor
 
 from botorch_tv import files as whole_files
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.locks import WorkLock
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, tv_gp_ucb
@@ -123,9 +123,9 @@ def die_while_writing(pipe: Connection, folder: Path, settings: dict[str, Any]) 
 
 def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
     """Hold the lock of one chunk until killed."""
-    with FileLock(folder / "locks" / f"chunk-{settings['number']:05}.lock"):
-        pipe.send("started")
-        signal.pause()
+    assert WorkLock(folder / "locks" / f"chunk-{settings['number']:05}.lock").claim()
+    pipe.send("started")
+    signal.pause()
 
 
 def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:

@@ -12,6 +12,9 @@ import numpy as np
 from botorch_tv.files import write_whole
 from botorch_tv.simulation.records import MAPS, Arrays, dtype_of, variable_names
 
+MADE_WITH = "made_with"
+"""Name of what says which versions of libraries computed a chunk."""
+
 
 class Damaged(Exception):
     """A file that does not hold what was written to it."""
@@ -48,7 +51,8 @@ class ChunkFormat(NamedTuple):
         Args:
             path: The file.
             first: Number of its first trial.
-            arrays: Its variables, each `strategies x trials x horizon`, and its maps.
+            arrays: Its variables, each `strategies x trials x horizon`, its maps, and what it was
+                made with.
 
         Raises:
             OSError: If there is no room or no permission; an older file is then as it was.
@@ -103,7 +107,7 @@ class ChunkFormat(NamedTuple):
     def _check(self, found: Arrays, start: int, first: int) -> None:
         names = variable_names(self.diagnose, self.columns, self.prediction_error)
         maps = MAPS if self.prediction_error else ()
-        if set(found) != {*names, *maps}:
+        if set(found) != {*names, *maps, MADE_WITH}:
             raise Damaged(f"it holds {', '.join(found)} instead of {', '.join((*names, *maps))}")
         if start != first:
             raise Damaged(f"it holds the trials from {start} on instead of {first}")

@@ -1,8 +1,7 @@
 """A folder that keeps the finished chunks of a study, for a later call or another process.
 
 It holds `study.json`, which says what the study is, and a file per finished chunk. Files appear
-under their names only once they are complete. Whoever computes a chunk holds its lock meanwhile;
-the operating system releases the locks of a process that dies.
+under their names only once they are complete. Whoever computes a chunk holds its lock meanwhile.
 """
 
 from __future__ import annotations
@@ -13,17 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-try:
-    from filelock import FileLock, Timeout
-except ImportError as error:
-    raise ImportError(
-        f"save_to needs {error.name}, which is not installed: pip install 'botorch-tv[study]'"
-    ) from error
+import numpy as np
 
-from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged, OfAnotherStudy
+from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.identity import Description
+from botorch_tv.simulation.locks import LIFELESS_SECONDS, WorkLock
 from botorch_tv.simulation.records import MAPS, Arrays
+from botorch_tv.simulation.settings import versions
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"
@@ -41,6 +37,8 @@ class StudyFolder:
         self.path, self.cut = path, cut
         self._layout = layout
         self._reported: set[Path] = set()
+        self._locks: dict[Chunk, WorkLock] = {}
+        self._made_with: dict[str, list[Chunk]] = {}
 
     @classmethod
     def open(
@@ -69,10 +67,8 @@ class StudyFolder:
         with _told(path):
             path.mkdir(parents=True, exist_ok=True)
             if not file.exists():
-                with _lock(path, "study"):
-                    if not file.exists():
-                        _refuse_orphans(path)
-                        write_study_file(file, study, cut())
+                _refuse_orphans(path)
+                write_study_file(file, study, cut())  # unless another process does so first
             found = StudyFile.read(file)
         found.require_same(study, chunk, path)
         return cls(path, found.cut, found.chunk_format())
@@ -105,13 +101,14 @@ class StudyFolder:
                 f"{file} belongs to another study than {STUDY_FILE} beside it; give another "
                 "folder, or restore that file."
             ) from None
-        held = 0 if arrays is None else arrays["regret"].shape[1]
-        if arrays is None or held < chunk.trials:
+        if arrays is None:
             return None
+        made_with, held = str(arrays.pop(MADE_WITH)), arrays["regret"].shape[1]
+        if held < chunk.trials or (held > chunk.trials and any(name in arrays for name in MAPS)):
+            return None
+        self._made_with.setdefault(made_with, []).append(chunk)
         if held == chunk.trials:
             return arrays
-        if any(name in arrays for name in MAPS):
-            return None
         return {name: array[:, : chunk.trials] for name, array in arrays.items()}
 
     def keep(self, chunk: Chunk, arrays: Arrays) -> None:
@@ -126,7 +123,8 @@ class StudyFolder:
             if found is not None and found["regret"].shape[1] > chunk.trials:
                 return
         try:
-            self._layout.write(file, chunk.first, arrays)
+            self._layout.write(file, chunk.first, {**arrays, MADE_WITH: np.array(_versions())})
+            self._made_with.setdefault(_versions(), []).append(chunk)
         except OSError as error:
             raise OSError(
                 f"{file} could not be written ({error.strerror or error}). The chunks finished "
@@ -143,14 +141,58 @@ class StudyFolder:
         Raises:
             OSError: If nothing can be written in the folder.
         """
+        lock = self._lock(chunk)
         with _told(self.path):
-            lock = _lock(self.path, self._name(chunk))
-            with suppress(Timeout):
-                lock.acquire(blocking=False)
+            mine = lock.claim()
         try:
-            yield lock.is_locked
+            yield mine
         finally:
-            lock.release()
+            if mine:
+                lock.release()
+                del self._locks[chunk]
+
+    def waited_for(self, chunk: Chunk) -> str:
+        """Who computes a chunk that is waited for, and what will come of it, in words."""
+        lock = self._lock(chunk)
+        return (
+            f"waiting for trials {chunk.first} to {chunk.first + chunk.trials - 1}, which "
+            f"{lock.holder() or 'another process'}, computes. They are computed here once it has "
+            f"given no sign of life for {LIFELESS_SECONDS:g} s; if you know that it is gone, "
+            f"delete {lock.path} to have them begun at once."
+        )
+
+    def _lock(self, chunk: Chunk) -> WorkLock:
+        """The lock of a chunk; kept while it is waited for, since it counts signs of life."""
+        if chunk not in self._locks:
+            locks = self.path / LOCKS
+            with _told(self.path):
+                locks.mkdir(exist_ok=True)
+            self._locks[chunk] = WorkLock(locks / f"{self._name(chunk)}.lock")
+        return self._locks[chunk]
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the libraries that the chunks found and kept were computed with.
+
+        Where there are several of one, they are told one after the other, and in a warning.
+        """
+        made_with = {text: json.loads(text) for text in sorted(self._made_with)}
+        if len(made_with) > 1:
+            told = "; ".join(
+                f"{_trials(self._made_with[text])} with "
+                + ", ".join(f"{name} {version}" for name, version in one.items())
+                for text, one in made_with.items()
+            )
+            warnings.warn(
+                f"save_to={self.path} holds trials computed with different versions: {told}. They "
+                "may differ by rounding, or by what has changed between these. For a study made "
+                "with one version, run it in another folder, or delete the chunks of the other.",
+                stacklevel=3,
+            )
+        names = [name for one in made_with.values() for name in one]
+        return {
+            name: ", ".join(dict.fromkeys(one[name] for one in made_with.values() if name in one))
+            for name in names
+        }
 
     def _name(self, chunk: Chunk) -> str:
         return f"chunk-{chunk.first // self.cut.chunk:05}"
@@ -179,6 +221,21 @@ def discard(path: Path, trials: int) -> None:
             folder.rmdir()
 
 
+def _versions() -> str:
+    return json.dumps(versions(), sort_keys=True)
+
+
+def _trials(chunks: list[Chunk]) -> str:
+    """Numbers of the trials of some chunks, those next to each other as one range."""
+    ranges: list[list[int]] = []
+    for first, trials in sorted(set(chunks)):
+        if ranges and first == ranges[-1][1] + 1:
+            ranges[-1][1] = first + trials - 1
+        else:
+            ranges.append([first, first + trials - 1])
+    return "trials " + ", ".join(f"{first} to {last}" for first, last in ranges)
+
+
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
     """Say which folder is the matter when a file in it cannot be read or written."""
@@ -189,12 +246,6 @@ def _told(path: Path) -> Iterator[None]:
             f"save_to={path} cannot be used as the folder of a study ({error.strerror or error}); "
             "give a folder that can be made and written."
         ) from error
-
-
-def _lock(folder: Path, name: str) -> FileLock:
-    locks = folder / LOCKS
-    locks.mkdir(exist_ok=True)
-    return FileLock(locks / f"{name}.lock")
 
 
 def _refuse_orphans(path: Path) -> None:

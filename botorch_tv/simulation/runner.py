@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+import warnings
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 """How often a chunk that another process computes is looked for."""
+PATIENCE_SECONDS = 3.0
+"""Whoever waits for longer is told what for."""
 
 
 def play_all(
@@ -48,9 +52,13 @@ def play_all(
             return _turn(game, chunk, folder, progressed, stop)
 
         def patient_turns(chunk: Chunk, stop: threading.Event) -> Arrays | None:
-            arrays = turn(chunk, stop)
+            arrays, began, told = turn(chunk, stop), time.monotonic(), False
             while arrays is None and not stop.wait(POLL_SECONDS):
                 arrays = turn(chunk, stop)
+                late = time.monotonic() - began > PATIENCE_SECONDS
+                if arrays is None and folder is not None and late and not told:
+                    told = True
+                    warnings.warn(folder.waited_for(chunk), stacklevel=2)
             return arrays
 
         for work in (turn, patient_turns):

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import botorch_tv
+from botorch_tv.identity.source import library
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.identity import Description, describe
 from botorch_tv.simulation.worlds import World
@@ -53,6 +54,7 @@ class StudySettings:
             "dtype": _name(self.dtype),
             "device": self.device.type,
             "diagnose": self.diagnose,
+            "botorch_tv": library(),
             **columns,
             **maps,
         }

@@ -54,6 +54,10 @@ def run_study(
     same study in the same folder and share the work. A kill loses the chunks under way, so a
     smaller ``chunk`` loses less.
 
+    What a study is includes the code of worlds, kernels and rules of your own, and what that refers
+    to by name, but no attributes and mutable globals whose name begins with an underscore, so that
+    caches and counters do not count; arguments of a constructor kept under such a name do.
+
     Args:
         world: Where objectives are drawn from: on a grid, or as a :class:`BoxWorld` on a box.
         strategies: Strategies by the labels that results carry.
@@ -127,12 +131,17 @@ def run_study(
             folder=folder,
             progress=progress,
         )
-    attributes = settings.attributes() | {
-        "trials": trials,
-        "trials_found": found,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": time.perf_counter() - began,
-    }
+    made_with = {} if folder is None else folder.versions()
+    attributes = (
+        settings.attributes()
+        | made_with
+        | {
+            "trials": trials,
+            "trials_found": found,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": time.perf_counter() - began,
+        }
+    )
     return StudyResult(_dataset(settings, parts, attributes))
 
 

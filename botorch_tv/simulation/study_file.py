@@ -12,15 +12,18 @@ from typing import Any, NamedTuple
 
 import torch
 
-from botorch_tv.files import write_whole
+from botorch_tv.files import write_new
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.identity import Description, differences
 from botorch_tv.simulation.settings import versions
+from botorch_tv.validation import require, require_integer
 
-FORMAT = 1
+FORMAT = 2
 """Changes whenever files of an older version could not be gone on with."""
 STUDY_FILE = "study.json"
+MOST_THREADS = 4096
+"""More than any machine has; a number beyond is damage."""
 
 
 class StudyFile(NamedTuple):
@@ -30,8 +33,8 @@ class StudyFile(NamedTuple):
     """Description of the study."""
     cut: Cut
     """How it is computed."""
-    threads: int
-    """Threads of PyTorch where it was made."""
+    python: str
+    """Version of Python with which it was made."""
 
     @classmethod
     def read(cls, file: Path) -> StudyFile:
@@ -44,13 +47,16 @@ class StudyFile(NamedTuple):
         text = file.read_bytes()
         try:
             content = json.loads(text)
-            version, study, cut = content["format"], content["study"], content["cut"]
+            version = content["format"]
             if version == FORMAT:
-                missing = {"strategies", "horizon", "dtype", "diagnose"} - set(study)
-                if missing:
-                    raise KeyError(*missing)
-                return cls(study, Cut(**cut), int(content["made_with"]["threads"]))
-        except (ValueError, KeyError, TypeError) as error:
+                study, made_with = content["study"], content["made_with"]
+                _check(study)
+                chunk, threads = content["cut"]["chunk"], content["cut"]["threads"]
+                require_integer("chunk", chunk, 1, "it is the number of trials together.")
+                require_integer("threads", threads, 1, "it is the number for each chunk.")
+                require(threads <= MOST_THREADS, f"threads is {threads:g}")
+                return cls(study, Cut(int(chunk), int(threads)), str(made_with["python"]))
+        except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise ValueError(
                 f"{file} is damaged ({type(error).__name__}: {error}). Restore it from a copy and "
                 "the study goes on from the chunks beside it, or give another folder."
@@ -71,17 +77,29 @@ class StudyFile(NamedTuple):
         Raises:
             ValueError: If it is another, naming every difference.
         """
-        unlike = differences(self.study, study)
+        try:
+            unlike = differences(self.study, study)
+        except RecursionError:
+            unlike = ["study is nested deeper there than any description"]
         if chunk is not None:
             unlike += differences(self.cut.chunk, chunk, "chunk")
         if not unlike:
             return
         hint = ""
-        threads = torch.get_num_threads()
-        if self.threads != threads and any("sha256" in one for one in unlike):
-            hint = (
-                " The number of threads decides the last bits of a matrix: it was "
-                f"{self.threads} there and is {threads} here; OMP_NUM_THREADS sets it."
+        if any(one.startswith("botorch_tv ") for one in unlike):
+            hint += (
+                " botorch_tv computes otherwise than when the study was begun: install the version "
+                "it was begun with to go on with it."
+            )
+        if any("sha256" in one for one in unlike):
+            hint += (
+                " What is fitted or computed may differ between machines and numbers of threads by "
+                "more than rounding: save it once, and load it in every run."
+            )
+        if self.python != _python() and any("(code)" in one for one in unlike):
+            hint += (
+                f" Code without source text is known by how Python compiles it, which was "
+                f"{self.python} there and is {_python()} here."
             )
         raise ValueError(
             f"save_to={path} holds another study: {'; '.join(unlike)}. Give another folder, or the "
@@ -103,7 +121,7 @@ class StudyFile(NamedTuple):
 
 
 def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> None:
-    """Write a new file, all of it or nothing.
+    """Write a new file, all of it or nothing; one that is there is left as it is.
 
     Args:
         file: Its path.
@@ -116,10 +134,23 @@ def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> 
         "cut": {"chunk": cut.chunk, "threads": cut.threads},
         "made_with": {
             **versions(),
+            "python": _python(),
             "machine": platform.machine(),
             "threads": torch.get_num_threads(),
         },
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     text = json.dumps(content, indent=2).encode()
-    write_whole(file, lambda opened: opened.write(text))
+    write_new(file, lambda opened: opened.write(text))
+
+
+def _check(study: Any) -> None:
+    """Raise unless this may be the description of a study."""
+    missing = {"strategies", "horizon", "dtype", "diagnose"} - set(study)
+    if missing:
+        raise KeyError(*missing)
+    require(isinstance(study["strategies"], dict), "strategies are no mapping")
+
+
+def _python() -> str:
+    return platform.python_version()

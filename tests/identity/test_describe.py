@@ -3,13 +3,15 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel
+from gpytorch.kernels import MaternKernel, PolynomialKernel, RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, KeepAll
@@ -47,6 +49,17 @@ class OtherThing(Thing):
 
 class Opaque:
     __slots__ = ()
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+def holding(thing: object) -> RBFKernel:
+    kernel = RBFKernel()
+    kernel.shape = thing
+    return kernel
 
 
 def tuned(**attributes: object) -> MaternKernel:
@@ -88,6 +101,25 @@ UNLIKE: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "kernel": (lambda: RBFKernel(), lambda: MaternKernel()),
     "smoothness": (lambda: tuned(nu=1.5), lambda: tuned(nu=2.5)),
     "active dimensions": (lambda: tuned(active_dims=[0]), lambda: tuned(active_dims=[1])),
+    "text of an enumeration": (lambda: Colour.RED, lambda: Colour.BLUE),
+    "attribute called type": (lambda: {"type": 1}, lambda: {"type": 2}),
+    "keys that look alike": (lambda: {1: 2, "1": 3}, lambda: {1: 3, "1": 2}),
+    "bytes": (lambda: b"a", lambda: b"b"),
+    "cached function": (
+        lambda: functools.lru_cache(adding(1)),
+        lambda: functools.lru_cache(adding(2)),
+    ),
+    "tuple of a kernel": (lambda: holding((1, 2)), lambda: holding((1, 3))),
+    "tensor of a kernel": (lambda: holding(torch.zeros(2)), lambda: holding(torch.ones(2))),
+    "function of a kernel": (lambda: holding(adding(1)), lambda: holding(adding(2))),
+    "list of a kernel's part": (
+        lambda: ScaleKernel(holding([1])),
+        lambda: ScaleKernel(holding([2])),
+    ),
+    "prior of a kernel": (
+        lambda: RBFKernel(lengthscale_prior=GammaPrior(3.0, 6.0)),
+        lambda: RBFKernel(lengthscale_prior=GammaPrior(3.0, 7.0)),
+    ),
     "power": (lambda: PolynomialKernel(power=2), lambda: PolynomialKernel(power=3)),
     "grid": (lambda: Grid.regular(5, 2), lambda: Grid.regular(5, 2, bounds=[(0, 1), (0, 2)])),
     "trigger": (lambda: EventTrigger(delta=0.1), lambda: EventTrigger(delta=0.2)),
@@ -110,9 +142,15 @@ def test_what_differs_is_told_apart_and_what_is_alike_is_not(name: str) -> None:
 
 
 def test_what_is_private_or_derived_does_not_count() -> None:
-    used = Thing(1, hidden=5)
+    used = Thing(1)
     assert used.derived == 2
-    assert describe(used, "x") == describe(Thing(1), "x") == {"type": "Thing", "a": 1}
+    used._count = 5  # type: ignore[attr-defined]
+    assert describe(used, "x") == describe(Thing(1), "x")
+
+
+def test_a_hidden_argument_of_the_constructor_counts() -> None:
+    told = differences(describe(Thing(1, hidden=5), "x"), describe(Thing(1), "x"), "x")
+    assert told == ["x._hidden is 5 there and 0 here"]
 
 
 def test_use_does_not_change_a_kernel_or_a_grid() -> None:
@@ -139,6 +177,11 @@ def test_what_cannot_be_told_apart_is_refused() -> None:
             ["a[1].a is 2 there and 3 here"],
         ),
         (Thing((100, 200)), Thing((50,)), ["a is [100, 200] there and [50] here"]),
+        (
+            torch.zeros(3).double(),
+            torch.ones(3).double(),
+            [" is float64 3, sha256 9d908ecfb6b256de there and float64 3, sha256"],
+        ),
         (
             {"a": 1, "b": 2},
             {"b": 3, "c": 4},

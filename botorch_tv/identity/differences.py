@@ -1,0 +1,66 @@
+"""What distinguishes two descriptions, in words."""
+
+from __future__ import annotations
+
+import math
+
+from botorch_tv.identity.arrays import same_array
+from botorch_tv.identity.words import PROBES, TYPE, Description
+
+ROUNDING = 1e-12
+"""Relative difference of two numbers that are taken for the same one, rounded otherwise."""
+ABSENT = object()
+"""Stands in for what only one of two descriptions has."""
+
+
+def differences(there: Description, here: Description, path: str = "") -> list[str]:
+    """What distinguishes two descriptions, one phrase for each difference.
+
+    Real numbers that differ by rounding alone count as the same, since other machines and numbers
+    of threads round otherwise.
+
+    Args:
+        there: The description found in a folder.
+        here: The description of what is wanted now.
+        path: Where both stand in the whole.
+    """
+    if same_array(there, here):
+        pairs = []
+    elif _same_kind(there, here):
+        keys = [*there, *(key for key in here if key not in there)]
+        deeper = {key: f"{path}.{key}" if path else str(key) for key in keys}
+        pairs = [(there.get(key, ABSENT), here.get(key, ABSENT), deeper[key]) for key in keys]
+    elif _same_parts(there, here):
+        pairs = [(old, new, f"{path}[{n}]") for n, (old, new) in enumerate(zip(there, here))]
+    elif there == here or _same_number(there, here):
+        pairs = []
+    else:
+        return [f"{path} is {_short(there)} there and {_short(here)} here"]
+    return [one for old, new, at in pairs for one in differences(old, new, at)]
+
+
+def _same_kind(there: Description, here: Description) -> bool:
+    """Whether both are mappings, or objects of one class, whose parts are told apart."""
+    both = isinstance(there, dict) and isinstance(here, dict)
+    return both and there.get(TYPE) == here.get(TYPE) and PROBES not in there
+
+
+def _same_parts(there: Description, here: Description) -> bool:
+    """Whether both are lists of as many objects or real numbers, told apart one by one."""
+    both = isinstance(there, list) and isinstance(here, list) and len(there) == len(here)
+    return both and all(isinstance(one, dict | float | list) for one in (*there, *here))
+
+
+def _same_number(there: Description, here: Description) -> bool:
+    both = isinstance(there, float) and isinstance(here, float)
+    return both and math.isclose(there, here, rel_tol=ROUNDING)
+
+
+def _short(description: Description) -> str:
+    if description is ABSENT:
+        return "absent"
+    if isinstance(description, dict):
+        kind = str(description.get(TYPE, "a mapping"))
+        return f"{kind}, sha256 {description['sha256']}" if PROBES in description else kind
+    text = repr(description)
+    return text if len(text) <= 80 else f"{text[:77]}..."

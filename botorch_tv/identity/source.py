@@ -1,0 +1,210 @@
+"""What code does, as digests that change when it does and not with comments or line numbers."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import linecache
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import botorch_tv
+
+Function = types.FunctionType
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+
+ROOT = Path(botorch_tv.__file__).parent
+COMPUTING = (
+    "acquisition",
+    "experts",
+    "forgetting",
+    "inference",
+    "kernels",
+    "learning",
+    "likelihoods",
+    "simulation/chunks.py",
+    "simulation/prediction_error",
+    "simulation/records.py",
+    "simulation/streams.py",
+    "simulation/worlds",
+    "strategies",
+    "test_functions",
+)
+"""What of this package the numbers of a study or loop come from."""
+
+
+def digest(parts: Iterator[bytes] | list[bytes]) -> str:
+    """A short fingerprint of some bytes."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(part)
+    return whole.hexdigest()[:16]
+
+
+@functools.cache
+def library() -> str:
+    """This package: its version, and a digest of what of it computes, docstrings apart."""
+    files = [one for name in COMPUTING for one in _files(ROOT / name)]
+    code = digest([line for file in files for line in _code_lines(file)])
+    return f"{botorch_tv.__version__}, code {code}"
+
+
+def is_users(module: str | None) -> bool:
+    """Whether a module is neither of this package, nor of Python, nor of a package installed."""
+    if module is None:
+        return True
+    if module == "botorch_tv" or module.startswith("botorch_tv."):
+        return False
+    return _is_users(module, getattr(sys.modules.get(module), "__file__", None))
+
+
+def function_digest(function: Function) -> str:
+    """What a function does, apart from what it refers to.
+
+    Its source text without docstring and comments, where that is found and is what runs; otherwise
+    its compiled code, which other versions of Python compile in another way.
+    """
+    code = function.__code__
+    text = _source(code, function.__globals__)
+    return digest(_compiled(code) if text is None else [text.encode()])
+
+
+def names_used(code: types.CodeType) -> set[str]:
+    """Names of globals and attributes in a function and those within it."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return set(code.co_names).union(*(names_used(one) for one in inner))
+
+
+# ---------------------------------------------------------------- the text of a function
+
+
+def _source(code: types.CodeType, scope: dict[str, object]) -> str | None:
+    text = "".join(linecache.getlines(code.co_filename, scope))
+    nodes, codes = _definitions(code.co_filename, text)
+    key = (code.co_name, code.co_firstlineno)
+    found, compiled = nodes.get(key, []), codes.get(key, [])
+    # A file that was edited since it was imported tells what will run, not what does.
+    if len(found) != 1 or len(compiled) != 1 or _fingerprint(compiled[0]) != _fingerprint(code):
+        return None
+    node = found[0]
+    return ast.unparse(node) if isinstance(node, ast.Lambda) else _without_docstring(node)
+
+
+Found = tuple[dict[tuple[str, int], list[Definition]], dict[tuple[str, int], list[types.CodeType]]]
+
+
+@functools.lru_cache(maxsize=32)
+def _definitions(file: str, text: str) -> Found:
+    """All functions of a file, as text and as compiled, by name and line."""
+    nodes: dict[tuple[str, int], list[Definition]] = {}
+    codes: dict[tuple[str, int], list[types.CodeType]] = {}
+    try:
+        tree = ast.parse(text)
+        whole = compile(text, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return nodes, codes
+    for node in ast.walk(tree):
+        if isinstance(node, Definition):
+            name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+            lines = [one.lineno for one in getattr(node, "decorator_list", [])]
+            nodes.setdefault((name, min([node.lineno, *lines])), []).append(node)
+    for code in _all_codes(whole):
+        codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+    return nodes, codes
+
+
+def _without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    if _docstring(node) is None:
+        return ast.unparse(node)
+    body = node.body[1:] or [ast.Pass()]
+    kept = {name: getattr(node, name) for name in node._fields} | {"body": body}
+    return ast.unparse(ast.fix_missing_locations(type(node)(**kept)))
+
+
+def _all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _all_codes(one)
+
+
+def _fingerprint(code: types.CodeType) -> str:
+    return digest(_compiled(code))
+
+
+def _compiled(code: types.CodeType) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr((code.co_names, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _compiled(constant)
+        else:
+            yield _constant(constant).encode()
+
+
+def _constant(value: object) -> str:
+    """A constant, whatever order this process keeps sets in."""
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_constant, value))})"
+    return repr(value)
+
+
+# ---------------------------------------------------------------- whose code it is
+
+
+@functools.cache
+def _is_users(module: str, file: str | None) -> bool:
+    if file is None:
+        top = module.partition(".")[0]
+        return top == "__main__" or (
+            top not in sys.stdlib_module_names and top not in sys.builtin_module_names
+        )
+    path = Path(file).resolve()
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    homes = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+    return not any(path.is_relative_to(Path(home).resolve()) for home in homes)
+
+
+# ---------------------------------------------------------------- this package
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def _code_lines(file: Path) -> Iterator[bytes]:
+    """The lines of a file but for docstrings, comments and blank ones."""
+    text = file.read_text(encoding="utf-8")
+    left_out: set[int] = set()
+    for node in _named(ast.parse(text)):
+        docstring = _docstring(node)
+        if docstring is not None:
+            left_out.update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
+    yield str(file.relative_to(ROOT).as_posix()).encode()
+    for number, line in enumerate(text.splitlines(), start=1):
+        bare = line.rstrip()
+        if bare and number not in left_out and not bare.lstrip().startswith("#"):
+            yield b"\n" + bare.encode()
+
+
+def _named(node: _NAMED) -> Iterator[_NAMED]:
+    """A module or definition and all within it, without a look at expressions."""
+    yield node
+    for one in node.body:
+        if isinstance(one, _NAMED):
+            yield from _named(one)
+
+
+def _docstring(node: _NAMED) -> ast.Expr | None:
+    first = node.body[0] if node.body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return first if isinstance(first.value.value, str) else None
+    return None

@@ -1,0 +1,15 @@
+"""The words in which descriptions are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Description = Any
+"""JSON: None, bool, int, float, str, or lists and dictionaries of such."""
+
+TYPE = "type"
+"""Key under which the description of an object names its class."""
+CODE = "(code)"
+"""Key under which stands what the code of an object does; no attribute can have this name."""
+PROBES = "probes"
+"""Key under which the description of an array has sums of its entries with signs."""

@@ -1,0 +1,116 @@
+"""Who is at work on what, told by files on any file system that processes share."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from botorch_tv.files import is_running, this_host
+
+BEAT_SECONDS = 5.0
+"""How often whoever holds a lock gives a sign of life."""
+LIFELESS_SECONDS = 120.0
+"""A lock without a sign of life for so long is taken over: network file systems may show changes
+a minute late."""
+
+
+class Holder(NamedTuple):
+    """Who holds a lock, as far as its file says."""
+
+    host: str = "an unknown machine"
+    process: int = 0
+    since: str = "an unknown time"
+    token: str = ""
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}, at work since {self.since}"
+
+
+class WorkLock:
+    """Says that a process is at work on something.
+
+    The lock is a file that only one process can make. Its holder changes its time every few
+    seconds. Locks of the operating system would do without that, but there are file systems that
+    have none, and others keep those of a machine that is gone.
+
+    The lock saves work and guards nothing: when in doubt two processes do the same work, and files
+    are whole whoever writes them.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mine = Holder(this_host(), os.getpid(), _now(), secrets.token_hex(8))
+        self._released = threading.Event()
+        self._life: tuple[int, float] | None = None
+
+    def claim(self) -> bool:
+        """Hold the lock unless a living process does.
+
+        Raises:
+            OSError: If no file can be made there.
+        """
+        if self._make():
+            return True
+        holder = self.holder()
+        gone = holder is not None and is_running(holder.host, holder.process) is False
+        if gone or self.silence() > LIFELESS_SECONDS:
+            self.path.unlink(missing_ok=True)
+            return self._make()
+        return False
+
+    def release(self) -> None:
+        """Let others have it."""
+        self._released.set()
+        with suppress(OSError):
+            if self.holder() == self._mine:
+                self.path.unlink()
+
+    def holder(self) -> Holder | None:
+        """Who holds it; None if nobody does."""
+        try:
+            found = json.loads(self.path.read_bytes())
+            host, since, token = (str(found[name]) for name in ("host", "since", "token"))
+            return Holder(host, int(found["process"]), since, token)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return Holder()  # about to be written, or damaged
+
+    def silence(self) -> float:
+        """Seconds since the last sign of life that was seen, by the clock of this process."""
+        try:
+            beat = self.path.stat().st_mtime_ns
+        except OSError:
+            beat = 0
+        if self._life is None or self._life[0] != beat:
+            self._life = beat, time.monotonic()
+        return time.monotonic() - self._life[1]
+
+    def _make(self) -> bool:
+        try:
+            handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        except FileExistsError:
+            return False
+        with os.fdopen(handle, "w") as file:
+            json.dump(self._mine._asdict(), file)
+        threading.Thread(target=self._live, daemon=True).start()
+        return True
+
+    def _live(self) -> None:
+        while not self._released.wait(BEAT_SECONDS):
+            with suppress(OSError):
+                os.utime(self.path)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(sep=" ", timespec="seconds")

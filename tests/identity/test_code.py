@@ -1,0 +1,307 @@
+"""The code of users counts: what it does, not how it is written."""
+
+import importlib.util
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from lasting import study
+
+from botorch_tv.identity import describe, differences
+from botorch_tv.identity.source import is_users, library
+from botorch_tv.simulation import MarkovWorld
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, Loop, gp_ucb
+
+SOURCE = '''
+"""A user's own module."""
+
+import functools
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from gpytorch.kernels import RBFKernel
+
+from helpers_of_a_user import deeper
+import helpers_of_a_user as helpers
+
+SCALE = 2.0
+_HIDDEN = 3
+TABLE = {"a": [1, 2]}
+RULES = lambda x: x + 1
+
+
+class Mixin:
+    def mixed(self):
+        return 1
+
+
+def helper(x):
+    """Doubles."""
+    return SCALE * x + len(TABLE) + _HIDDEN  # or so
+
+
+def recursive(n):
+    return 0 if n == 0 else recursive(n - 1)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def inner(*arguments):
+        return 7 * function(*arguments)
+
+    return inner
+
+
+@lru_cache
+def cached(x):
+    return x - 1
+
+
+class Own(Mixin, RBFKernel):
+    shift = 0.5
+
+    def forward(self, x1, x2, **settings):
+        return helper(super().forward(x1, x2)) + recursive(3) + deeper(self.shift)
+
+    @property
+    def twice(self):
+        return cached(2) + RULES(1) + helpers.far(1)
+
+    @staticmethod
+    def still():
+        return {"a", "b", "c"} == {"a"} or "b" in {"a", "b", "c"}
+
+    @decorated
+    def wrapped(self):
+        return 3
+
+    @torch.no_grad()
+    def graphless(self):
+        return 4
+
+
+@dataclass(frozen=True)
+class Rule:
+    delta: float = 0.1
+
+    def __call__(self, x):
+        return math.sin(x) * self.delta
+
+
+def made(factor):
+    def inner(x):
+        return factor * x
+
+    return inner
+'''
+HELPERS = "def deeper(x):\n    return x + 10\n\ndef far(x):\n    return x + 20\n"
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """From the text of two modules to the first of them, freshly imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    count = 0
+
+    def imported(text: str = SOURCE, helpers: str = HELPERS) -> ModuleType:
+        nonlocal count
+        count += 1  # in a folder of its own, so that an older version is still what it was
+        modules = {}
+        for name, content in (("helpers_of_a_user", helpers), ("code_of_a_user", text)):
+            file = tmp_path / str(count) / f"{name}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(content)
+            spec = importlib.util.spec_from_file_location(name, file)
+            assert spec is not None
+            assert spec.loader is not None
+            modules[name] = importlib.util.module_from_spec(spec)
+            monkeypatch.setitem(sys.modules, name, modules[name])
+            spec.loader.exec_module(modules[name])
+        return modules["code_of_a_user"]
+
+    return imported
+
+
+def whole(module: Any) -> Any:
+    """A description of all that the module has to offer."""
+    return json.loads(
+        json.dumps(describe([module.Own().double(), module.Rule(), module.made(2)], "x"))
+    )
+
+
+EDITS = {
+    "method": ("recursive(3)", "recursive(4)", "forward"),
+    "function": ("SCALE * x", "SCALE + x", "helper"),
+    "constant": ("SCALE = 2.0", "SCALE = 2.5", "SCALE is 2.0 there and 2.5 here"),
+    "hidden constant": ("_HIDDEN = 3", "_HIDDEN = 4", "_HIDDEN is 3 there and 4 here"),
+    "table": ("[1, 2]", "[1, 3]", r"TABLE.a is \[1, 2\] there and \[1, 3\] here"),
+    "lambda": ("x: x + 1", "x: x + 2", "<lambda>"),
+    "mixin": ("        return 1\n", "        return 2\n", "Mixin.mixed"),
+    "recursion": ("0 if n == 0", "1 if n == 0", "recursive"),
+    "decorator": ("7 * function", "8 * function", "Own.wrapped"),
+    "decorated": ("        return 3\n", "        return 5\n", "Own.wrapped"),
+    "by a library": ("        return 4\n", "        return 5\n", "Own.graphless"),
+    "cached": ("x - 1", "x - 2", "cached"),
+    "attribute of the class": ("shift = 0.5", "shift = 0.6", "Own.shift is 0.5 there and 0.6"),
+    "static method": ('"b" in', '"d" in', "Own.still"),
+    "callable": ("math.sin(x)", "math.cos(x)", "Rule.__call__"),
+    "inner function": ("factor * x", "factor + x", "made.<locals>.inner"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edited_code_is_told_apart_by_name(name: str, user: Any) -> None:
+    old, new, told = EDITS[name]
+    before = whole(user())
+    assert SOURCE.count(old) == 1
+    unlike = differences(before, whole(user(SOURCE.replace(old, new))), "x")
+    assert len(unlike) == 1, unlike
+    assert re.search(told, unlike[0])
+
+
+@pytest.mark.parametrize("function", ["deeper", "far"])
+def test_helpers_in_other_modules_count(function: str, user: Any) -> None:
+    edited = HELPERS.replace("10" if function == "deeper" else "20", "30")
+    (told,) = differences(whole(user()), whole(user(helpers=edited)), "x")
+    assert f"(code).{function} is" in told
+
+
+def test_only_what_code_does_counts(user: Any) -> None:
+    text = SOURCE.replace("# or so", "# exactly").replace('"""Doubles."""', '"""Something."""')
+    text = "\n\n\n" + text.replace("return SCALE * x +", "return (SCALE * x  +").replace(
+        "_HIDDEN  # ex", "_HIDDEN)  # ex"
+    )
+    assert text != SOURCE
+    assert whole(user()) == whole(user(text + "\n\ndef unused():\n    return 1\n"))
+
+
+def test_a_file_edited_since_its_import_does_not_count_as_what_runs(user: Any) -> None:
+    module = user()
+    before = whole(module)
+    Path(module.__file__).write_text(SOURCE.replace("SCALE * x", "SCALE + x"))
+    linecache.checkcache()
+    assert whole(module) != whole(user(SOURCE.replace("SCALE * x", "SCALE + x")))
+    assert [one for one in differences(before, whole(module)) if "helper" not in one] == []
+
+
+def test_things_that_refer_to_themselves(user: Any) -> None:
+    module = user("class Node:\n    other = None\n\ndef use():\n    return Node, use\n")
+    node = module.Node()
+    node.itself, node.list = node, [node]
+    module.Node.other = node
+    told = describe({"node": node, "use": module.use, "class": module.Node}, "x")
+    assert json.loads(json.dumps(told)) == told
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="x is nested too deeply"):
+        describe(deep, "x")
+
+
+def test_whose_code_it_is() -> None:
+    assert is_users(__name__)
+    assert is_users("__main__")
+    for module in ("torch.nn", "json", "math", "gpytorch.kernels", "botorch_tv.files", "numpy"):
+        __import__(module)
+        assert not is_users(module)
+
+
+def test_other_processes_and_threads_describe_alike(tmp_path: Path) -> None:
+    """With other seeds of hashes, so that sets are in another order, and other threads."""
+    (tmp_path / "code_of_a_user.py").write_text(SOURCE)
+    (tmp_path / "helpers_of_a_user.py").write_text(HELPERS)
+    script = (
+        "import json, torch, code_of_a_user as user\n"
+        "from botorch_tv.identity import describe\n"
+        "from botorch_tv.identity.source import library\n"
+        "torch.set_num_threads({})\n"
+        "print(json.dumps([library(), describe([user.Own().double(), user.Rule(), "
+        "user.made(2), {{'a', 'b', 'c'}}], 'x')]))\n"
+    )
+    found = [
+        subprocess.Popen(
+            [sys.executable, "-c", script.format(threads)],
+            env=os.environ | {"PYTHONHASHSEED": str(threads), "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+        )
+        for threads in (1, 2)
+        for paths in [f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', os.getcwd())}"]
+    ]
+    first, second = (json.loads(one.communicate()[0]) for one in found)
+    assert first == second
+    assert first[0] == library()
+
+
+# ---------------------------------------------------------------- studies and loops
+
+
+def test_a_study_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path) -> None:
+    def strategies(module: Any) -> dict[str, Any]:
+        return {"mine": gp_ucb(kernel=module.Own().double(), noise=0.02)}
+
+    folder = tmp_path / "kept"
+    study(folder, trials=2, strategies=strategies(user()))
+    assert study(folder, trials=2, strategies=strategies(user())).data.attrs["trials_found"] == 2
+    with pytest.raises(ValueError, match=r"strategies.mine.kernel.\(code\).helper is '.*there and"):
+        study(folder, trials=2, strategies=strategies(user(SOURCE.replace("SCALE * x", "x"))))
+
+
+def test_a_loop_is_not_resumed_with_an_edited_kernel(user: Any, tmp_path: Path) -> None:
+    def strategy(module: Any) -> Any:
+        return gp_ucb(kernel=module.Own().double(), noise=0.02)
+
+    loop = Loop(strategy(user()), Grid.regular(4, 2))
+    loop.tell(1.0, suggestion=loop.ask())
+    loop.save(tmp_path / "loop.json")
+    Loop.load(tmp_path / "loop.json", strategy(user()))
+    with pytest.raises(ValueError, match=r"strategy.kernel.\(code\).helper is '"):
+        Loop.load(tmp_path / "loop.json", strategy(user(SOURCE.replace("SCALE * x", "x"))))
+
+
+def test_a_study_is_not_resumed_with_another_version_of_this_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study(tmp_path, trials=2)
+    monkeypatch.setattr("botorch_tv.simulation.settings.library", lambda: "0.2.0, code 1")
+    with pytest.raises(
+        ValueError, match=r"botorch_tv is '0.*' there and '0.2.0, code 1' here.*ins"
+    ):
+        study(tmp_path, trials=2)
+
+
+def test_trials_of_different_versions_of_libraries_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert study(tmp_path, trials=16).data.attrs["torch"] == torch.__version__
+    old = '{"torch": "1.0"}'
+    with monkeypatch.context() as patch:
+        patch.setattr("botorch_tv.simulation.folder._versions", lambda: old)
+        with pytest.warns(
+            UserWarning, match="trials 0 to 15 with .*; trials 16 to 23 with torch 1"
+        ):
+            result = study(tmp_path, trials=24)
+    assert result.data.attrs["torch"].split(", ") in (
+        [str(torch.__version__), "1.0"],
+        ["1.0", str(torch.__version__)],
+    )
+
+
+def test_a_world_that_is_a_users_own(user: Any) -> None:
+    class Louder(MarkovWorld):
+        def __repr__(self) -> str:
+            return "Louder"
+
+    world = Louder(Grid.regular(3, 1), kernel=unit_kernel("se", 0.2), epsilon=0.1, noise=0.1)
+    assert any("Louder.__repr__" in key for key in describe(world, "world")["(code)"])
