@@ -30,13 +30,13 @@ each_study = pytest.mark.parametrize("players", list(STUDIES))
 class Fused(MarkovWorld):
     """A world that blows up after some chunks, unless the fuse is taken out."""
 
-    fuse: ClassVar[int | None] = None
+    _fuse: ClassVar[dict[str, int]] = {}  # mutable and hidden, so no part of what the world is
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         for t, values in enumerate(super().rounds(stream)):
-            if t == 7 and Fused.fuse is not None:
-                Fused.fuse -= 1
-                if Fused.fuse < 0:
+            if t == 7 and Fused._fuse:
+                Fused._fuse["left"] -= 1
+                if Fused._fuse["left"] < 0:
                     raise KeyboardInterrupt
             yield values
 
@@ -86,10 +86,10 @@ def test_chunk_changes_no_choice_and_a_resumed_study_no_bit(
             whole["regret"][number], other["regret"][number], atol=1e-10, err_msg=label
         )
         assert len(np.unique(whole["index"][number], axis=0)) > 1  # the trials really differ
-    monkeypatch.setattr(Fused, "fuse", 1)
+    monkeypatch.setattr(Fused, "_fuse", {"left": 1})
     with pytest.raises(KeyboardInterrupt):
         study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
-    monkeypatch.setattr(Fused, "fuse", 2)  # enough for what is missing, not for what was kept
+    monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # enough for what is missing, not for what was kept
     assert_bits(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
 
 
