@@ -89,7 +89,7 @@ def test_chunk_changes_no_choice_and_a_resumed_study_no_bit(
     monkeypatch.setattr(Fused, "_fuse", {"left": 1})
     with pytest.raises(KeyboardInterrupt):
         study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
-    monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # enough for what is missing, not for what was kept
+    monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # for what is missing, not for what was kept
     assert_bits(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
 
 
