@@ -21,6 +21,7 @@ from botorch_tv.experts.engines import OnArmsWithExpert, OnBoxWithExpert
 from botorch_tv.experts.refresh import Consultation, ExpertData, ExpertWarning, Refresh
 from botorch_tv.forgetting import KeepAll
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.modes import without_gradients
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
@@ -86,7 +87,7 @@ class SparQ(Strategy):
         """How the posterior is computed on a domain."""
         return OnBoxWithExpert(self) if isinstance(domain, Box) else OnArmsWithExpert(self)
 
-    @torch.no_grad()
+    @without_gradients
     def ask(
         self,
         state: State,
@@ -123,7 +124,7 @@ class SparQ(Strategy):
                 stacklevel=stacklevel,
             )
 
-    @torch.no_grad()
+    @without_gradients
     def tell(
         self,
         state: State,
@@ -150,7 +151,7 @@ class SparQ(Strategy):
         expert = state.expert._replace(asked=torch.zeros_like(state.expert.asked))
         return after._replace(expert=expert), info
 
-    @torch.no_grad()
+    @without_gradients
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
@@ -183,7 +184,7 @@ class SparQ(Strategy):
             limit=min(size, state.told),
         )
 
-    @torch.no_grad()
+    @without_gradients
     def absorb(
         self,
         state: State,

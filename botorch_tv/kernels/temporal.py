@@ -9,7 +9,7 @@ from gpytorch.priors import HalfNormalPrior, Prior
 from torch import Tensor
 
 from botorch_tv.kernels.batching import BatchedKernel, like
-from botorch_tv.validation import require, require_number
+from botorch_tv.validation import require, require_bounds, require_number
 
 LARGEST_EPSILON = 1.0 - 1e-6
 """Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
@@ -55,10 +55,14 @@ class MarkovKernel(BatchedKernel):
         epsilon_constraint: Interval | None = None,
     ) -> None:
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
+        limit = (
+            "a rate of change that can be learned lies in [0, 1 - 1e-6]; 0 keeps the objective "
+            "still, and 1 redraws it all the time."
+        )
+        epsilon = require_number("MarkovKernel: epsilon", epsilon, "[0, 1]", limit)
         require(
-            0 <= epsilon <= LARGEST_EPSILON or epsilon == 1,
-            f"MarkovKernel: epsilon is {epsilon}, but a rate of change that can be learned lies in "
-            "[0, 1 - 1e-6]; 0 keeps the objective still, and 1 redraws it all the time.",
+            epsilon <= LARGEST_EPSILON or epsilon == 1,
+            f"MarkovKernel: epsilon is {epsilon}, but {limit}",
         )
         self.register_parameter(
             "raw_epsilon", torch.nn.Parameter(torch.zeros(*self.batch_shape, 1, 1))
@@ -91,6 +95,14 @@ class MarkovKernel(BatchedKernel):
 
     def _set_epsilon(self, value: Tensor | float) -> None:
         value = like(value, self.raw_epsilon)
+        bounds = self.raw_epsilon_constraint
+        require_bounds(
+            "MarkovKernel: epsilon",
+            value,
+            bounds.lower_bound,
+            bounds.upper_bound,
+            "0 keeps the objective still; give epsilon_constraint for other bounds.",
+        )
         self.initialize(raw_epsilon=self.raw_epsilon_constraint.inverse_transform(value))
 
     def forward(
@@ -185,6 +197,14 @@ class WienerKernel(BatchedKernel):
 
     def _set_sigma_w2(self, value: Tensor | float) -> None:
         value = like(value, self.raw_sigma_w2)
+        bounds = self.raw_sigma_w2_constraint
+        require_bounds(
+            "WienerKernel: sigma_w2",
+            value,
+            bounds.lower_bound,
+            bounds.upper_bound,
+            "0 keeps the objective still; give sigma_w2_constraint for other bounds.",
+        )
         self.initialize(raw_sigma_w2=self.raw_sigma_w2_constraint.inverse_transform(value))
 
     def forward(

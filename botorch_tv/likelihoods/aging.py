@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.kernels.batching import like
-from botorch_tv.validation import require
+from botorch_tv.validation import require_bounds, require_number
 
 SMALLEST_GAMMA = 1e-6
 
@@ -78,10 +78,11 @@ class ExponentialAging(Aging):
         discount_prior: Prior | _DefaultType | None = DEFAULT,
     ) -> None:
         super().__init__()
-        require(
-            SMALLEST_GAMMA <= gamma <= 1,
-            f"ExponentialAging: gamma is {gamma}, but a discount that can be learned lies in "
-            f"[{SMALLEST_GAMMA:g}, 1]; 1 forgets nothing.",
+        gamma = require_number(
+            "ExponentialAging: gamma",
+            gamma,
+            f"[{SMALLEST_GAMMA}, 1]",
+            f"a discount that can be learned lies in [{SMALLEST_GAMMA:g}, 1]; 1 forgets nothing.",
         )
         self.start = gamma
         self.register_parameter("raw_gamma", torch.nn.Parameter(torch.ones(*batch_shape, 1)))
@@ -102,6 +103,11 @@ class ExponentialAging(Aging):
     @gamma.setter
     def gamma(self, value: Tensor | float) -> None:
         value = like(value, self.raw_gamma)
+        bounds = self.raw_gamma_constraint
+        fix = "1 forgets nothing."
+        require_bounds(
+            "ExponentialAging: gamma", value, bounds.lower_bound, bounds.upper_bound, fix
+        )
         self.initialize(raw_gamma=self.raw_gamma_constraint.inverse_transform(value))
 
     def _get_discount(self) -> Tensor:
@@ -178,10 +184,12 @@ class InjectionAging(Aging):
 
     def _set_alpha(self, value: Tensor | float) -> None:
         value = like(value, self.raw_alpha)
+        _require_bounds("alpha", value, self.raw_alpha_constraint)
         self.initialize(raw_alpha=self.raw_alpha_constraint.inverse_transform(value))
 
     def _set_kappa(self, value: Tensor | float) -> None:
         value = like(value, self.raw_kappa)
+        _require_bounds("kappa", value, self.raw_kappa_constraint)
         self.initialize(raw_kappa=self.raw_kappa_constraint.inverse_transform(value))
 
     def log_factor(self, lag: Tensor) -> Tensor:
@@ -192,6 +200,12 @@ class InjectionAging(Aging):
 
     def restart(self) -> None:
         self.alpha, self.kappa = self.start.alpha, self.start.kappa
+
+
+def _require_bounds(name: str, value: Tensor, bounds: Interval) -> None:
+    fix = "alpha = kappa = 1 is usual."
+    full = f"InjectionAging: {name}"
+    require_bounds(full, value, bounds.lower_bound, bounds.upper_bound, fix)
 
 
 def learnable(inflation: Inflation, batch_shape: torch.Size) -> Aging:

@@ -18,6 +18,7 @@ from torch import Tensor
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods.aging import Aging
 from botorch_tv.likelihoods.rows import stacked
+from botorch_tv.validation import largest, require_bounds
 
 SMALLEST_LEARNED_NOISE = 1e-4
 """BoTorch's lower bound on an inferred noise variance."""
@@ -96,13 +97,24 @@ class AgeNoise(Noise):  # type: ignore[misc]
             self._set_learned(value)
         else:
             assert self.row_noise is not None
-            self.row_noise = like(value, self.row_noise)
+            value, least = like(value, self.row_noise), self.row_noise.new_zeros(())
+            fix = "a known variance is positive and finite."
+            require_bounds("AgeNoise: noise", value, least, least + largest(value.dtype), fix)
+            self.row_noise = value
 
     def _get_learned(self) -> Tensor:
         return self.raw_noise_constraint.transform(self.raw_noise)  # type: ignore[no-any-return]
 
     def _set_learned(self, value: Tensor | float) -> None:
         value = like(value, self.raw_noise)
+        bounds = self.raw_noise_constraint
+        require_bounds(
+            "AgeNoise: noise",
+            value,
+            bounds.lower_bound,
+            bounds.upper_bound,
+            "give noise_constraint for other bounds, or known variances as noise.",
+        )
         self.initialize(raw_noise=self.raw_noise_constraint.inverse_transform(value))
 
     @property

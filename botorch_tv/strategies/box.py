@@ -11,11 +11,12 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.search import MultiStart, Search, spread
 from botorch_tv.strategies.surface import Surface, surface_at
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import largest, require, require_integer
 
 ROUNDING = 1e-9
 """Points may lie outside by this share of a side, or what rounding makes of it."""
@@ -46,6 +47,7 @@ class Box(Domain):
         >>> domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
     """
 
+    @without_gradients
     def __init__(
         self, bounds: Tensor, *, context_dim: int = 0, search: Search | None = None
     ) -> None:
@@ -65,6 +67,7 @@ class Box(Domain):
                 f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
                 "below its upper bound; leave out coordinates that are fixed."
             )
+        _require_extent(bounds, bounds.dtype)
         context_dim = require_integer(
             "Box: context_dim", context_dim, 0, "give the number of known coordinates."
         )
@@ -103,6 +106,7 @@ class Box(Domain):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Surface:
+        _require_extent(self.bounds, dtype)
         return surface_at(self._probe(dtype, device), kernel)
 
     def _probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -165,3 +169,25 @@ class Box(Domain):
         lower, upper = self._corners.like(like)
         middle: Tensor = 0.5 * (lower + upper)
         return middle
+
+
+def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
+    """Raise unless points of a box can be told apart and squared in a dtype.
+
+    Raises:
+        InputDataError: If a bound is too large, or a side is below 64 rounding errors of its ends.
+    """
+    extreme = float(bounds.abs().max())
+    if extreme > largest(dtype):
+        raise InputDataError(
+            f"Box: bounds are {bounds.tolist()}, but in {dtype} they are at most "
+            f"{largest(dtype):g} in size; choose another unit."
+        )
+    lower, upper = bounds.double()
+    least = 64 * torch.finfo(dtype).eps * torch.maximum(lower.abs(), upper.abs())
+    if bool((upper - lower < least).any()):
+        raise InputDataError(
+            f"Box: bounds are {bounds.tolist()}, but in {dtype} sides must be at least "
+            f"{least.tolist()} long, 64 rounding errors; count from an origin of your own, or use "
+            "float64."
+        )

@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 import math
+import numbers
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import require_trials
+from botorch_tv.validation import largest, latest, require_number, require_trials, shown
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.core import Strategy
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """A time as a tensor, `batch_shape`, float64."""
-    if isinstance(value, (int, float)):
-        time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
-    else:
-        time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
+    real = not isinstance(value, bool) and not (isinstance(value, Tensor) and value.is_complex())
+    try:
+        if isinstance(value, (int, float)) and real:
+            time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
+        elif real:
+            time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        real = False
+    if not real:
+        raise InputDataError(
+            f"{name} is {shown(value)}, but it must be a number; or a tensor with one per trial."
+        )
     if time.dim() > 0 and time.shape != state.time.shape:
         raise InputDataError(
             f"{name} has shape {tuple(time.shape)}, but the state's batch_shape is "
             f"{tuple(state.time.shape)}; give one number, or one per trial."
         )
     time = time.expand(state.time.shape)
-    require_trials(time.isfinite(), time, f"is no valid {name}", "times are finite numbers.")
+    most = latest(torch.float64)
+    require_trials(
+        time.abs() <= most,
+        time,
+        f"is no valid {name}: times are finite, and in size at most {most:.0f}, where one is still "
+        "told from the next",
+        "count from an origin of your own, in a longer unit.",
+    )
     return time
 
 
 def as_context(state: State, context: Tensor | None) -> Tensor | None:
     """What is known before a round, `batch_shape x c`; None where a domain has no context."""
     known = state.domain.columns - state.domain.dim
+    most = largest(state.basis.variance.dtype)
     if context is None:
         if known == 0:
             return None
@@ -47,7 +69,10 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
         )
     require_same_kind("context", context, state)
     require_trials(
-        context.isfinite().all(-1), context.sum(-1), "is no valid context", "use finite numbers."
+        (context.abs() <= most).all(-1),
+        context.abs().amax(-1),
+        f"is no valid context, whose numbers are finite and at most {most:g} in size",
+        "repair it, or choose another unit.",
     )
     return context
 
@@ -104,13 +129,34 @@ def check_observation(
                 "good."
             )
         _require_batch("ok", ok, state)
+    require_forward(state, time, "time")
+
+
+def check_size(y: Tensor, variance: Tensor) -> None:
+    """Raise an ``InputDataError`` unless observations are finite and can be squared.
+
+    Args:
+        y: `batch_shape`.
+        variance: Their noise variances, infinite where a measurement failed, `batch_shape`.
+    """
+    # What is computed has y in units of the noise, too.
+    most = largest(y.dtype) * variance.sqrt().clamp_max(1)
+    good = (y.abs() <= most) | variance.isinf()
+    if bool(good.all()):
+        return
     require_trials(
-        y.isfinite() if ok is None else y.isfinite() | ~ok,
+        y.isfinite() | variance.isinf(),
         y,
         "as observation y is not finite",
         "pass ok=False for a measurement that failed, or repair it.",
     )
-    require_forward(state, time, "time")
+    require_trials(
+        good,
+        y,
+        f"as observation y is too large for {y.dtype}, whose limit under this noise is",
+        "pass ok=False for a measurement that failed, or choose another unit.",
+        limit=most,
+    )
 
 
 def as_noise(state: State, noise: float | Tensor, ok: Tensor | None, *, check: bool) -> Tensor:
@@ -120,16 +166,86 @@ def as_noise(state: State, noise: float | Tensor, ok: Tensor | None, *, check: b
         if noise.dim() > 0:
             _require_batch("noise", noise, state)
         noise = noise.to(own).expand(state.time.shape)
+    elif isinstance(noise, bool) or not isinstance(noise, numbers.Real):
+        raise InputDataError(
+            f"noise is {shown(noise)}, but it must be a number; or a tensor with one per trial."
+        )
     else:
         noise = own.new_full(state.time.shape, noise)
     if check:
+        least = least_noise(state.basis.scale**2, own.dtype)
         require_trials(
-            (noise > 0) & noise.isfinite(),
+            (noise >= least) & (noise <= largest(own.dtype)),
             noise,
-            "as noise variance is not positive and finite",
-            "use 1e-6 times the kernel's variance for nearly exact measurements.",
+            f"as noise variance is not positive and finite, from {least:.2g} to "
+            f"{largest(own.dtype):g}",
+            f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's variance for nearly exact "
+            "measurements.",
         )
     return noise if ok is None else torch.where(ok, noise, math.inf)
+
+
+NEARLY_EXACT = {torch.float64: 1e-6, torch.float32: 1e-4}
+"""Noise variance of a measurement that is nearly exact, as a share of the kernel's."""
+
+
+def least_noise(variance: float, dtype: torch.dtype) -> float:
+    """The smallest noise variance that is still told from rounding beside a prior variance."""
+    return 64 * torch.finfo(dtype).eps * variance
+
+
+def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> None:
+    """Raise unless what a strategy is made of can be computed with in a dtype.
+
+    Args:
+        strategy: Its noise, mean, decay and width are looked at.
+        variance: Largest prior variance.
+        dtype: Of all that is computed.
+
+    Raises:
+        InputDataError: If the kernel's variance leaves the range of the dtype.
+        ValueError: If another number does.
+    """
+    name, most = type(strategy).__name__, largest(dtype)
+    if not 1 / most <= variance <= most:
+        raise InputDataError(
+            f"the kernel's variance is {variance:g}, but in {dtype} it lies between {1 / most:g} "
+            f"and {most:g}; measure the objective in another unit."
+        )
+    least = least_noise(variance, dtype)
+    require_number(
+        f"{name}: noise",
+        strategy.noise,
+        f"[{least}, {most}]",
+        f"beside a kernel of variance {variance:g} it lies between {least:.2g} and {most:g} in "
+        f"{dtype}; use {NEARLY_EXACT[dtype]:g} times that variance for nearly exact measurements.",
+    )
+    if not isinstance(strategy.mean, str):
+        limit = most * min(1.0, math.sqrt(strategy.noise))
+        require_number(
+            f"{name}: mean",
+            strategy.mean,
+            f"[{-limit}, {limit}]",
+            f"in {dtype} it is at most {limit:g} in size; measure the objective in another unit.",
+        )
+    growth = float(strategy.decay.prior_variance(torch.ones((), dtype=torch.float64)))
+    require_number(
+        f"{name}: growth of the variance by {strategy.decay!r}",
+        growth * variance,
+        f"[0, {most}]",
+        f"in {dtype} it is at most {most:g} per unit of time; count time in a shorter unit.",
+    )
+    numbers_of_width: dict[str, object] = (
+        vars(strategy.width) if is_dataclass(strategy.width) else {}
+    )
+    for parameter, value in numbers_of_width.items():
+        if isinstance(value, (int, float)):
+            require_number(
+                f"{type(strategy.width).__name__}: {parameter}",
+                value,
+                f"[{-most}, {most}]",
+                f"in {dtype} it is at most {most:g}; use float64, or a smaller one.",
+            )
 
 
 def _require_batch(name: str, tensor: Tensor, state: State) -> None:

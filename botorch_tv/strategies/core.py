@@ -24,6 +24,7 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.modes import outside_inference_mode, without_gradients
 from botorch_tv.inference.rows import Rows
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.arms import FromLog
@@ -34,8 +35,10 @@ from botorch_tv.strategies.checks import (
     as_observation,
     as_time,
     check_observation,
+    check_size,
     require_forward,
     require_same_kind,
+    require_scales,
 )
 from botorch_tv.strategies.continuous import OnBox
 from botorch_tv.strategies.domains import Domain, Grid
@@ -158,7 +161,7 @@ class Strategy:
 
     # ---------------------------------------------------------------- the contract
 
-    @torch.no_grad()
+    @without_gradients
     def init(
         self,
         domain: Domain,
@@ -202,8 +205,10 @@ class Strategy:
         basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self, domain, self.learning)
+        require_scales(self, basis.scale**2, dtype)
         return self._initial(domain, basis, Size(batch_shape))
 
+    @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         """The state before the first round of other trials, sharing what these have computed.
 
@@ -236,7 +241,7 @@ class Strategy:
             belief=self.engine_for(domain).prior(basis, shape),
         )
 
-    @torch.no_grad()
+    @without_gradients
     def ask(
         self,
         state: State,
@@ -270,7 +275,7 @@ class Strategy:
         choice = engine.choose(state, present, reference, draws, known)
         return _suggestion(state, choice, present)
 
-    @torch.no_grad()
+    @without_gradients
     def suggestion_at(
         self, state: State, X: Tensor, *, now: float | Tensor | None = None
     ) -> Suggestion:
@@ -296,7 +301,7 @@ class Strategy:
         multiplier = engine.multiplier(state, gain, present, reference)
         return _suggestion(state, Choice(choice, mean, sd, multiplier), present)
 
-    @torch.no_grad()
+    @without_gradients
     def tell(
         self,
         state: State,
@@ -339,6 +344,8 @@ class Strategy:
         variance = as_noise(
             state, self.noise if noise is None else noise, ok, check=check and noise is not None
         )
+        if check:
+            check_size(y, variance)
         learned_at = when
         if ok is not None:
             y, learned_at = torch.where(ok, y, 0.0), torch.where(ok, when, math.inf)
@@ -423,7 +430,7 @@ class Strategy:
             f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
         )
 
-    @torch.no_grad()
+    @without_gradients
     def recommend(
         self,
         state: State,
@@ -443,12 +450,13 @@ class Strategy:
         best = self.engine_for(state.domain).best(state, present, reference, known)
         return state.domain.points(best, state.basis.variance)
 
-    @torch.no_grad()
+    @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
         present, reference = _clock(state, now)
         return self.engine_for(state.domain).best(state, present, reference, None)
 
+    @outside_inference_mode
     def posterior(
         self,
         state: State,
