@@ -254,6 +254,14 @@ class ArmLoss(Loss):
     def copied(self) -> ArmLoss:
         return replace(self, inverse=self.inverse.clone())
 
+    def as_rows(self, basis: Basis) -> RowLoss:
+        """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every slot used."""
+        arms, inverse = self._used()
+        used = torch.arange(self.width, device=arms.device) < self.count.unsqueeze(-1)
+        root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
+        rows = Rows.of(root.mT @ basis.row(arms), batch_dim=self.count.dim())
+        return replace(RowLoss.none(basis, self.count.shape), rows=rows, weights=used.to(inverse))
+
     def compact(self, basis: Basis) -> Loss:
         if self.width <= basis.size:
             return self

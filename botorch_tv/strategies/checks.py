@@ -248,6 +248,15 @@ def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> N
             )
 
 
+def least_told(noise: float | Tensor) -> float:
+    """A lower bound of noise variances told: 0 where reading them would wait for a device."""
+    if not isinstance(noise, Tensor):
+        return noise
+    if noise.device.type != "cpu":
+        return 0.0
+    return float(noise.min()) if noise.numel() > 0 else math.inf
+
+
 def _require_batch(name: str, tensor: Tensor, state: State) -> None:
     if tensor.shape != state.time.shape:
         raise InputDataError(

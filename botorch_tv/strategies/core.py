@@ -36,6 +36,7 @@ from botorch_tv.strategies.checks import (
     as_time,
     check_observation,
     check_size,
+    least_told,
     require_forward,
     require_same_kind,
     require_scales,
@@ -232,6 +233,7 @@ class Strategy:
             time=time,
             first_time=time,
             origin=time + math.inf,
+            least_noise=self.noise,
             history=History(
                 choice=domain.no_choices(shape, dtype=dtype, device=place),
                 y=Rows.empty(shape, dtype=dtype, device=place),
@@ -378,6 +380,7 @@ class Strategy:
             time=when,
             first_time=when if state.told == 0 else state.first_time,
             origin=origin,
+            least_noise=min(state.least_noise, least_told(self.noise if noise is None else noise)),
             history=history,
         )
         advanced = engine.advance(state, advanced, fired, ok, consume=consume)

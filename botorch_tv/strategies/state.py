@@ -54,6 +54,8 @@ class State(NamedTuple):
     history: History
     belief: Belief | None
     """The posterior over the arms; None where it is computed from the log at every round."""
+    least_noise: float
+    """No observation told has a smaller noise variance; 0 where nobody has looked."""
     expert: ExpertData | None = None
     """Answers of an expert, beside the log; None before any."""
 
@@ -84,7 +86,8 @@ class Info(NamedTuple):
     """What happened while an observation was taken in."""
 
     reset: Tensor
-    """Whether older observations were forgotten in a reset, `batch_shape`, bool."""
+    """Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of a period
+    before this round was decided, or a trigger that its observation set off."""
     side_queries: Tensor
     """Measurements asked of an expert, `batch_shape`, int64."""
     information_gain: Tensor

@@ -203,13 +203,8 @@ def test_window_of_usual_measurements_loses_no_digits(engine: str) -> None:
 
 @pytest.mark.parametrize("window", [5, 13])
 @each_engine
-def test_window_of_nearly_exact_measurements(
-    engine: str, window: int, request: pytest.FixtureRequest
-) -> None:
+def test_window_of_nearly_exact_measurements(engine: str, window: int) -> None:
     """Noise 1e-6 of the prior, condition 4e6: 1e-6 is a thousand times what float64 can do."""
-    if engine == "features":
-        reason = "deleting a row by downdating loses eps times the condition number squared"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     assert max(errors_of_a_window(engine, noise=1e-6, window=window)) < 1e-6
 
 

@@ -1,0 +1,116 @@
+"""Windows in the recursion: what is left of what has left, and when nothing must be left out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conformance.presets import NARROW
+from conformance.rounds import Setting, make_world
+from oracles.dense import DenseBandit
+
+from botorch_tv.inference.losses import ArmLoss, RowLoss
+from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
+from botorch_tv.strategies.recursive import LEAST_NOISE
+
+SETTING = Setting(points=4, kernel="se", noise=0.5, rounds=12)
+X = SETTING.domain.X
+GOOD, FAILED = torch.tensor(True), torch.tensor(False)
+
+
+def window(size: int, noise: float = 0.5, **parts: object) -> Strategy:
+    preset = sw_gp_ucb(kernel=SETTING.module(), noise=noise, window=size, width=NARROW)
+    return replace(preset, **parts)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
+    """Its mean is 0 and its variance the prior's, not rounding over rounding; then it learns on."""
+    strategy = window(size, mean="estimated")
+    state = strategy.init(SETTING.domain)
+    y = torch.as_tensor(np.random.default_rng(size).normal(2.0, 1.0, 12))
+    for t in range(5 + size):
+        suggestion = strategy.ask(state)
+        state, _ = strategy.tell(state, suggestion, y[t], ok=GOOD if t < 5 else FAILED)
+    posterior = strategy.posterior(state, X)
+    assert not posterior.mean.any()
+    assert torch.equal(posterior.variance.squeeze(-1), state.basis.variance)
+    belief = state.belief
+    assert belief is not None
+    assert float(belief.information_gain) == 0.0
+    assert int(belief.number) == 0
+    at = strategy.suggestion_at(state, X[3])
+    state, _ = strategy.tell(state, at, torch.tensor(7.0, dtype=torch.float64))
+    torch.testing.assert_close(strategy.posterior(state, X).mean.squeeze(-1), 7.0 + 0 * X[:, 0])
+
+
+def worst_error(strategy: Strategy, told: list[float | None], dtype: torch.dtype) -> float:
+    """Largest error of mean and variance over rounds, some with noise variances of their own."""
+    setting = replace(SETTING, rounds=len(told))
+    world = make_world(setting.points, 0.02, setting.rounds, 1)
+    bandit = DenseBandit(
+        setting.matrix(), strategy.noise, retention=("window", strategy.retention.window, "rounds")
+    )
+    state: State = strategy.init(setting.domain, dtype=dtype)
+    worst, random = 0.0, np.random.default_rng(0)
+    for t, noise in enumerate(told):
+        arm = int(random.integers(len(X)))
+        at = strategy.suggestion_at(state, X[arm].to(dtype))
+        y = float(world.values[t, 0, arm] + world.errors[t, 0])
+        state, _ = strategy.tell(state, at, torch.tensor(y, dtype=dtype), noise=noise)
+        bandit.tell(bandit.consider(arm), y, noise=noise)
+        posterior, belief = strategy.posterior(state, X.to(dtype)), bandit.predict()
+        for ours, theirs in (
+            (posterior.mean[:, 0], belief.mean),
+            (posterior.distribution.covariance_matrix, belief.covariance),
+        ):
+            worst = max(worst, float(np.abs(ours.detach().numpy() - theirs).max()))
+    return worst
+
+
+@pytest.mark.parametrize("size", [2, 7])
+def test_one_nearly_exact_reading_does_no_harm_when_it_leaves(size: int) -> None:
+    told = [1e-6 if t == 4 else None for t in range(20)]
+    strategy = window(size, noise=0.1, inference="features")
+    assert worst_error(strategy, told, torch.float64) < 1e-8
+
+
+@pytest.mark.parametrize("noise", [0.99 * LEAST_NOISE, 1.01 * LEAST_NOISE, 1e-4])
+def test_law_two_holds_on_both_sides_of_the_rule(noise: float) -> None:
+    """Measured errors are a twentieth of what the law allows, so other processors are safe too."""
+    strategy = window(5, noise=noise, inference="features")
+    assert worst_error(strategy, [None] * 40, torch.float64) < 1e-8
+
+
+def test_window_in_single_precision() -> None:
+    """The condition number is 300: 1e-3 is what single precision holds, 30 eps of that."""
+    strategy = window(5, noise=0.02, inference="features")
+    assert worst_error(strategy, [None] * 30, torch.float32) < 1e-3
+
+
+@pytest.mark.parametrize("usual", [0.1, 1e-6])
+def test_nearly_exact_readings_of_arms(usual: float) -> None:
+    """Rows take the place of the inverse over the arms, from the first round or from then on."""
+    setting = Setting(points=6, kernel="se", noise=0.02, rounds=60, lengthscale=0.7)
+    told = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
+    K, domain = setting.matrix(), setting.domain
+    strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
+    state, bandit = strategy.init(domain, batch_shape=(2,)), DenseBandit(K, usual)
+    assert isinstance(state.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
+    random = np.random.default_rng(0)
+    f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
+    for noise in told:
+        arm = int(random.integers(len(K)))
+        y = float(f[arm] + 1e-3 * random.normal())
+        at = strategy.suggestion_at(state, domain.X[[arm, arm]])
+        parent, before = state, strategy.posterior(state, domain.X)
+        state, _ = strategy.tell(state, at, torch.full((2,), y, dtype=torch.float64), noise=noise)
+        bandit.tell(bandit.consider(arm), y, noise=noise)
+        after = strategy.posterior(parent, domain.X)
+        assert torch.equal(before.mean, after.mean)  # the state before is as it was
+    assert isinstance(state.belief.loss, RowLoss)
+    belief, posterior = bandit.predict(), strategy.posterior(state, domain.X)
+    # Of the order of eps k n / noise, as any algorithm.
+    np.testing.assert_allclose(posterior.mean[0, :, 0], belief.mean, rtol=0, atol=1e-7)
+    joint = posterior.distribution.covariance_matrix
+    np.testing.assert_allclose(joint[1], belief.covariance, rtol=0, atol=1e-8)
