@@ -42,7 +42,8 @@ class StudyResult:
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables
             `regret` (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: data
-            were forgotten in this round). Its attributes say how it came about: seed, noise,
+            were forgotten in this round; by a period before its choice, by a trigger after its
+            observation). Its attributes say how it came about: seed, noise,
             world, versions, wall time in seconds.
 
     Raises:
@@ -87,7 +88,10 @@ class StudyResult:
 
     @property
     def resets(self) -> xr.DataArray:
-        """Whether data were forgotten in this round, bool, `strategy x trial x round`."""
+        """Whether data were forgotten in this round, bool, `strategy x trial x round`.
+
+        A period ends before a round's choice, a trigger is set off by its observation.
+        """
         return self.data["resets"].transpose(*DIMENSIONS)
 
     @property

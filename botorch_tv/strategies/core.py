@@ -529,9 +529,11 @@ class Strategy:
         if fired is not None:
             return fired
         none = torch.zeros_like(after.time, dtype=torch.bool)
-        if self.retention.resets(after.told):
+        if before.told == 0:
+            return none
+        if self.retention.resets(before.told):
             return ~none
-        if self.retention.restarts and self.retention.uses_time and before.told > 0:
+        if self.retention.restarts and self.retention.uses_time:
             kept = self.retention.live(
                 before.time.unsqueeze(-1),
                 after.time.unsqueeze(-1),
