@@ -208,11 +208,15 @@ def log_improvement(u: Array) -> Array:
     """ln h(u) with h(u) = phi(u) + u Phi(u): expected improvement is sd h((mean - best) / sd).
 
     phi is the standard normal density and Phi its distribution function. Written as
-    ln phi(u) + ln(1 + u Phi(u) / phi(u)), which neither underflows nor cancels for u > -1000.
+    ln phi(u) + ln(1 + u Phi(u) / phi(u)), which neither underflows nor cancels for u > -1000, and
+    for u > 0 as ln(u + h(-u)), which does not overflow.
     """
     u = np.asarray(u, dtype=np.float64)
-    ratio = math.sqrt(math.pi / 2.0) * erfcx(-u / math.sqrt(2.0))  # Phi / phi
-    return -0.5 * u**2 - 0.5 * math.log(2.0 * math.pi) + np.log1p(u * ratio)
+    below = -np.abs(u)
+    ratio = math.sqrt(math.pi / 2.0) * erfcx(-below / math.sqrt(2.0))  # Phi / phi
+    tail = -0.5 * u**2 - 0.5 * math.log(2.0 * math.pi) + np.log1p(below * ratio)
+    with np.errstate(divide="ignore"):  # where u is so low that h is no number, ln h still is one
+        return np.where(u > 0.0, np.log(np.maximum(u, 0.0) + np.exp(tail)), tail)
 
 
 def winner(score: Array, largest_prior_variance: float) -> int:

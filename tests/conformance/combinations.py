@@ -1,0 +1,381 @@
+"""Random strategies on random data, played beside the textbook.
+
+``PYTHONPATH=.:tests python -m conformance.combinations`` plays 3,000 cases and reports the worst.
+
+A case is a number. It says which forgetting, mean, width, exploration, domain and inference are
+combined, and what happens to each trial: readings that fail, alone, in a row or all of them; noise
+variances of their own; times that are uneven, equal or late; an objective that jumps. Kernels have
+unit scale and noise variances are at least 0.01, as law 2 demands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from conformance.presets import chowdhury, deng, logarithmic
+from conformance.rounds import Setting
+from gpytorch.kernels import Kernel
+from numpy.typing import NDArray
+from oracles.dense import Choice, DenseBandit
+
+from botorch_tv.acquisition import (
+    IGPUCB,
+    WGPUCB,
+    ExpectedImprovement,
+    Logarithmic,
+    ProbabilityOfImprovement,
+    Thompson,
+    UniformChoice,
+    UpperConfidence,
+)
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    KeepAll,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.strategies import Box, Candidates, Grid, State, Strategy, Suggestion
+
+Array = NDArray[np.float64]
+EXPLORATIONS: dict[str, Any] = {
+    "ucb": UpperConfidence(),
+    "ei": ExpectedImprovement(),
+    "pi": ProbabilityOfImprovement(),
+    "thompson": Thompson(),
+    "uniform": UniformChoice(),
+}
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+TIES = 1e-7
+ROUNDING = 1e-8
+"""By so much may a score lie on the wrong side of the rule for ties."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One combination, in the library's words and in the textbook's."""
+
+    strategy: Strategy
+    book: dict[str, Any]
+    domain: Grid | Box
+    X: torch.Tensor
+    K: Array
+    batch_shape: tuple[int, ...]
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"{self.book | {'inference': self.strategy.inference}} on {self.domain}"
+
+
+def pick(random: np.random.Generator, options: Any) -> Any:
+    """One of some options; numpy's own choice would make an array of them."""
+    return options[random.integers(len(options))]
+
+
+def make_case(random: np.random.Generator) -> Case:
+    """A random combination."""
+    decay = pick(
+        random,
+        [(Static(), ("static",))] * 3
+        + [(Markov(e), ("markov", e)) for e in (0.03, pick(random, [0.0, 0.3, 1.0]))]
+        + [(Wiener(s), ("wiener", s)) for s in (pick(random, [0.0, 0.03, 0.2]),)],
+    )
+    gamma, alpha, kappa = (
+        pick(random, some) for some in ([0.5, 0.9, 1.0], [0.0, 0.5, 2.0], [0.0, 0.4, 1.0])
+    )
+    inflation = pick(
+        random,
+        [(Static(), ("constant",))] * 6
+        + [(ExponentialWeights(gamma), ("exponential", gamma))]
+        + [(UncertaintyInjection(alpha, kappa=kappa), ("injection", alpha, kappa))],
+    )
+    size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
+    delta = pick(random, [0.01, 0.1, 0.9])
+    retention = pick(
+        random,
+        [(KeepAll(), ("all",))]
+        + [(SlidingWindow(size), ("window", size, "rounds"))] * 6
+        + [(PeriodicReset(size), ("period", size, "rounds"))] * 2
+        + [(SlidingWindow(span, by="time"), ("window", span, "time"))]
+        + [(PeriodicReset(span, by="time"), ("period", span, "time"))]
+        + [(EventTrigger(delta), ("trigger", delta))] * 2,
+    )
+    noise = float(np.exp(random.uniform(math.log(0.01), 0.0)))
+    width, multiplier = pick(
+        random,
+        [
+            (Logarithmic(c1=0.4, c2=4.0), logarithmic),
+            (IGPUCB(B=0.5, R=0.1, delta=0.1), chowdhury(0.5, 0.1, 0.1)),
+            (WGPUCB(B=0.5, R=0.1, noise=noise, delta=0.1), deng(noise)["multiplier"]),
+        ],
+    )
+    exploration = pick(random, ["ucb", "ucb", "ei", "pi", "thompson", "uniform"])
+    parts = {
+        "maximize": bool(random.random() < 0.7),
+        "mean": pick(random, [0.0, float(random.normal())] + 3 * ["estimated"]),
+    }
+    book = parts | {
+        "decay": decay[1],
+        "inflation": inflation[1],
+        "retention": retention[1],
+        "multiplier": multiplier,
+        "gains": multiplier is not logarithmic,
+        "exploration": exploration,
+        "noise": noise,
+    }
+    domain, X, kernel, K = _space(random, exploration)
+    strategy = Strategy(
+        kernel=kernel,
+        noise=noise,
+        decay=decay[0],
+        inflation=inflation[0],
+        retention=retention[0],
+        width=width,
+        exploration=EXPLORATIONS[exploration],
+        inference=pick(random, ["exact", "auto", "auto", "features"]),
+        **parts,
+    )
+    return Case(
+        strategy,
+        book,
+        domain,
+        X,
+        K,
+        batch_shape=pick(random, [(), (3,), (1, 2)]),
+        rounds=40 if random.random() < 0.04 else int(random.integers(11, 15)),
+    )
+
+
+def _space(
+    random: np.random.Generator, exploration: str
+) -> tuple[Grid | Box, torch.Tensor, Kernel | torch.Tensor, Array]:
+    """A domain, its arms or candidates, and a kernel of unit scale as both sides take it."""
+    points = 9 if random.random() < 0.04 else int(random.integers(2, 5))
+    setting = Setting(
+        points,
+        pick(random, ["se", "matern"]),
+        noise=1.0,
+        rounds=0,
+        lengthscale=pick(random, [0.15, 0.4, 1.0]),
+    )
+    grid, K = setting.domain, setting.matrix()
+    if random.random() < 0.25 and exploration != "thompson":
+        # A sample is a draw from features of the kernel there, and no joint draw at candidates.
+        return Box(CUBE, search=Candidates(grid.X)), grid.X, setting.module(), K
+    if random.random() < 0.25:  # of low rank, or with arms of different variance
+        loading = random.normal(size=(len(K), pick(random, [1, 3, len(K)])))
+        K = loading @ loading.T
+        K = K / K.diagonal().max()
+        return Grid(grid.X), grid.X, torch.as_tensor(K), K
+    return grid, grid.X, setting.module(), K
+
+
+@dataclass
+class Trial:
+    """What happens to one trial, and what the textbook says of it."""
+
+    bandit: DenseBandit
+    random: np.random.Generator
+    root: Array
+    failures: str
+    late: bool
+    f: Array
+    last_reset_time: float = math.nan
+
+    @classmethod
+    def make(cls, case: Case, random: np.random.Generator) -> Trial:
+        values, vectors = np.linalg.eigh(case.K)
+        root = vectors * np.sqrt(values.clip(0))
+        return cls(
+            DenseBandit(case.K, **case.book),
+            random,
+            root,
+            failures=pick(random, ["none", "some", "runs", "runs", "runs", "first", "all"]),
+            late=bool(random.random() < 0.5),
+            f=root @ random.normal(size=len(root)),
+        )
+
+    def measure(self, arm: int, t: int) -> float:
+        """The objective jumps now and then, and moves a little in every round."""
+        step = 2.0 if self.random.random() < 0.08 else 0.1
+        self.f = self.f + step * self.root @ self.random.normal(size=len(self.root))
+        level = self.bandit.mean if isinstance(self.bandit.mean, float) else 1.5
+        return float(self.f[arm] + level + self.bandit.noise**0.5 * self.random.normal())
+
+    def succeeds(self, t: int) -> bool:
+        return {
+            "none": True,
+            "some": self.random.random() < 0.7,
+            "runs": t % 12 < 4,  # as long as any window or period
+            "first": t >= 4,
+            "all": False,
+        }[self.failures]
+
+    def period(self, time: float) -> int:
+        """Number of the period by time that a moment lies in."""
+        first = self.bandit.rows[0].time if self.bandit.rows else time
+        return math.floor((time - first) / self.bandit.retention[1])
+
+    def tell(self, choice: Choice, y: float, **told: Any) -> bool:
+        """What the textbook learns; returns whether a reset shows in this round."""
+        kind, rows = self.bandit.retention, list(self.bandit.rows)
+        fired = self.bandit.tell(choice, y, **told)
+        if kind[0] != "period" or not rows:
+            return fired
+        if kind[2] == "rounds":  # before deciding round t when (t - 1) mod N = 0
+            return len(rows) % int(kind[1]) == 0
+        return self.period(rows[-1].time) != self.period(self.bandit.rows[-1].time)
+
+
+def acceptable(bandit: DenseBandit, choice: Choice, arm: int) -> bool:
+    """Whether the rule for ties names this arm, up to rounding of the scores."""
+    if arm == choice.index:
+        return True
+    score, variance = bandit._score(choice.prediction, choice.multiplier)
+    limit = score.max() - TIES * math.sqrt(variance)
+    return score[arm] >= limit - ROUNDING and (score[:arm] <= limit + ROUNDING).all()
+
+
+def check(number: int) -> float:
+    """Play one case; returns the largest difference from the textbook.
+
+    Raises:
+        AssertionError: If a choice, a reset or a shape is another.
+    """
+    random = np.random.default_rng(number)
+    case = make_case(random)
+    shape, count = case.batch_shape, math.prod(case.batch_shape)
+    strategy, state = case.strategy, case.strategy.init(case.domain, batch_shape=case.batch_shape)
+    trials = [Trial.make(case, random) for _ in range(count)]
+    generator, worst = torch.Generator().manual_seed(number), 0.0
+
+    def tensor(values: list[Any]) -> torch.Tensor:
+        return torch.as_tensor(np.array(values)).reshape(shape)
+
+    def differ(actual: torch.Tensor, expected: Any) -> None:
+        nonlocal worst
+        error = np.abs(actual.detach().numpy() - np.array(expected).reshape(actual.shape)).max()
+        assert error < 1.0, f"case {number}, round {t + 1}: off by {error}; {case}"
+        worst = max(worst, float(error))
+
+    for t in range(case.rounds):
+        now = None
+        if random.random() < 0.3:
+            now = [
+                (trial.bandit.rows[-1].time if trial.bandit.rows else -2.0)
+                + pick(random, [0.0, 0.6, 1.0, 6.5])
+                for trial in trials
+            ]
+        at = [None] * count if now is None else now
+        suggestion, choices = _choose(case, state, trials, at, now, generator, random)
+        for name in ("mean", "sd", "multiplier", "time"):
+            differ(getattr(suggestion, name), [getattr(one, name) for one in choices])
+        told: list[dict[str, Any]] = [
+            {"ok": trial.succeeds(t), "noise": None, "time": None} for trial in trials
+        ]
+        if random.random() < 0.3:
+            for one in told:
+                one["noise"] = float(np.exp(random.uniform(math.log(0.01), 1.0)))
+        if random.random() < 0.5:
+            for one, trial, choice in zip(told, trials, choices):
+                newest = trial.bandit.rows[-1].time if trial.bandit.rows else -2.0
+                late = choice.time + random.exponential(2.0)
+                one["time"] = late if trial.late else newest + pick(random, [0.0, 0.25, 1.0])
+        y = [trial.measure(one.index, t) for trial, one in zip(trials, choices)]
+        arguments: dict[str, Any] = {
+            name: tensor([one[name] for one in told])
+            for name in ("noise", "time")
+            if told[0][name] is not None
+        }
+        if not all(one["ok"] for one in told) or random.random() < 0.3:
+            arguments["ok"] = tensor([one["ok"] for one in told])
+        given = [value if one["ok"] else math.nan for value, one in zip(y, told)]
+        state, info = strategy.tell(state, suggestion, tensor(given), **arguments)
+        resets = [
+            trial.tell(*parts[:2], **parts[2]) for trial, *parts in zip(trials, choices, y, told)
+        ]
+        assert info.reset.flatten().tolist() == resets, f"case {number}, round {t + 1}: {case}"
+        noises = [trial.bandit.rows[-1].noise for trial in trials]
+        differ(
+            info.information_gain,
+            [0.5 * math.log1p(one.sd**2 / noise) for one, noise in zip(choices, noises)],
+        )
+        if t % 6 == 5 or t == case.rounds - 1:
+            ahead = None if random.random() < 0.5 else float(random.uniform(0.0, 9.0))
+            later = [None if ahead is None else one.bandit.rows[-1].time + ahead for one in trials]
+            beliefs = [trial.bandit.predict(one) for trial, one in zip(trials, later)]
+            when = None if ahead is None else tensor(later)
+            posterior = strategy.posterior(state, case.X, now=when)
+            joint = posterior.distribution.covariance_matrix
+            differ(posterior.mean.squeeze(-1), [one.mean for one in beliefs])
+            differ(joint, [one.covariance for one in beliefs])
+            best = _arms(case, strategy.recommend(state, now=when))
+            for trial, belief, arm in zip(trials, beliefs, best):
+                value = belief.mean if trial.bandit.maximize else -belief.mean
+                unit = math.sqrt(case.K.diagonal().max())
+                assert value[arm] >= value.max() - TIES * unit - ROUNDING, f"case {number}: {case}"
+    return worst
+
+
+def _choose(
+    case: Case,
+    state: State,
+    trials: list[Trial],
+    at: list[float | None],
+    now: list[float] | None,
+    generator: torch.Generator,
+    random: np.random.Generator,
+) -> tuple[Suggestion, list[Choice]]:
+    """What the library suggests, and the same round in the textbook."""
+    shape, strategy = case.batch_shape, case.strategy
+    when = None if now is None else torch.as_tensor(np.array(now)).reshape(shape)
+    suggestion = strategy.ask(state, now=when, generator=generator)
+    arms, bandits = _arms(case, suggestion.X), [trial.bandit for trial in trials]
+    if case.book["exploration"] in ("ucb", "ei", "pi"):
+        choices = [bandit.choose(one) for bandit, one in zip(bandits, at)]
+        for bandit, choice, arm in zip(bandits, choices, arms):
+            assert acceptable(bandit, choice, arm), (
+                f"round {len(bandit.rows) + 1}: chose {arm}, not {choice.index}; {case}"
+            )
+    else:
+        choices = [bandit.consider(0, one) for bandit, one in zip(bandits, at)]
+    if random.random() < 0.1:  # somebody's own idea
+        arms = [int(random.integers(len(case.K))) for _ in trials]
+        X = case.X[torch.tensor(arms).reshape(shape)]
+        suggestion = strategy.suggestion_at(state, X, now=when)
+    return suggestion, [
+        bandit.at(choice, arm) for bandit, choice, arm in zip(bandits, choices, arms)
+    ]
+
+
+def _arms(case: Case, X: torch.Tensor) -> list[int]:
+    return torch.cdist(X.reshape(-1, X.shape[-1]), case.X).argmin(-1).tolist()
+
+
+def main() -> None:
+    """Play many cases and report the worst."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=3000)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    worst: Counter[int] = Counter()
+    for number in range(options.first, options.first + options.cases):
+        worst[number] = check(number)  # type: ignore[assignment]
+    for number, error in worst.most_common(5):
+        print(f"case {number}: {error:.1e}")
+    print(f"{options.cases} cases from {options.first}: worst error {max(worst.values()):.1e}")
+
+
+if __name__ == "__main__":
+    main()
