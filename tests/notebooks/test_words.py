@@ -1,4 +1,4 @@
-"""What the notebooks say in words is what their outputs show: whoever runs them anew is told."""
+"""What the notebooks say in words is what their outputs show, and what a run of today shows."""
 
 import re
 
@@ -8,12 +8,24 @@ import pytest
 from notebooks import execute
 
 
-def outputs(name):
-    """The kept outputs of a notebook, and its words."""
-    kept = nbformat.read(execute.FOLDER / f"{name}.ipynb", as_version=4)
-    words = " ".join(cell.source for cell in kept.cells if cell.cell_type == "markdown")
-    outs = [out for cell in kept.cells for out in cell.get("outputs", [])]
-    return outs, " ".join(words.split())
+@pytest.fixture(scope="module", params=["kept", pytest.param("fresh", marks=pytest.mark.slow)])
+def outputs(request):
+    """The outputs of a notebook and its words; those that are kept, or of a run of today."""
+    ran = {}
+
+    def of(name):
+        if name not in ran:
+            ran[name] = execute.read(name)
+            if request.param == "fresh":
+                execute.execute(ran[name])
+            else:
+                kept = nbformat.read(execute.FOLDER / f"{name}.ipynb", as_version=4)
+                execute.retell(ran[name], kept)
+        words = " ".join(cell.source for cell in ran[name].cells if cell.cell_type == "markdown")
+        outs = [out for cell in ran[name].cells for out in cell.get("outputs", [])]
+        return outs, " ".join(words.split())
+
+    return of
 
 
 def printed(outs):
@@ -34,7 +46,7 @@ def first_number(text):
     return float(re.search(r"-?[\d.]+", text)[0])
 
 
-def test_a_guess_with_a_trigger_is_never_far_off():
+def test_a_guess_with_a_trigger_is_never_far_off(outputs):
     outs, words = outputs("a_regret_study")
     premium = next(table for table in tables(outs) if "±" in "".join(table.get("trigger", [])))
     percent = {label: [first_number(one) for one in row] for label, row in premium.items() if label}
@@ -47,7 +59,7 @@ def test_a_guess_with_a_trigger_is_never_far_off():
     assert percent["trigger"] == pytest.approx([27, 26, 0], abs=0.5)
 
 
-def test_no_alarm_was_false_and_the_bound_held():
+def test_no_alarm_was_false_and_the_bound_held(outputs):
     outs, words = outputs("a_regret_study")
     assert "270 alarms" in words
     assert re.search(r"cause\nobjective +270\n", printed(outs))
@@ -57,7 +69,7 @@ def test_no_alarm_was_false_and_the_bound_held():
     assert f"{bound} against {measured:.0f} ± 1 measured" in words
 
 
-def test_what_an_expert_buys():
+def test_what_an_expert_buys(outputs):
     outs, words = outputs("asking_an_expert")
     free, asked = (
         {label: float(row[0]) for label, row in table.items() if re.match(r"[\d.]+$", row[0])}
@@ -74,7 +86,7 @@ def test_what_an_expert_buys():
     assert asked[f"{by}1"] < asked["SparQ, every round: c_Q = 0.5"]
 
 
-def test_which_points_are_asked_about():
+def test_which_points_are_asked_about(outputs):
     outs, words = outputs("asking_an_expert")
     told = {
         kind: re.search(rf"{kind} *: mean sd ([\d.]+) ± ([\d.]+)", printed(outs)).groups()
