@@ -233,17 +233,42 @@ def test_a_transform_for_each_member_of_a_batch(forgetting):
 
 
 def test_a_nonlinear_outcome_transform():
+    """exp of a normal variable: moments of the log-normal, of the model of ln y; data come as y."""
     X, Y = data()
     model = TimeVaryingGP(X, Y.exp(), outcome_transform=Log(), forgetting=Markov(0.1))
-    assert isinstance(model.posterior(present(model)), TransformedPosterior)
-    assert isinstance(model.condition_on_observations(X[:1], Y[:1].exp()), TimeVaryingGP)
+    plain = TimeVaryingGP(X, Y, outcome_transform=None, forgetting=Markov(0.1))
+    new_X, new_Y = X[:1] + torch.tensor([0.1, 0.1, 30.0], dtype=X.dtype), Y[:1]
+    grown = model.condition_on_observations(new_X, new_Y.exp())
+    assert isinstance(grown, TimeVaryingGP)
+    pairs = ((model, plain), (grown, plain.condition_on_observations(new_X, new_Y)))
+    for ours, logarithm in pairs:
+        found, expected = ours.posterior(present(model)), logarithm.posterior(present(model))
+        assert isinstance(found, TransformedPosterior)
+        mean = (expected.mean + expected.variance / 2).exp()
+        torch.testing.assert_close(found.mean, mean, rtol=1e-9, atol=0)
+        spread = mean.square() * expected.variance.expm1()
+        torch.testing.assert_close(found.variance, spread, rtol=1e-7, atol=0)
 
 
 def test_a_learned_input_transform():
+    """The warp is learned with the rest, and what it gives is what the kernel sees."""
     X, Y = data()
     warp = Warp(d=3, indices=[0, 1])
-    model = fit(TimeVaryingGP(X, Y, input_transform=warp))
-    assert model.posterior(present(model)).variance.isfinite().all()
+    model = fit(TimeVaryingGP(X, Y, input_transform=warp, outcome_transform=None))
+    assert not torch.equal(warp.concentration0, torch.ones_like(warp.concentration0))
+    at = present(model)
+    with torch.no_grad():
+        seen, asked = warp.eval()(X), warp(at)
+        assert not torch.equal(seen[..., :2], X[..., :2])
+        k, noise = model.covar_module, model.likelihood.noise
+        cross = k(asked, seen).to_dense()
+        A = k(seen, seen).to_dense() + noise * torch.eye(len(X), dtype=X.dtype)
+        level = model.mean_module(asked)
+        mean = level + cross @ torch.linalg.solve(A, Y.squeeze(-1) - model.mean_module(seen))
+        variance = k(asked, diag=True) - (cross * torch.linalg.solve(A, cross.mT).mT).sum(-1)
+        posterior = model.posterior(at)
+    torch.testing.assert_close(posterior.mean.squeeze(-1), mean, rtol=0, atol=1e-8)
+    torch.testing.assert_close(posterior.variance.squeeze(-1), variance, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("known", [False, True])
