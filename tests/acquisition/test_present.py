@@ -30,13 +30,14 @@ from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
 from botorch_tv.acquisition import input_constructors  # noqa: F401 (registers)
+from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.present import (
     at_present,
     qKnowledgeGradientAtPresent,
     qLogNoisyExpectedImprovementAtPresent,
 )
 from botorch_tv.acquisition.upper_confidence import upper_confidence_bound
-from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, Logarithmic
+from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, Logarithmic
 from botorch_tv.forgetting import ExponentialWeights
 from botorch_tv.models import TimeVaryingGP
 
@@ -315,7 +316,16 @@ def test_what_is_refused():
     assert at_present(PosteriorMean(empty), 0.0)(X[:2, None, :2]).shape == (2,)
 
 
-@pytest.mark.parametrize("width", [Logarithmic(0.4, 4.0), IGPUCB(1.0, 0.2, 0.1), "weighted"])
+WIDTHS = [
+    Logarithmic(0.4, 4.0),
+    IGPUCB(1.0, 0.2, 0.1),
+    IGPUCB(1.0, 0.2, 0.1, ClosedForm("se")),
+    AgnosticGPUCB(1.0, 0.1),
+    "weighted",
+]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_widths_are_the_roots_of_botorchs_beta(width):
     """Scores are mean + multiplier · sd, with the gain of the data as dense algebra has it."""
     X, Y = data()
@@ -338,7 +348,11 @@ def test_widths_are_the_roots_of_botorchs_beta(width):
     if width == "weighted":
         width = WGPUCB(1.0, 0.2, 0.04, 0.1)
         factor = 1.0 + 0.2 / 0.2 * np.sqrt(2 * weighted - 2 * np.log(0.1))
+    elif isinstance(width, AgnosticGPUCB):
+        factor = np.sqrt(2 + 300 * gain * np.log(13 / 0.1) ** 3)
     elif isinstance(width, IGPUCB):
+        if width.gain == ClosedForm("se"):
+            gain = np.log(12) ** (2 + 1)  # n rounds told, two dimensions
         factor = 1.0 + 0.2 * np.sqrt(2 * (gain + 1 - np.log(0.1)))
     else:
         factor = np.sqrt(0.4 * np.log(4.0 * 13))
