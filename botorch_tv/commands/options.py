@@ -13,6 +13,7 @@ DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
 """Options of worlds that are drawn; a panel knows these itself."""
 REPLAYED = (
     "key",
+    "times",
     "without",
     "train",
     "standardise",
@@ -114,6 +115,13 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
     )
     panel.add_argument(
         "--key", default=unset, help="array of the .npz (default: the largest of numbers)"
+    )
+    panel.add_argument(
+        "--times",
+        default=unset,
+        metavar="NAME",
+        help="array of the .npz or column of the table that tells times (default: a column of "
+        "dates, or called time; '' for none)",
     )
     panel.add_argument(
         "--without", default=unset, metavar="NAMES", help="comma list of arms to leave out"

@@ -82,7 +82,7 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
     given = vars(arguments)
     for name in DRAWN:
         require(not noted(arguments, name), _not_of_a_panel(name))
-    panel = load_panel(arguments.panel, given.get("key"))
+    panel = load_panel(arguments.panel, given.get("key"), times=given.get("times"))
     if "without" in given:
         panel = _without(panel, given["without"])
     rounds, arms = panel.values.shape
@@ -117,7 +117,9 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
     )
     told = (
         f"{arguments.panel.name}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
-        f"Fitted: epsilon {world.epsilon:.3g}, noise variance {world.model_noise:.3g}."
+        f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "
+        f"{world.noise_share:.3g} of the variance of the training rows, not fitted; --noise-share "
+        "sets it."
     )
     silent = [arm for arm, ever in zip(panel.arms, world.measured.any(0).tolist()) if not ever]
     if silent:

@@ -35,7 +35,8 @@ def test_defaults_of_a_panel(panel, capsys):
     world = PanelWorld(VALUES, 30)
     told = capsys.readouterr().out
     assert "30 rounds to fit, 15 to play" in told
-    assert f"epsilon {world.epsilon:.3g}, noise variance {world.model_noise:.3g}" in told
+    assert f"Fitted: epsilon {world.epsilon:.3g}. " in told
+    assert f"Noise variance {world.model_noise:.3g}: 0.05 of the variance of the training" in told
     strategies = result.data.attrs["strategies"]
     period = int(np.ceil(min(15, 12 * world.epsilon**-0.25)))
     for part in (f"epsilon={world.epsilon}", f"period={period}", "c1=0.8, c2=0.4", "noise=0.05"):

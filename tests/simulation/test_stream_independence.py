@@ -137,6 +137,17 @@ def test_pairs_of_normal_variates_are_independent() -> None:
     assert_likely(stats.chisquare(np.bincount(cells, minlength=1024)).statistic, 1024)
 
 
+def test_uniform_and_normal_variates_are_independent(draws: dict[str, np.ndarray]) -> None:
+    """Of one purpose: the words that make a pair of one kind are not those of the other."""
+    z = stats.norm.ppf(draws["normal"]).reshape(-1, 2)
+    radius = np.exp(-(z**2).sum(1) / 2)
+    angle = np.arctan2(z[:, 1], z[:, 0]) / (2 * math.pi) % 1
+    uniform = draws["uniform"].reshape(-1, 2)
+    for one, other in itertools.product((radius, angle), uniform.T):
+        cells = np.minimum(one * 32, 31).astype(int) * 32 + (other * 32).astype(int)
+        assert_likely(stats.chisquare(np.bincount(cells, minlength=1024)).statistic, 1024)
+
+
 def test_tails_of_normal_variates() -> None:
     z = np.abs(drawn("normal").ravel())
     for beyond in (2, 3, 4):

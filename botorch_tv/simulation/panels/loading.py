@@ -39,7 +39,8 @@ def load_panel(
             unless given.
         axes: The arrays of an ``.npz`` file that hold positions along the axes after the first,
             such as ``("lat", "lon")``. They become the coordinates of the arms, in this order.
-        times: The array of an ``.npz`` file that holds the time of each row.
+        times: The array of an ``.npz`` file that holds the time of each row, or the column of a
+            table; ``""`` says that no column of a table does.
         every: Takes every so manyth entry along each axis after the first of an ``.npz`` file, a
             coarser grid from the first entry on.
 
@@ -62,7 +63,6 @@ def load_panel(
     for name, given, usual in (
         ("key", key, None),
         ("axes", tuple(axes), ()),
-        ("times", times, None),
         ("every", every, 1),
     ):
         require(
@@ -70,7 +70,7 @@ def load_panel(
             f"{name} is {given!r}, but {path.name} is one table; it is about the arrays of a .npz "
             "file.",
         )
-    return read_table(path)
+    return read_table(path, times)
 
 
 def _read_arrays(

@@ -106,6 +106,61 @@ class Panel:
         times = None if self.times is None else self.times[first:last]
         return replace(self, values=self.values[first:last], times=times)
 
+    @property
+    def skipped(self) -> np.ndarray | None:
+        """Rounds without a row before each row but the first, `rounds - 1`, at the usual step.
+
+        The usual step is the median time between two rows. None where times are not known.
+        """
+        if self.times is None or len(self.times) < 2:
+            return None
+        between = np.diff(self.times)
+        # Dates are counted in whole units, so that a step divides exactly.
+        lengths = between.astype(np.float64)
+        return lengths / np.median(lengths) - 1
+
+    def regular(self) -> Panel:
+        """The panel with a row for every round at the usual step, NaN where there was none.
+
+        Strategies and the rate of change count rounds, all of the same length. A row may be a
+        quarter of the usual step early or late.
+
+        Returns:
+            A panel with times; those of rows put in lie evenly between their neighbours.
+
+        Raises:
+            ValueError: If times are not known, two rows are not a whole number of steps apart, or
+                there would be more than a hundred rows for every row that there is.
+        """
+        skipped = self.skipped
+        if skipped is None or self.times is None:
+            raise ValueError("Panel.regular: times of two rows or more are needed; give times.")
+        steps = np.rint(skipped + 1)
+        odd = np.flatnonzero((np.abs(skipped + 1 - steps) > 0.25) | (steps < 1))
+        if len(odd):
+            before, after = self.times[odd[0]], self.times[odd[0] + 1]
+            raise ValueError(
+                f"Panel.regular: from {before} to {after} are {skipped[odd[0]] + 1:.3g} steps of "
+                "the usual length, which is no whole number; average the readings over spans of "
+                "equal length first."
+            )
+        rounds = int(steps.sum()) + 1
+        require(
+            rounds <= 100 * len(self.values),
+            f"Panel.regular: there would be {rounds:,} rows of {len(self.values):,} readings; take "
+            "the rows of a shorter span, or average over longer ones.",
+        )
+        places = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
+        values = np.full((rounds, self.values.shape[1]), np.nan)
+        values[places] = self.values
+        since = (self.times - self.times[0]).astype(np.float64)
+        even = np.interp(np.arange(rounds), places, since)
+        if self.times.dtype.kind == "M":
+            even = np.rint(even).astype(np.int64).astype(np.diff(self.times).dtype)
+        times = self.times[0] + even
+        times[places] = self.times
+        return replace(self, values=values, times=times)
+
     def row_at(self, time: Moment) -> int:
         """The number of the first row that is not before a time.
 

@@ -1,4 +1,4 @@
-"""Read a panel from text: comma-separated, perhaps compressed."""
+"""Read a panel from text: columns with commas, semicolons or tabs between, perhaps compressed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ from botorch_tv.validation import require
 
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
+_FEWEST_RISES = 8
+"""A column that rises in so many rows one after the other is likely to count time: by chance one
+does in 40,000."""
+_DELIMITERS = (";", "\t", ",")
+"""The first that cuts all lines into as many cells; commas come last, for with the others they may
+stand in numbers."""
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d*\s*")
 _WHOLE = re.compile(r"\d+")
 # A year and a month, or three parts of which the last is a number: 2019-03, 1/3/2019, 1 Mar 2019.
 _DATE = re.compile(r"\s*(\d{4}-\d\d?\s*$|(\w+[-/., ]+){2}\d+)")
@@ -26,29 +35,27 @@ class _Row(NamedTuple):
     cells: list[str]
 
 
-def read_table(path: Path) -> Panel:
-    """Read comma-separated readings, a line per time.
+def read_table(path: Path, times: str | None = None) -> Panel:
+    """Read readings, a line per time.
 
-    A column of dates becomes the panel's times, wherever it stands; so does one that is called
-    date, datetime, time or timestamp. A first column without a name, which data frames write,
-    numbers the rows and is left out. The first line names the arms if it holds text, or if it alone
-    holds nothing but different whole numbers, as tables of numbered sensors do. Missing readings
-    are empty cells, NA or NaN.
+    Between the columns are commas, semicolons or tabs; where there are no commas between columns,
+    they may stand for the points of decimals. A column of dates becomes the panel's times, wherever
+    it stands; so does one that is called date, datetime, time or timestamp. A first column without
+    a name, which data frames write, numbers the rows and is left out. The first line names the arms
+    if it holds text, or if it alone holds nothing but different whole numbers, as tables of
+    numbered sensors do. Missing readings are empty cells, NA or NaN.
 
     Args:
         path: A file that ends in ``.csv`` or ``.csv.gz``, in UTF-8.
+        times: The name of the column of times, or its place counted from 0 where columns have no
+            names; ``""`` says that there is none. It is looked for unless given.
 
     Raises:
-        ValueError: If lines differ in length, a cell is neither a number nor empty, or there are
-            two columns of dates.
+        ValueError: If lines differ in length, a cell is neither a number nor empty, there are two
+            columns of dates, no column of the name, or one that may be times or an arm.
     """
     rows = _rows(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
-    require(
-        any(len(row.cells) > 1 or ";" not in row.cells[0] for row in rows),
-        f"{path.name} line {rows[0].line}: no line has a comma, but semicolons; write columns with "
-        "commas between them, and decimals with points.",
-    )
     _require_equal_lengths(path.name, rows)
     first, later = rows[0], rows[1:]
     if _is_header(first, later):
@@ -58,17 +65,26 @@ def read_table(path: Path) -> Panel:
     else:
         names = [""] * len(first.cells)
     table = np.array([row.cells for row in rows], dtype=np.str_)
-    times, columns = None, []
+    called = [name or str(place) for place, name in enumerate(names)]
+    require(
+        times is None or times == "" or called.count(times) == 1,
+        f"{path.name} has no column {times!r} alone to take times from; it has "
+        f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
+    )
+    moments, columns = None, []
     for place, name in enumerate(names):
         cells = table[:, place]
-        if place == 0 and name == "" and rows is later and _are_numbers(cells):
+        if times is not None and called[place] == times:
+            dates = _named_times(path.name, rows, cells, times)
+        elif place == 0 and name == "" and rows is later and _are_numbers(cells):
             continue
-        dates = _dates(path.name, rows, cells, name)
+        else:
+            dates = _dates(path.name, rows, cells, name) if times is None else None
         if dates is None:
             columns.append(place)
             continue
-        require(times is None, f"{path.name} has two columns of dates; leave one out.")
-        times = dates
+        require(moments is None, f"{path.name} has two columns of dates; leave one out.")
+        moments = dates
     require(len(columns) > 0, f"{path.name} has no column of readings, only dates.")
     labels = [names[place] or str(number) for number, place in enumerate(columns)]
     values = np.stack(
@@ -78,7 +94,9 @@ def read_table(path: Path) -> Panel:
         ],
         axis=1,
     )
-    return Panel(values, tuple(labels), times)
+    if moments is None and times is None:
+        _refuse_hidden_times(path.name, [called[place] for place in columns], values)
+    return Panel(values, tuple(labels), moments)
 
 
 def _rows(path: Path) -> list[_Row]:
@@ -86,10 +104,69 @@ def _rows(path: Path) -> list[_Row]:
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file)
-            return [_Row(reader.line_num, cells) for cells in reader if cells]
+            lines = file.readlines()
+        for delimiter in _DELIMITERS:
+            reader = csv.reader(lines, delimiter=delimiter)
+            rows = [_Row(reader.line_num, cells) for cells in reader if cells]
+            if len({len(row.cells) for row in rows}) == 1 and len(rows[0].cells) > 1:
+                break
+        else:  # whatever separates most cells of the first line; the lines differ, or have one
+            delimiter = max(reversed(_DELIMITERS), key="".join(lines[:1]).count)
+            reader = csv.reader(lines, delimiter=delimiter)
+            rows = [_Row(reader.line_num, cells) for cells in reader if cells]
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from error
+    return rows if delimiter == "," else _with_points(path.name, rows)
+
+
+def _with_points(file: str, rows: list[_Row]) -> list[_Row]:
+    """Decimals written with points, where they may be written with commas."""
+    for row in rows:
+        thousands = [cell for cell in row.cells if _THOUSANDS.fullmatch(cell)]
+        require(
+            not thousands,
+            f"{file} line {row.line}: {''.join(thousands[:1])!r} has points between thousands; "
+            "write it without them.",
+        )
+    commas = [row for row in rows if any(_DECIMAL_COMMA.fullmatch(cell) for cell in row.cells)]
+    if not commas:
+        return rows
+    for row in rows:
+        pointed = [cell for cell in row.cells if _DECIMAL_POINT.fullmatch(cell)]
+        require(
+            not pointed,
+            f"{file} has decimals with commas, as in line {commas[0].line}, and numbers with "
+            f"points, as {''.join(pointed[:1])!r} in line {row.line}, which may be decimals or "
+            "thousands; write them alike.",
+        )
+    return [
+        _Row(line, [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells])
+        for line, cells in rows
+    ]
+
+
+def _refuse_hidden_times(file: str, names: list[str], values: np.ndarray) -> None:
+    """Times told in numbers would be played as an arm, and win."""
+    rising = (np.diff(values, axis=0) > 0).all(0)
+    if len(values) <= _FEWEST_RISES or rising.all() or not rising.any():
+        return
+    name = names[int(np.flatnonzero(rising)[0])]
+    raise ValueError(
+        f"{file}: column {name!r} rises from every row to the next, as times do, but is not called "
+        f"time. If it tells times, give times={name!r} (--times on the command line) or call it "
+        "time; if it is an arm, give times=''."
+    )
+
+
+def _named_times(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray:
+    if _are_numbers(cells):
+        return np.array([_value(cell) for cell in cells])
+    times = _dates(file, rows, cells, name)
+    require(
+        times is not None,
+        f"{file}, column {name!r}: {str(cells[0])!r} is neither a number nor a date.",
+    )
+    return times
 
 
 def _require_equal_lengths(file: str, rows: list[_Row]) -> None:

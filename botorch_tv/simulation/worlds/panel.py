@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal
@@ -24,6 +25,9 @@ from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer, require_number
 
+UNEVEN = 0.25
+"""Share of the usual time between rows that one may be early or late without a word."""
+
 
 class PanelWorld(GridWorld):
     """A record of many arms: the first rows fit a model, the others are played, [B16] §5.2.
@@ -39,6 +43,8 @@ class PanelWorld(GridWorld):
     covariance holds the noise of the readings as well, ε of a slow world comes out too high (0.06
     instead of 0.01 from 300 rows of 20 arms, where the true covariance gives 0.01). Tell strategies
     another if you know it.
+
+    Rows are rounds of the same length; a panel whose times say otherwise is told in a warning.
 
     Missing readings are NaN. The covariance of two arms is taken from the rows that have both. In
     test rows an arm that has no reading counts with its last one before, and playing it teaches
@@ -66,7 +72,8 @@ class PanelWorld(GridWorld):
     Attributes:
         domain: The arms, a :class:`Grid` of their coordinates.
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
-        model_noise: Variance of the noise that the model assumes in a reading.
+        model_noise: Variance of the noise that the model assumes in a reading: ``noise_share``, not
+            fitted.
         epsilon: Rate of change ε per round; fitted when it is first asked for.
         mean: What is taken from readings: one number, or one per arm, `arms`.
         scale: What they are divided by.
@@ -101,6 +108,7 @@ class PanelWorld(GridWorld):
         if isinstance(values, Panel):
             names = values.arms
             coordinates = values.coordinates if coordinates is None else coordinates
+            _warn_if_uneven(values)
             values = values.values
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
         readings = _readings(values)
@@ -129,7 +137,7 @@ class PanelWorld(GridWorld):
         self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
         self.scale = scaled.scale
         self.training = scaled.apply(readings[:train])
-        self._groups = groups
+        self._groups, self.noise_share = groups, noise_share
         self.kernel = torch.as_tensor(sample_covariance(self.training), device=device)
         self.model_noise = noise_share * float(np.nanmean(self.training**2))
         self.objective = torch.as_tensor(played, device=device)
@@ -174,6 +182,21 @@ class PanelWorld(GridWorld):
             f"{len(self.domain)} arms, center={self.center!r}, standardise={self.standardise}, "
             f"model_noise={self.model_noise:.6g}, noise={self.noise}, first_arm={self.start!r})"
         )
+
+
+def _warn_if_uneven(panel: Panel) -> None:
+    skipped = panel.skipped
+    if skipped is None or panel.times is None or np.abs(skipped).max() <= UNEVEN:
+        return
+    worst = int(np.abs(skipped).argmax())
+    warnings.warn(
+        f"PanelWorld: every row is a round of the same length, but {int((skipped > UNEVEN).sum())} "
+        f"rows come late and {int((skipped < -UNEVEN).sum())} early, as from {panel.times[worst]} "
+        f"to {panel.times[worst + 1]}, {skipped[worst] + 1:.3g} usual steps. Panel.regular() puts "
+        "in the rounds that are missing; if rows are rounds whatever their times, as days of trade "
+        "are, replace(panel, times=None) says so.",
+        stacklevel=3,
+    )
 
 
 def _readings(values: np.ndarray | Tensor) -> np.ndarray:

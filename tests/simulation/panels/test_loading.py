@@ -120,7 +120,7 @@ def test_arrays_that_do_not_fit(tmp_path, options, message):
         load_panel(gridded(tmp_path), **options)
     table = written(tmp_path, "a,b\n1,2\n")
     name, value = next(iter(options.items()))
-    with pytest.raises(ValueError, match=f"{name} is .* panel.csv is one table|every is 0"):
+    with pytest.raises(ValueError, match=f"{name} is .* one table|every is 0|has no column"):
         load_panel(table, **{name: tuple(value) if name == "axes" else value})
 
 
@@ -214,7 +214,81 @@ def test_what_a_data_frame_writes_comes_back(tmp_path):
     assert panel.arms == made.arms
 
 
-def test_semicolons_are_named(tmp_path):
-    (tmp_path / "table.csv").write_text("a;b\n1.5;2\n")
-    with pytest.raises(ValueError, match=r"table.csv line 1: no line has a comma, but semicolons"):
-        load_panel(tmp_path / "table.csv")
+SHOWN = np.array([[1.5, 2.0], [-0.25, GAP]])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a;b\n1.5;2\n-0.25;\n",
+        "a;b\n1,5;2\n-,25;NA\n",
+        "a\tb\n1,5\t2,0\n-0,25\t\n",
+        "a\tb\n1.5\t2.0\n-2.5e-1\tNaN\n",
+        "\ufeffa;b\r\n1,5;2,0\r\n-2,5e-1;\r\n",
+        '"a";"b"\n"1,5";"2"\n"-0,25";""\n',
+    ],
+)
+def test_columns_between_semicolons_and_tabs(tmp_path, text):
+    panel = load_panel(written(tmp_path, text))
+    np.testing.assert_array_equal(panel.values, SHOWN)
+    assert panel.arms == ("a", "b")
+
+
+def test_decimals_with_commas_only(tmp_path):
+    """As many cells a line whether cut at commas or semicolons."""
+    panel = load_panel(written(tmp_path, "1,5;2,5\n3,5;4,5\n"))
+    np.testing.assert_array_equal(panel.values, [[1.5, 2.5], [3.5, 4.5]])
+    dated = load_panel(written(tmp_path, "time;a\n2020-01-01;1,5\n2020-01-02;2,5\n"))
+    np.testing.assert_array_equal(dated.values, [[1.5], [2.5]])
+    assert dated.times.dtype.kind == "M"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a;b\n1.234;2\n1,5;3\n", "commas, as in line 3, .* as '1.234' in line 2"),
+        ("a;b\n1.234,5;2\n1,5;3\n", "line 2: '1.234,5' has points between thousands"),
+        ("a;b\n1,5;2\n3,5\n", "ragged: line 3 has 1 cells, line 1 has 2"),
+    ],
+)
+def test_numbers_that_may_mean_two_things(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_panel(written(tmp_path, text))
+
+
+def risen(header: str, rows: int = 9) -> str:
+    return header + "".join(f"{1000 + 60 * row},{row % 3},{row % 2}\n" for row in range(rows))
+
+
+@pytest.mark.parametrize(("header", "name"), [("stamp,a,b\n", "stamp"), ("", "0")])
+def test_times_in_numbers_are_no_arm(tmp_path, header, name):
+    """Nor are they guessed to be times: whoever knows has to say."""
+    file = written(tmp_path, risen(header))
+    with pytest.raises(ValueError, match=f"column '{name}' rises .* give times='{name}'"):
+        load_panel(file)
+    panel = load_panel(file, times=name)
+    np.testing.assert_array_equal(panel.times, 1000 + 60.0 * np.arange(9))
+    assert panel.values.shape == (9, 2)
+    arm = load_panel(file, times="")
+    assert arm.times is None
+    np.testing.assert_array_equal(arm.values[:, 0], 1000 + 60 * np.arange(9))
+    with pytest.raises(ValueError, match=r"no column 'when' alone to take times from; it has"):
+        load_panel(file, times="when")
+    few = load_panel(written(tmp_path, risen(header, rows=8)))
+    assert few.values.shape == (8, 3)
+
+
+def test_arms_that_all_rise_are_arms(tmp_path):
+    text = "a,b\n" + "".join(f"{row},{2 * row}\n" for row in range(20))
+    assert load_panel(written(tmp_path, text)).arms == ("a", "b")
+
+
+@pytest.mark.parametrize(("times", "wrong"), [("on", "due"), ("due", "on"), ("", "on")])
+def test_a_column_that_was_not_named_is_none_of_times(tmp_path, times, wrong):
+    text = "on,due,a\n2020-01-01,2021-01-01,1\n2020-01-02,2021-01-05,2\n"
+    with pytest.raises(ValueError, match="two columns of dates"):
+        load_panel(written(tmp_path, text))
+    with pytest.raises(ValueError, match=f"column '{wrong}': '202.-01-01' is no number"):
+        load_panel(written(tmp_path, text), times=times)
+    with pytest.raises(ValueError, match="column 'a': 'x' is neither a number nor a date"):
+        load_panel(written(tmp_path, "a,b\nx,1\ny,2\n"), times="a")

@@ -1,4 +1,5 @@
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -239,3 +240,28 @@ def test_rounds_end_with_the_record():
     world = PanelWorld(make_panel(30, 3, gaps=0.0).values, 20)
     stream = Stream(0, "world", 0, 2, **CPU)
     assert len(list(itertools.islice(world.rounds(stream), 50))) == 10
+
+
+def test_uneven_times_are_told():
+    panel = make_panel(30, 4, gaps=0.0)
+    times = np.arange(30.0)
+    times[11:] += 5
+    uneven = replace(panel, times=times)
+    with pytest.warns(UserWarning, match=r"1 rows come late and 0 early, as from 10.0 to 16.0, 6 "):
+        PanelWorld(uneven, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = PanelWorld(uneven.regular(), 25)
+        PanelWorld(replace(uneven, times=None), 20)
+        PanelWorld(replace(panel, times=np.arange(30.0)), 20)
+    assert whole.training.shape == (25, 4)
+    assert whole.horizon == 10
+
+
+def test_the_noise_of_the_model_is_the_share_that_was_given():
+    values = make_panel(40, 5, gaps=0.0).values
+    for share in (0.05, 0.2):
+        world = PanelWorld(values, 30, noise_share=share)
+        variance = np.nanmean(world.training**2)
+        assert world.model_noise == pytest.approx(share * variance, rel=1e-12)
+        assert world.noise_share == share

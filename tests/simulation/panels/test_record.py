@@ -151,3 +151,39 @@ def test_made_cycle_comes_back_every_day():
 def test_parameters_out_of_range(name, value):
     with pytest.raises(ValueError, match=f"make_panel: {name} is {value}"):
         make_panel(**{name: value})
+
+
+@pytest.mark.parametrize("unit", ["numbers", "dates"])
+def test_a_row_for_every_round(unit):
+    hours = np.array([0.0, 1.0, 2.1, 5.0, 6.0])
+    times = hours
+    if unit == "dates":
+        times = np.datetime64("2020-03-01T00:00") + (60 * hours).round().astype("m8[m]")
+    panel = Panel(np.arange(10.0).reshape(5, 2), ("a", "b"), times)
+    even = panel.regular()
+    assert even.values.shape == (7, 2)
+    np.testing.assert_array_equal(even.values[[0, 1, 2, 5, 6]], panel.values)
+    assert np.isnan(even.values[3:5]).all()
+    np.testing.assert_array_equal(even.times[[0, 1, 2, 5, 6]], times)
+    expected = 2.1 + 2.9 * np.array([1, 2]) / 3
+    between = even.times[3:5] - even.times[0]
+    if unit == "dates":
+        between = between / np.timedelta64(60, "m")
+    np.testing.assert_allclose(between.astype(float), expected, atol=1 / 60)
+    again = even.regular()
+    np.testing.assert_array_equal(again.values, even.values)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        (None, "times of two rows or more are needed"),
+        ([0.0, 1.0, 2.5, 3.5], r"from 1.0 to 2.5 are 1.5 steps"),
+        ([0.0, 1.0, 2.0, 2.1], r"from 2.0 to 2.1 are 0.1 steps"),
+        ([0.0, 1.0, 2.0, 1e9], "there would be 1,000,000,001 rows of 4 readings"),
+    ],
+)
+def test_rounds_that_cannot_be_told(times, message):
+    moments = None if times is None else np.array(times)
+    with pytest.raises(ValueError, match=message):
+        Panel(np.ones((4, 1)), ("a",), moments).regular()
