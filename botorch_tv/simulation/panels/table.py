@@ -71,15 +71,17 @@ def read_table(path: Path, times: str | None = None) -> Panel:
         f"{path.name} has no column {times!r} alone to take times from; it has "
         f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
     )
-    moments, columns = None, []
+    moments: np.ndarray | None = None
+    columns: list[int] = []
     for place, name in enumerate(names):
         cells = table[:, place]
+        dates: np.ndarray | None = None
         if times is not None and called[place] == times:
             dates = _named_times(path.name, rows, cells, times)
         elif place == 0 and name == "" and rows is later and _are_numbers(cells):
             continue
-        else:
-            dates = _dates(path.name, rows, cells, name) if times is None else None
+        elif times is None:
+            dates = _dates(path.name, rows, cells, name)
         if dates is None:
             columns.append(place)
             continue
@@ -162,10 +164,10 @@ def _named_times(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> n
     if _are_numbers(cells):
         return np.array([_value(cell) for cell in cells])
     times = _dates(file, rows, cells, name)
-    require(
-        times is not None,
-        f"{file}, column {name!r}: {str(cells[0])!r} is neither a number nor a date.",
-    )
+    if times is None:
+        raise ValueError(
+            f"{file}, column {name!r}: {str(cells[0])!r} is neither a number nor a date."
+        )
     return times
 
 
