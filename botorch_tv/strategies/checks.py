@@ -248,11 +248,11 @@ def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> N
             )
 
 
-def least_told(noise: float | Tensor) -> float:
-    """A lower bound of noise variances told: 0 where reading them would wait for a device."""
+def least_told(noise: float | Tensor, *, wait: bool) -> float:
+    """A lower bound of noise variances told: 0 where a device would have to be waited for."""
     if not isinstance(noise, Tensor):
         return noise
-    if noise.device.type != "cpu":
+    if noise.device.type != "cpu" and not wait:
         return 0.0
     return float(noise.min()) if noise.numel() > 0 else math.inf
 

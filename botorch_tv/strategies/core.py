@@ -356,6 +356,7 @@ class Strategy:
         fired = None
         if self.retention.uses_data:
             fired = self.retention.fires(y, suggestion.mean, suggestion.sd, believed, state.since)
+        least = least_told(self.noise if noise is None else noise, wait=check)
         told = state.told + 1
         history = History(
             choice=state.history.choice.append(suggestion.choice),
@@ -380,7 +381,7 @@ class Strategy:
             time=when,
             first_time=when if state.told == 0 else state.first_time,
             origin=origin,
-            least_noise=min(state.least_noise, least_told(self.noise if noise is None else noise)),
+            least_noise=min(state.least_noise, least),
             history=history,
         )
         advanced = engine.advance(state, advanced, fired, ok, consume=consume)
