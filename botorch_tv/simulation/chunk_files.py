@@ -16,6 +16,12 @@ MADE_WITH = "made_with"
 """Name of what says which versions of libraries computed a chunk."""
 
 
+HEADER_BYTES = 4096
+"""More than the headers of a variable take."""
+MOST_MAP_BYTES = 2**34
+"""More than the maps of prediction errors take."""
+
+
 class Damaged(Exception):
     """A file that does not hold what was written to it."""
 
@@ -32,6 +38,7 @@ class ChunkFormat(NamedTuple):
         strategies: Number of strategies.
         horizon: Rounds per trial.
         dtype: Name of the floating-point type, such as ``float64``.
+        trials: Most trials of a chunk.
         diagnose: Whether predictions, bands and observations are there.
         columns: Coordinates of a choice on a box; 0 on a grid.
         prediction_error: Whether squared prediction errors and their maps are there.
@@ -41,9 +48,18 @@ class ChunkFormat(NamedTuple):
     strategies: int
     horizon: int
     dtype: str
+    trials: int
     diagnose: bool
     columns: int = 0
     prediction_error: bool = False
+
+    @property
+    def most_bytes(self) -> int:
+        """A file has fewer bytes, 8 for a number and some for its headers, but for maps."""
+        names = variable_names(self.diagnose, self.columns, self.prediction_error)
+        numbers = len(names) * self.strategies * self.trials * self.horizon
+        maps = MOST_MAP_BYTES if self.prediction_error else 0
+        return 8 * numbers + HEADER_BYTES * (len(names) + 4) + maps
 
     def write(self, path: Path, first: int, arrays: Arrays) -> None:
         """Write a chunk; a file of that name is replaced once the new one is complete.
@@ -83,12 +99,20 @@ class ChunkFormat(NamedTuple):
             OSError: If it cannot be read.
         """
         try:
-            packed = path.read_bytes()
+            size = path.stat().st_size
         except FileNotFoundError:
             return None
+        if size > self.most_bytes:
+            raise Damaged(
+                f"it has {size:,} bytes, but no more than {self.most_bytes:,} are written"
+            )
         try:
+            packed = path.read_bytes()
             # numpy reads what a header announces; the checksums tell whether that is all.
             with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+                for member in archive.infolist():  # before any of them is unpacked
+                    if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
+                        raise Damaged(f"{member.filename} is compressed, as none is written")
                 broken = archive.testzip()
             if broken is not None:
                 raise Damaged(f"the checksum of {broken} is wrong")

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.identity import Description
 from botorch_tv.simulation.locks import LIFELESS_SECONDS, WorkLock
 from botorch_tv.simulation.records import MAPS, Arrays
-from botorch_tv.simulation.settings import versions
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"

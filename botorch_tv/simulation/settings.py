@@ -6,13 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import botorch
-import gpytorch
-import numpy as np
 import torch
 
-import botorch_tv
 from botorch_tv.identity.source import library
+from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.identity import Description, describe
 from botorch_tv.simulation.worlds import World
@@ -78,17 +75,6 @@ class StudySettings:
             "dtype": _name(self.dtype),
             **versions(),
         }
-
-
-def versions() -> dict[str, str]:
-    """Versions of the libraries that take part."""
-    return {
-        "torch": str(torch.__version__),
-        "botorch": str(botorch.__version__),
-        "gpytorch": str(gpytorch.__version__),
-        "numpy": np.__version__,
-        "botorch_tv": botorch_tv.__version__,
-    }
 
 
 def _name(dtype: torch.dtype) -> str:

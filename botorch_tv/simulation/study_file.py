@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 
 from botorch_tv.files import write_new
+from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.identity import Description, differences
-from botorch_tv.simulation.settings import versions
 from botorch_tv.validation import require, require_integer
 
 FORMAT = 2
@@ -114,6 +114,7 @@ class StudyFile(NamedTuple):
             strategies=len(self.study["strategies"]),
             horizon=self.study["horizon"],
             dtype=self.study["dtype"],
+            trials=self.cut.chunk,
             diagnose=self.study["diagnose"],
             columns=self.study.get("columns", 0),
             prediction_error=self.study.get("prediction_error", False),

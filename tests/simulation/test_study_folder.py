@@ -1,11 +1,14 @@
 """Studies that last: whatever ends a study, the same call goes on from its finished chunks."""
 
+import io
 import json
 import os
 import random
 import signal
 import time
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,11 +30,14 @@ from lasting import (
     same,
     study,
 )
+from mutations import survivors
 
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged
-from botorch_tv.simulation.folder import discard
+from botorch_tv.simulation.cut import Cut
+from botorch_tv.simulation.folder import StudyFolder, discard
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
 
 
@@ -229,7 +235,7 @@ def test_a_damaged_chunk_is_named_and_computed_again(whole, finished, damage) ->
 
 def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
     """A chunk with any byte changed is refused, or reads as it was written."""
-    layout = ChunkFormat("study", 1, 4, "float64", diagnose=False)
+    layout = ChunkFormat("study", 1, 4, "float64", trials=3, diagnose=False)
     numbers = np.random.default_rng(0)
     arrays = {
         "regret": numbers.random((1, 3, 4)),
@@ -281,6 +287,57 @@ def test_a_damaged_description(finished, content) -> None:
     assert files(finished) == before
     file.write_text(kept)
     assert study(finished).data.attrs["trials_found"] == TRIALS
+
+
+def test_every_place_of_a_description(finished) -> None:
+    file = finished / "study.json"
+    before, own = files(finished), description()
+    wrong = survivors(
+        file.read_text(),
+        file.write_text,
+        lambda: StudyFolder.open(finished, own, lambda: Cut(1, 1), chunk=None),
+        names=str(finished),
+        many=0,
+    )
+    assert wrong == []
+    assert files(finished) == before
+
+
+def description() -> dict[str, Any]:
+    made = MarkovWorld(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+    cpu = torch.device("cpu")
+    return StudySettings(
+        made, players(), HORIZON, 0, torch.float64, cpu, diagnose=False
+    ).description()
+
+
+@pytest.mark.parametrize("cut", [{"chunk": 0, "threads": 1}, {"chunk": 8, "threads": 10**9}, [8]])
+def test_a_damaged_cut(finished, cut) -> None:
+    file = finished / "study.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"cut": cut}))
+    with pytest.raises(ValueError, match=r"study\.json is damaged .*Restore it from a copy"):
+        study(finished)
+
+
+@pytest.mark.parametrize("bomb", ["compressed", "header", "objects", "long"])
+def test_a_chunk_that_would_fill_the_memory(whole, finished, bomb) -> None:
+    file = finished / "chunk-00001.npz"
+    with np.load(file) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    if bomb == "compressed":
+        np.savez_compressed(file, **arrays | {"regret": np.zeros((3, 8, 10**6))})
+    elif bomb == "objects":
+        np.savez(file, **arrays | {"regret": np.array([{}] * 8)})
+    elif bomb == "long":
+        file.write_bytes(file.read_bytes() + bytes(10**6))
+    else:
+        header = io.BytesIO()
+        shape = {"descr": "<f8", "fortran_order": False, "shape": (3, 8, 10**12)}
+        np.lib.format.write_array_header_1_0(header, shape)
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.writestr("regret.npy", header.getvalue())
+    with pytest.warns(UserWarning, match=r"chunk-00001\.npz is damaged .* computed again"):
+        assert same(study(finished), whole)
 
 
 def test_a_missing_description(finished) -> None:

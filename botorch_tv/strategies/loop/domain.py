@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -13,8 +14,11 @@ from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.search import Candidates, MultiStart, Search
+from botorch_tv.validation import require
 
 KIND = "type"
+MOST_ARMS = 10**8
+"""No loop has more; a file that says so is damaged."""
 
 
 def domain_data(domain: Domain) -> dict[str, Description]:
@@ -47,6 +51,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
         return Box(_tensor(data["bounds"], device), context_dim=data["context_dim"], search=search)
     if data[KIND] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
+        arms = math.prod(map(len, axes))
+        require(0 < arms <= MOST_ARMS, f"the axes make {arms:,} arms")
         grid = Grid(_product(axes))
         grid.shape = tuple(len(axis) for axis in axes)
         return grid

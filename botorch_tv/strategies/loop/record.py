@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from botorch.exceptions import InputDataError
 
 from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.consultations import (
     NumberedConsultation,
+    Reply,
     expert_table,
     numbered_consultation,
 )
 from botorch_tv.strategies.loop.consulting import OpenConsultations
 from botorch_tv.strategies.loop.domain import domain_data
 from botorch_tv.strategies.loop.file import LoopFile
-from botorch_tv.strategies.loop.log import NumberedSuggestion, Table, numbered, table
+from botorch_tv.strategies.loop.log import Answer, NumberedSuggestion, Table, numbered, table
 from botorch_tv.strategies.loop.open import OpenSuggestions
 from botorch_tv.strategies.loop.replay import Replay, credulous
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_integer
 
 
 class Record:
@@ -40,6 +42,9 @@ class Record:
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
+        fix = "give a seed from 0 to 2**64 - 1."
+        seed = require_integer("Loop: seed", seed, 0, fix)
+        require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
         start = strategy.init(domain, dtype=dtype, device=device)
         self._strategy, self._credulous = strategy, credulous(strategy)
         self._replay = Replay(strategy, start)
@@ -115,7 +120,6 @@ class Record:
             OSError: If it cannot be written; an older file is then as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
-        random = self._strategy.exploration.random or self._strategy.consults
         LoopFile(
             strategy=self._description,
             domain=domain_data(self.domain),
@@ -123,7 +127,7 @@ class Record:
             device=str(self.state.time.device),
             pending=self.pending,
             asked=self._open.asked,
-            generator=bytes(self._generator.get_state().tolist()) if random else None,
+            generator=bytes(self._generator.get_state().tolist()) if self._draws else None,
             waiting=list(self._open.plans.values()),
             answers=self._replay.answers,
             consulted=self._consultations.asked,
@@ -160,26 +164,56 @@ class Record:
         path = Path(path)
         file = LoopFile.read(path)
         file.require_strategy(strategy, path)
-        place = torch.device(file.device if device is None else device)
+        place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
+        file.check(domain, path)
         loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
-        for answer in file.answers:
-            loop._replay.add(answer, keep=2 * loop.pending)
-        for reply in file.replies:
-            loop._replay.absorb(reply)
-        for plan in file.waiting:
-            loop._open.add(plan)
-        for question in file.questions:
-            loop._consultations.add(question)
-        loop._open.asked, loop._consultations.asked = file.asked, file.consulted
-        if file.generator is not None:
-            require(
-                place.type == torch.device(file.device).type,
-                f"{path} holds random numbers of {file.device}, which do not go on on {place}; "
-                f"load it with device='{file.device}'.",
-            )
-            loop._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
+        loop._restore(file, path)
         return loop
+
+    def _restore(self, file: LoopFile, path: Path) -> None:
+        """Take in all that a file holds."""
+        row: Answer | Reply
+        try:
+            for row in file.answers:
+                self._replay.add(row, keep=2 * self.pending)
+            for row in file.replies:
+                self._replay.absorb(row)
+        except (InputDataError, RuntimeError, ArithmeticError) as error:
+            raise ValueError(
+                f"{path} cannot be told anew: {row!r} is refused ({type(error).__name__}: {error})."
+                " Correct it in a copy of the file, without its line of sha256."
+            ) from error
+        for plan in file.waiting:
+            self._open.add(plan)
+        for question in file.questions:
+            self._consultations.add(question)
+        self._open.asked, self._consultations.asked = file.asked, file.consulted
+        require(
+            (file.generator is not None) == self._draws,
+            f"{path} is damaged: its random numbers are "
+            f"{'missing' if self._draws else 'there, but this strategy draws none'}; give a copy.",
+        )
+        if file.generator is None:
+            return
+        place = self.state.time.device
+        require(
+            place.type == torch.device(file.device).type,
+            f"{path} holds random numbers of {file.device}, which do not go on on {place}; "
+            f"load it with device='{file.device}'.",
+        )
+        try:
+            self._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path} is damaged: its random numbers are no state of a generator ({error}); "
+                "give a copy of it."
+            ) from error
+
+    @property
+    def _draws(self) -> bool:
+        """Whether the strategy draws random numbers."""
+        return self._strategy.exploration.random or self._strategy.consults
 
     @functools.cached_property
     def _description(self) -> Description:

@@ -8,6 +8,7 @@ from typing import Any
 from botorch_tv.identity import Description
 from botorch_tv.strategies.loop.consultations import Question, Reply
 from botorch_tv.strategies.loop.log import Answer, Planned, Prediction
+from botorch_tv.strategies.loop.sound import finite, rows, whole
 
 Row = Mapping[str, Any]
 
@@ -26,15 +27,19 @@ def planned_data(plan: Planned) -> dict[str, Description]:
 
 
 def planned_from(data: Row) -> Planned:
-    """The suggestion that :func:`planned_data` has described."""
+    """The suggestion that :func:`planned_data` has described.
+
+    Raises:
+        KeyError, TypeError, ValueError: If the data are damaged.
+    """
     predicted, arm = data["predicted"], data["arm"]
     return Planned(
-        number=int(data["number"]),
-        point=tuple(float(one) for one in data["point"]),
-        arm=None if arm is None else int(arm),
-        time=float(data["planned_for"]),
-        known=int(data["known"]),
-        prediction=None if predicted is None else Prediction(**predicted),
+        number=whole(data["number"], "number"),
+        point=_point(data["point"]),
+        arm=None if arm is None else whole(arm, "arm"),
+        time=finite(data["planned_for"], "planned_for"),
+        known=whole(data["known"], "known"),
+        prediction=None if predicted is None else _prediction(predicted),
     )
 
 
@@ -51,13 +56,15 @@ def answer_data(answer: Answer) -> dict[str, Description]:
 
 def answer_from(data: Row) -> Answer:
     """The measurement that :func:`answer_data` has described."""
-    noise = data["noise"]
+    noise = _number(data["noise"], "noise")
+    if noise is not None and noise <= 0:
+        raise ValueError(f"noise is {noise:g}, which is not positive")
     return Answer(
         planned=planned_from(data),
-        y=_number(data["y"]),
-        time=float(data["time"]),
-        noise=_number(noise),
-        arrival=int(data["arrival"]),
+        y=_number(data["y"], "y"),
+        time=finite(data["time"], "time"),
+        noise=noise,
+        arrival=whole(data["arrival"], "arrival"),
     )
 
 
@@ -76,11 +83,11 @@ def question_from(data: Row) -> Question:
     """The consultation that :func:`question_data` has described."""
     arms = data["arms"]
     return Question(
-        number=int(data["number"]),
-        points=tuple(tuple(float(one) for one in point) for point in data["points"]),
-        arms=None if arms is None else tuple(int(one) for one in arms),
-        time=float(data["time"]),
-        known=int(data["known"]),
+        number=whole(data["number"], "number", 1),
+        points=tuple(_point(point) for point in rows(data["points"], "points")),
+        arms=None if arms is None else tuple(whole(one, "arm") for one in rows(arms, "arms")),
+        time=finite(data["time"], "time"),
+        known=whole(data["known"], "known"),
     )
 
 
@@ -91,8 +98,17 @@ def reply_data(reply: Reply) -> dict[str, Description]:
 
 def reply_from(data: Row) -> Reply:
     """The answers that :func:`reply_data` has described."""
-    return Reply(question=question_from(data), y=tuple(_number(one) for one in data["y"]))
+    answers = tuple(_number(one, "y") for one in rows(data["y"], "y"))
+    return Reply(question=question_from(data), y=answers)
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+def _point(value: Any) -> tuple[float, ...]:
+    return tuple(finite(one, "a coordinate") for one in rows(value, "a point"))
+
+
+def _prediction(data: Row) -> Prediction:
+    return Prediction(**{name: finite(data[name], name) for name in Prediction._fields})
+
+
+def _number(value: Any, name: str) -> float | None:
+    return None if value is None else finite(value, name)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -99,12 +100,12 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
     loop.save(str(tmp_path / "loop.json"))
     text = (tmp_path / "loop.json").read_text()
     content = json.loads(text)
-    assert content["version"] == 1
+    assert content["version"] == 2
     assert content["strategy"]["kernel"]["kernel"] == "RBFKernel(lengthscale=0.3)"
     assert [one["y"] for one in content["answers"]] == [0.5, 0.25]
     assert content["answers"][0]["point"] == [0.0, 0.0]
     assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
-    assert text.count("\n") < 20
+    assert text.count("\n") < 25
 
 
 def test_single_precision_comes_back(tmp_path: Path) -> None:
@@ -217,7 +218,7 @@ def test_another_domain_is_refused_by_name(domain: Domain, message: str, saved: 
         (lambda text: "", "holds no loop, or is damaged"),
         (lambda text: "[1, 2]", "holds no loop, or is damaged"),
         (lambda text: text.replace("botorch_tv loop", "study"), "its format is 'study'"),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "version 2, but .* reads 1"),
+        (lambda text: text.replace('"version": 2', '"version": 3'), "version 3, but .* reads 2"),
         (lambda text: text.replace('"arrival"', '"arrived"'), "KeyError: 'arrival'"),
         (lambda text: text.replace('"rows": [0.0', '"rows": ["a"'), "domain is damaged"),
     ],
@@ -227,10 +228,40 @@ def test_files_that_are_no_loop_are_refused(
     change: Callable[[str], str], message: str, saved: Path
 ) -> None:
     text = saved.read_text()
-    saved.write_text(change(text))
-    assert saved.read_text() != text
+    saved.write_text(change(unchecked(text)))
+    assert saved.read_text() != unchecked(text)
     with pytest.raises(ValueError, match=message):
         Loop.load(saved, STRATEGIES["Markov"]())
+
+
+def unchecked(text: str) -> str:
+    """The file without its checksum."""
+    found, count = re.subn(r',\n  "sha256": "[0-9a-f]{64}"', "", text)
+    assert count == 1
+    return found
+
+
+def test_no_changed_digit_goes_unnoticed(saved: Path) -> None:
+    text = saved.read_text()
+    saved.write_text(unchecked(text))
+    Loop.load(saved, STRATEGIES["Markov"]())  # changed on purpose
+    place = text.index('"y": ') + 7
+    saved.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+    with pytest.raises(ValueError, match=r"loop.json .* is not what was written, by its checksum"):
+        Loop.load(saved, STRATEGIES["Markov"]())
+
+
+def test_other_libraries_are_named(saved: Path) -> None:
+    text = unchecked(saved.read_text())
+    saved.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', text))
+    with pytest.warns(UserWarning, match="other libraries: torch is '1.0' there and '2.* here"):
+        Loop.load(saved, STRATEGIES["Markov"]())
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "a", None])
+def test_seeds_that_no_generator_takes(seed: Any) -> None:
+    with pytest.raises(ValueError, match="Loop: seed is"):
+        made(("Markov", "grid"), seed=seed)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
