@@ -167,7 +167,13 @@ class Record:
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
         file.check(domain, path)
-        loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
+        try:
+            loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
+        except (InputDataError, ValueError) as error:
+            raise ValueError(
+                f"{path}: the strategy cannot begin on its domain ({error}); pass domain=, or give "
+                "a copy of the file."
+            ) from error
         loop._restore(file, path)
         return loop
 
