@@ -16,6 +16,16 @@ def test_first_of_what_is_within_the_tolerance_wins() -> None:
     assert first_maximum(score, 1e-7, Scratch()).tolist() == [1, 2]
 
 
+def test_same_tolerance_where_arms_are_many() -> None:
+    """Above 2^15 numbers the winner is found in another way, by the same rule."""
+    score = torch.zeros(2, 40_000, dtype=torch.float64)
+    score[:, 30_000] = 1.0
+    score[0, 20_000], score[1, 20_000] = 1.0 - 0.9e-7, 1.0 - 1.1e-7
+    assert first_maximum(score, 1e-7, Scratch()).tolist() == [20_000, 30_000]
+    assert first_maximum(score[:, :32_000], 1e-7, Scratch()).tolist() == [20_000, 30_000]
+    assert first_maximum(score, 0.0, Scratch()).tolist() == [30_000, 30_000]
+
+
 def test_many_arms_do_not_overflow_the_count() -> None:
     score = torch.zeros(2, 40_000, dtype=torch.float64)
     score[0, 39_999] = 1
