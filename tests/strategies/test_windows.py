@@ -95,22 +95,47 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     told = [1e-6 if t >= 20 else None for t in range(setting.rounds)]
     K, domain = setting.matrix(), setting.domain
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
-    state, bandit = strategy.init(domain, batch_shape=(2,)), DenseBandit(K, usual)
+    state = strategy.init(domain, batch_shape=(2,))
+    bandits = [DenseBandit(K, usual) for _ in range(2)]
     assert isinstance(state.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
     for noise in told:
-        arm = int(random.integers(len(K)))
-        y = float(f[arm] + 1e-3 * random.normal())
-        at = strategy.suggestion_at(state, domain.X[[arm, arm]])
+        arms = random.integers([len(K), 4])  # many different ones, and few
+        y = f[arms] + 1e-3 * random.normal(size=2)
+        at = strategy.suggestion_at(state, domain.X[arms])
         parent, before = state, strategy.posterior(state, domain.X)
-        state, _ = strategy.tell(state, at, torch.full((2,), y, dtype=torch.float64), noise=noise)
-        bandit.tell(bandit.consider(arm), y, noise=noise)
+        state, _ = strategy.tell(state, at, torch.as_tensor(y), noise=noise)
+        for bandit, arm, one in zip(bandits, arms, y):
+            bandit.tell(bandit.consider(int(arm)), float(one), noise=noise)
         after = strategy.posterior(parent, domain.X)
-        assert torch.equal(before.mean, after.mean)  # the state before is as it was
+        # The state before is as it was.
+        torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
+        torch.testing.assert_close(before.variance, after.variance, rtol=0, atol=1e-12)
     assert isinstance(state.belief.loss, RowLoss)
-    belief, posterior = bandit.predict(), strategy.posterior(state, domain.X)
+    posterior = strategy.posterior(state, domain.X)
     # Of the order of eps k n / noise, as any algorithm.
-    np.testing.assert_allclose(posterior.mean[0, :, 0], belief.mean, rtol=0, atol=1e-7)
-    joint = posterior.distribution.covariance_matrix
-    np.testing.assert_allclose(joint[1], belief.covariance, rtol=0, atol=1e-8)
+    for mean, joint, bandit in zip(
+        posterior.mean[..., 0], posterior.distribution.covariance_matrix, bandits
+    ):
+        belief = bandit.predict()
+        np.testing.assert_allclose(mean, belief.mean, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(joint, belief.covariance, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [0.1, 1e-4])
+def test_futures_of_one_state_do_not_meet(noise: float) -> None:
+    """Siblings told different values, round the moment when a window is computed anew."""
+    strategy = window(3, noise=noise, inference="features")
+    exact = replace(strategy, inference="exact")
+    states = [one.init(SETTING.domain) for one in (strategy, exact)]
+    for t in range(34):
+        arm = (5 * t) % len(X)
+        futures = []
+        for one, state in zip((strategy, exact), states):
+            at = one.suggestion_at(state, X[arm])
+            futures.append([one.tell(state, at, y)[0] for y in (float(t % 5), -40.0)])
+        for ours, theirs in zip(*futures):
+            mean, expected = strategy.posterior(ours, X).mean, exact.posterior(theirs, X).mean
+            torch.testing.assert_close(mean, expected, rtol=0, atol=1e-8)
+        states = [future[0] for future in futures]
