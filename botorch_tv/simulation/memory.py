@@ -66,7 +66,9 @@ def breadth(domain: Domain) -> int:
 def free_bytes(device: torch.device) -> int:
     """Memory not in use on a device, in bytes."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        # PyTorch keeps what it no longer uses; to others that memory looks taken.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system tells
