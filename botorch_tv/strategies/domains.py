@@ -162,7 +162,7 @@ class Grid(Domain):
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
             inference: Which basis; see :func:`botorch_tv.inference.factor.factor`.
-            dtype: Of the basis; the factorisation itself is done in float64.
+            dtype: Of the basis; the factorisation itself is done in float64, on the CPU.
             device: Of the basis.
         """
         settings = (inference, dtype, device)
@@ -171,8 +171,10 @@ class Grid(Domain):
         known = formula(kernel) if isinstance(kernel, Kernel) else None
         if known is not None and (known, *settings) in self._factored:
             return self._factored[known, *settings]
-        covariance = covariance_matrix(kernel, self.X.to(device))
-        key = known or hashlib.sha256(covariance.cpu().numpy().tobytes()).digest()
+        # On the host, wherever the basis goes: devices differ in the eigenvectors they find, and
+        # with these worlds and samples would differ.
+        covariance = covariance_matrix(kernel, self.X.cpu())
+        key = known or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
             self._factored[key, *settings] = factor(covariance, self.shape, inference).to(
                 dtype, device

@@ -50,7 +50,8 @@ class Record:
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending)
         self._consultations = OpenConsultations()
-        self._generator = torch.Generator(start.time.device).manual_seed(seed)
+        # Of the host, so that a file goes on anywhere.
+        self._generator = torch.Generator().manual_seed(seed)
 
     @property
     def history(self) -> Table:
@@ -202,12 +203,6 @@ class Record:
         )
         if file.generator is None:
             return
-        place = self.state.time.device
-        require(
-            place.type == torch.device(file.device).type,
-            f"{path} holds random numbers of {file.device}, which do not go on on {place}; "
-            f"load it with device='{file.device}'.",
-        )
         try:
             self._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
         except RuntimeError as error:
