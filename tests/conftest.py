@@ -2,11 +2,15 @@
 
 Under ``pytest -n`` every process computes on one thread, unless the environment names a number:
 the threads of several processes would wait for each other.
+
+Tests marked ``gpu`` are skipped where PyTorch sees no CUDA device.
 """
 
 import os
 import sys
 from pathlib import Path
+
+import pytest
 
 _HERE = str(Path(__file__).parent)
 if _HERE not in sys.path:
@@ -14,3 +18,13 @@ if _HERE not in sys.path:
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports PyTorch, which reads it once
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items):
+    import torch
+
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a GPU"))

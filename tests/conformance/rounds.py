@@ -119,6 +119,7 @@ def play(
     every: int | None = None,
     dtype: torch.dtype = torch.float64,
     seeds: Sequence[int] | None = None,
+    device: str = "cpu",
 ) -> Run:
     """One batched run of the library, trials flattened in the result.
 
@@ -127,8 +128,8 @@ def play(
     """
     rounds = len(world.values)
     trials = world.values.shape[1]
-    state = strategy.init(domain, batch_shape=batch_shape, dtype=dtype)
-    X = domain.X.to(dtype)
+    state = strategy.init(domain, batch_shape=batch_shape, dtype=dtype, device=device)
+    X = domain.X.to(device=device, dtype=dtype)
     seen: dict[str, list[Any]] = {name: [] for name in Run.__annotations__}
     looked = checked_rounds(rounds, every) if every else []
     generators = [torch.Generator().manual_seed(seed) for seed in seeds or range(trials)]

@@ -14,7 +14,7 @@ from botorch_tv.strategies import gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=14)
 TRIALS = 2
-DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dict[str, Tensor]:

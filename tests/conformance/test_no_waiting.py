@@ -293,7 +293,7 @@ def test_looking_at_the_values_is_noticed(engine: str) -> None:
         strategy.tell(state, strategy.ask(state), y)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("engine", RECURSIONS)
 def test_on_a_real_device(engine: str) -> None:
     for preset in (one for one in PRESETS if not one.consults):

@@ -8,8 +8,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from botorch_tv.inference.linalg import clear_, first_maximum, pivoted_cholesky
 from botorch_tv.inference.scratch import Scratch
 
-NO_GPU = not torch.cuda.is_available()
-
 
 def test_first_of_what_is_within_the_tolerance_wins() -> None:
     score = torch.tensor([[0.0, 1.0 - 5e-8, 1.0], [0.0, 1.0 - 2e-7, 1.0]], dtype=torch.float64)
@@ -40,7 +38,7 @@ def test_pivoted_cholesky_stops_at_the_rank() -> None:
     assert float(residual.max()) <= 1e-12
 
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(NO_GPU, reason="needs a GPU"))]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -486,7 +486,7 @@ def test_dtype(forgetting, dtype):
         assert all(p.dtype == dtype for p in found.parameters())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.gpu
 @every_forgetting
 def test_device(forgetting):
     host = build(forgetting, now=30.0)

@@ -20,7 +20,7 @@ def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: st
     assert not torch.equal(made[0].get_state(), untouched.get_state())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
     drawn = []
     for device in ("cpu", "cuda"):
@@ -31,7 +31,7 @@ def test_a_generator_of_the_host_draws_the_same_for_a_gpu() -> None:
     assert torch.equal(drawn[0], drawn[1].cpu())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_generator_of_a_gpu_serves_trials_of_the_host() -> None:
     generator = torch.Generator("cuda").manual_seed(1)
     draws = draws_for(generator, (3,), dtype=torch.float64, device=torch.device("cpu"))

@@ -62,22 +62,14 @@ class TestSnapshots(
     functions = tuple(problem.at(t) for problem in moving() for t in (0.0, 15.0))
 
 
+@pytest.mark.gpu
 class TestSnapshotsOnCuda(TestSnapshots):
     device = torch.device("cuda")
 
-    def setUp(self, *arguments) -> None:
-        if not torch.cuda.is_available():
-            self.skipTest("no CUDA device")
-        super().setUp(*arguments)
 
-
+@pytest.mark.gpu
 class TestMovingOnCuda(TestMoving):
     device = torch.device("cuda")
-
-    def setUp(self, *arguments) -> None:
-        if not torch.cuda.is_available():
-            self.skipTest("no CUDA device")
-        super().setUp(*arguments)
 
 
 @pytest.mark.parametrize("problem", moving(), ids=lambda problem: type(problem).__name__)

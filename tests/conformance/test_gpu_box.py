@@ -1,0 +1,137 @@
+"""A GPU finds on a box what the CPU finds."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from gpytorch.kernels import CosineKernel, Kernel, ScaleKernel
+
+from botorch_tv.experts import sparq_gp_ucb
+from botorch_tv.learning import Refit
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import (
+    Box,
+    Candidates,
+    Grid,
+    Loop,
+    MultiStart,
+    Strategy,
+    et_gp_ucb,
+    gp_ei,
+    gp_ts,
+    random_search,
+    tv_gp_ucb,
+    w_gp_ucb,
+)
+
+pytestmark = pytest.mark.gpu
+CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+BOX = Box(CORNERS, search=MultiStart(raw_samples=64, evaluations=30))
+KERNEL, NOISE = unit_kernel("matern", 0.3), 0.02
+TRIALS = 3
+
+
+def kernel_of_gpytorch() -> Kernel:
+    """One that is not written out here."""
+    return ScaleKernel(CosineKernel()).double()
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "TV": tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=0.03),
+    "ET": et_gp_ucb(kernel=KERNEL, noise=NOISE),
+    "WGP": w_gp_ucb(kernel=KERNEL, noise=NOISE, gamma=0.93),
+    "EI": gp_ei(kernel=KERNEL, noise=NOISE),
+    "TS": gp_ts(kernel=KERNEL, noise=NOISE),
+    "random": random_search(kernel=KERNEL, noise=NOISE),
+    "another kernel": tv_gp_ucb(kernel=kernel_of_gpytorch(), noise=NOISE, epsilon=0.03),
+    "learning": replace(
+        tv_gp_ucb(kernel=KERNEL, noise=NOISE, epsilon=0.03), learning=Refit(every=4)
+    ),
+}
+
+
+def objective(X: torch.Tensor, t: int) -> torch.Tensor:
+    return torch.cos(5 * X[..., :2].sum(-1) - 0.1 * t) + 0.3 * X[..., 0]
+
+
+def rounds(strategy: Strategy, domain: Any, device: str, context: bool = False) -> Any:
+    """Points chosen and the best found, on the CPU; and the last state."""
+    state = strategy.init(domain, batch_shape=(TRIALS,), device=device)
+    generator, chosen = torch.Generator().manual_seed(1), []
+    for t in range(6):
+        known = torch.full((TRIALS, 1), 0.1 * t, dtype=torch.float64, device=device)
+        given = known if context else None
+        suggestion = strategy.ask(state, generator=generator, context=given)
+        chosen.append(suggestion.X.cpu())
+        assert suggestion.X.device.type == device
+        state, _ = strategy.tell(state, suggestion, objective(suggestion.X, t))
+    chosen.append(strategy.recommend(state, context=given).cpu())
+    return torch.stack(chosen), state
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_points_are_those_of_the_cpu(name: str) -> None:
+    here, state = rounds(STRATEGIES[name], BOX, "cpu")
+    there, moved = rounds(STRATEGIES[name], BOX, "cuda")
+    # An ascent ends where progress is 1e-8 of the prior deviation: sqrt of that in the point.
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-3)
+    if name == "learning":
+        assert moved.basis.parameters.is_cuda
+        found = moved.basis.parameters.cpu()
+        torch.testing.assert_close(found, state.basis.parameters, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_candidates_and_context(known: bool) -> None:
+    search = BOX.search if known else Candidates(Grid.regular(5, 2).X)
+    domain = Box(CORNERS, context_dim=int(known), search=search)
+    here, _ = rounds(STRATEGIES["TV"], domain, "cpu", known)
+    there, _ = rounds(STRATEGIES["TV"], domain, "cuda", known)
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-3)
+
+
+def test_the_posterior_as_a_model() -> None:
+    _, state = rounds(STRATEGIES["TV"], BOX, "cpu")
+    _, moved = rounds(STRATEGIES["TV"], BOX, "cuda")
+    assert moved.history.y.tensor().is_cuda
+    X = torch.rand(2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    there = STRATEGIES["TV"].as_model(moved).posterior(X.cuda()[:, :, None].expand(2, 3, 4, 2))
+    here = STRATEGIES["TV"].as_model(state).posterior(X[:, :, None].expand(2, 3, 4, 2))
+    assert there.mean.is_cuda
+    torch.testing.assert_close(there.mean.cpu(), here.mean, rtol=0, atol=1e-2)
+
+
+def test_an_expert_on_a_box() -> None:
+    strategy = sparq_gp_ucb(kernel=KERNEL, noise=NOISE, steps=10)
+    asked = []
+    for device in ("cpu", "cuda"):
+        state = strategy.init(BOX, batch_shape=(TRIALS,), device=device)
+        generator = torch.Generator().manual_seed(1)
+        for t in range(4):
+            suggestion = strategy.ask(state, generator=generator)
+            state, _ = strategy.tell(state, suggestion, objective(suggestion.X, t))
+            consultation = strategy.consult(state, generator=generator)
+            assert consultation is not None
+            state = strategy.absorb(state, consultation, objective(consultation.X, t))
+        assert consultation.X.device.type == device
+        asked.append(consultation.X.cpu())
+    torch.testing.assert_close(*asked, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["TV", "TS"])
+@pytest.mark.parametrize("domain", [BOX, Grid.regular(5, 2)], ids=["box", "grid"])
+def test_a_loop_is_kept_and_goes_on(domain: Any, name: str, tmp_path: Path) -> None:
+    """With answers out of order; from a file of a GPU on the CPU, and the other way round."""
+    path = tmp_path / "loop.json"
+    for device, other in (("cuda", "cpu"), ("cpu", "cuda")):
+        loop = Loop(STRATEGIES[name], domain, device=device)
+        first, second = loop.ask(), loop.ask()
+        loop.tell(second, 0.3)
+        loop.tell(first, 0.1)
+        loop.save(path)
+        again = Loop.load(path, STRATEGIES[name], device=other)
+        here, there = again.ask().X, loop.ask().X
+        assert (here.device.type, there.device.type) == (other, device)
+        torch.testing.assert_close(here.cpu(), there.cpu(), rtol=0, atol=1e-3)
