@@ -160,13 +160,14 @@ def compare_searches(states: list[State], loops: int) -> dict[str, float]:
         ours = contender.ask(state)
         values = ours.mean + ours.multiplier * ours.sd
         for loop in range(loops):
-            X = torch.cat(
-                [state.history.choice.tensor(), state.history.time.tensor().unsqueeze(-1)], -1
-            )[loop]
-            model = rival_model(X, state.history.y.tensor()[loop])
+            log = state.history
+            X = torch.cat([log.choice.tensor(), log.time.tensor().unsqueeze(-1)], -1)[loop]
+            model = rival_model(X.cpu(), log.y.tensor()[loop].cpu())
             beta = float(ours.multiplier[loop]) ** 2
             _, theirs = rival_search(model, float(ours.time[loop]), beta)
             gains.append((float(values[loop]) - theirs) / VARIANCE**0.5)
+    if not gains:
+        return {"searches": 0}
     found = torch.tensor(gains)
     return {
         "searches": len(gains),
@@ -183,12 +184,8 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the benchmark.
-
-    Args:
-        arguments: The command line; that of the process unless given.
-    """
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--loops", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=60)
@@ -196,7 +193,16 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--threads", type=int, default=cores())
     parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--out", type=Path, default=RESULTS / "speed_boxes.json")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+    """
+    options = parse(arguments)
     warnings.filterwarnings("ignore")
     torch.set_num_threads(options.threads)
     facts = environment(seed=1, device=options.device)

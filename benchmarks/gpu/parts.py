@@ -1,0 +1,93 @@
+"""The parts of the command, the most telling first, each a command of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Size(NamedTuple):
+    """Where the parts run, and whether they only show that they run."""
+
+    device: str
+    quick: bool
+
+
+class Part(NamedTuple):
+    """One process.
+
+    Attributes:
+        name: Of its result file.
+        module: Run by `python -m`; takes `--out`.
+        seconds: Limit on its time.
+        arguments: Of its command line, for a size.
+        needs: Packages besides those that every part needs.
+    """
+
+    name: str
+    module: str
+    seconds: float
+    arguments: Callable[[Size], list[str]]
+    needs: tuple[str, ...] = ()
+
+    def command(self, size: Size) -> list[str]:
+        """What follows `python`, but for the result file."""
+        return ["-m", self.module, *self.arguments(size)]
+
+
+TESTS = tuple(
+    f"tests/{folder}"
+    for folder in (
+        "conformance", "experts", "inference", "models", "simulation", "strategies",
+        "test_functions",
+    )
+)  # fmt: skip
+"""Those of other folders need packages that have nothing to do with a GPU."""
+
+
+def _choices(size: Size) -> list[str]:
+    small = ["--points", "5", "--trials", "2", "--horizon", "6"] if size.quick else []
+    return ["--device", size.device, *small]
+
+
+def _tests(size: Size) -> list[str]:
+    return ["tests/inference/test_constant.py"] if size.quick else ["-m", "gpu", *TESTS]
+
+
+def _figure4(dtype: str) -> Callable[[Size], list[str]]:
+    def arguments(size: Size) -> list[str]:
+        small = ["--trials", "2", "--threads", "1"] if size.quick else []
+        return ["--device", size.device, "--dtype", dtype, *small]
+
+    return arguments
+
+
+def _boxes(size: Size) -> list[str]:
+    number = {"loops": 2, "rounds": 3, "rivals": 2} if size.quick else {"loops": 64, "rounds": 40}
+    sizes = [word for name, one in number.items() for word in (f"--{name}", str(one))]
+    return ["--device", size.device, *([] if size.quick else ["--rivals", "2"]), *sizes]
+
+
+def _sparq(size: Size) -> list[str]:
+    small = ["--points", "5", "--trials", "2", "--horizon", "4"] if size.quick else []
+    return ["--device", size.device, *small]
+
+
+def _limits(size: Size) -> list[str]:
+    kind = size.device.partition(":")[0]
+    late = ["--rounds", "500", "2000", "--late-trials", "256", "--window", "32", "--repeats", "3"]
+    tiny = ["--trials", "2", "--horizon", "3", "--points", "5", "--repeats", "1", "--threads", "1"]
+    tiny += ["--rounds", "2", "4", "--late-trials", "2", "--window", "1", "--largest", "100000"]
+    tiny += ["--strategies", "TV-GP-UCB"]
+    return ["--devices", kind, *(tiny if size.quick else late)]
+
+
+PARTS = (
+    Part("choices", "benchmarks.gpu.choices", 90, _choices),
+    Part("tests", "benchmarks.gpu.tests", 180, _tests, ("pytest", "hypothesis")),
+    Part("figure4-float64", "benchmarks.speed.figure4", 90, _figure4("float64")),
+    Part("figure4-float32", "benchmarks.speed.figure4", 90, _figure4("float32")),
+    Part("boxes", "benchmarks.speed.boxes", 180, _boxes),
+    Part("sparq", "benchmarks.gpu.sparq", 90, _sparq),
+    Part("limits", "benchmarks.speed.limits", 180, _limits, ("matplotlib",)),
+)

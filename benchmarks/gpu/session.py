@@ -1,0 +1,147 @@
+"""Runs parts one after the other and keeps what they write, whatever becomes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.parts import Part, Size
+from benchmarks.speed.common import ROOT, environment
+
+TOLD = 4000
+"""Characters of the end of a failed part's output that are kept."""
+LEAST = 5.0
+"""Seconds below which a part is not started."""
+ASKED = ("scipy", "xarray", "pandas", "matplotlib", "tqdm", "filelock", "h5netcdf", "pytest")
+"""Packages whose versions are told besides."""
+
+
+def run_parts(
+    parts: Sequence[Part], size: Size, out: Path, *, seconds: float, commit: str | None = None
+) -> dict[str, Any]:
+    """Run parts, each in a process with a time limit.
+
+    Args:
+        parts: In order.
+        size: Where, and how large.
+        out: Folder of the results, made if there is none.
+        seconds: For all parts together; those left when they are over are not started.
+        commit: Of the code, where it is no checkout.
+
+    Returns:
+        What `index.json` in ``out`` says.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    device = torch.device(size.device)
+    index: dict[str, Any] = {"benchmark": "gpu", "quick": size.quick}
+    index |= environment(seed=0, device=device)
+    if commit is not None:
+        index["commit"] = commit
+    index |= {"card": card(device), "packages": packages(), "parts": []}
+    end = time.monotonic() + seconds
+    for part in parts:
+        print(f"{part.name} ...", flush=True)
+        index["parts"].append(_run(part, size, out, end - time.monotonic()))
+        unfinished = out / "index.json.new"
+        unfinished.write_text(json.dumps(index, indent=1) + "\n")
+        unfinished.replace(out / "index.json")
+    return index
+
+
+def _run(part: Part, size: Size, out: Path, left: float) -> dict[str, Any]:
+    """One part; what the index says of it."""
+    limit = min(part.seconds, left)
+    told: dict[str, Any] = {"name": part.name, "command": " ".join(part.command(size))}
+    told |= {"seconds": 0.0, "limit": round(limit, 1)}
+    absent = [name for name in part.needs if find_spec(name) is None]
+    if absent:
+        return told | {"ended": "skipped", "why": f"needs {', '.join(absent)}"}
+    if limit < LEAST:
+        return told | {"ended": "not started", "why": "no time was left"}
+    with tempfile.TemporaryDirectory() as folder:
+        result, log = Path(folder) / "result.json", Path(folder) / "log"
+        # Where it runs is no news: results tell their command line.
+        command = [sys.executable, *part.command(size), "--out", result.name]
+        here = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        begin = time.perf_counter()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(here)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that processes of its own end with it
+            )
+            code = _awaited(process, limit)
+        told["seconds"] = round(time.perf_counter() - begin, 1)
+        # What a part has written by then is kept, however it ended.
+        if result.exists():
+            shutil.copyfile(result, out / f"{part.name}.json")
+            told["file"] = f"{part.name}.json"
+        if code == 0 and result.exists():
+            return told | {"ended": "done"}
+        ended = "out of time" if code is None else f"failed ({code})"
+        text = log.read_text(errors="replace")
+        return told | {"ended": ended, "output": text[-TOLD:]}
+
+
+def _awaited(process: subprocess.Popen[bytes], limit: float) -> int | None:
+    """The exit code of a process; None where it took too long and was ended."""
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def card(device: torch.device) -> dict[str, Any] | None:
+    """What is known of a GPU; None for a CPU."""
+    if device.type != "cuda":
+        return None
+    known = torch.cuda.get_device_properties(device)
+    return {
+        "name": known.name,
+        "bytes": known.total_memory,
+        "multiprocessors": known.multi_processor_count,
+        "capability": f"{known.major}.{known.minor}",
+        "cuda": torch.version.cuda,
+        "driver": _driver(),
+    }
+
+
+def _driver() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.splitlines()[0].strip() if told.stdout else None
+
+
+def packages() -> dict[str, str | None]:
+    """Versions of other packages; None for those that are missing."""
+    found: dict[str, str | None] = {}
+    for name in ASKED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found

@@ -1,0 +1,145 @@
+"""One command for a GPU: whatever becomes of a part, the others run and their results are kept."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import choices, session, sparq
+from benchmarks.gpu.parts import PARTS, Part, Size
+from benchmarks.speed import boxes, figure4, limits
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.strategies import Grid
+
+CPU = torch.device("cpu")
+FAST = Size("cpu", quick=True)
+
+
+def script(folder: Path, name: str, body: str, seconds: float = 60, **more: object) -> Part:
+    """A part that is a few lines."""
+    path = folder / f"{name}.py"
+    path.write_text(f"import sys\nout = sys.argv[-1]\n{body}\n")
+    part = Part(name, name, seconds, lambda size: [], **more)  # type: ignore[arg-type]
+    return type("Script", (Part,), {"command": lambda self, size: [str(path)]})(*part)
+
+
+def test_a_part_that_fails_leaves_the_others_be(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(session, "LEAST", 0.0)
+    good = "open(out, 'w').write('[1]')"
+    parts = [
+        script(tmp_path, "raises", "raise SystemError('out of luck')"),
+        script(tmp_path, "silent", "pass"),
+        script(tmp_path, "dies", f"{good}\nimport os; os.abort()"),
+        script(tmp_path, "hangs", f"{good}\nprint('here', flush=True)\nwhile True: pass", 1.5),
+        script(tmp_path, "absent", good, needs=("no_such_package",)),
+        script(tmp_path, "good", good),
+    ]
+    out = tmp_path / "out"
+    session.run_parts(parts, FAST, out, seconds=60, commit="abc")
+    index = json.loads((out / "index.json").read_text())
+    ended = {one["name"]: one for one in index["parts"]}
+    assert index["commit"] == "abc"
+    assert index["versions"]["torch"] == torch.__version__
+    assert "out of luck" in ended["raises"]["output"]
+    assert {name: one["ended"] for name, one in ended.items()} == {
+        "raises": "failed (1)",
+        "silent": "failed (0)",
+        "dies": "failed (-6)",
+        "hangs": "out of time",
+        "absent": "skipped",
+        "good": "done",
+    }
+    assert "here" in ended["hangs"]["output"]
+    assert 1.5 <= ended["hangs"]["seconds"] < 20
+    kept = {path.name for path in out.iterdir()}
+    assert kept == {"index.json", "dies.json", "hangs.json", "good.json"}
+
+
+def test_no_part_is_started_when_time_is_over(tmp_path: Path) -> None:
+    index = session.run_parts(PARTS, FAST, tmp_path, seconds=0.0)
+    assert {one["ended"] for one in index["parts"]} == {"not started"}
+    assert [path.name for path in tmp_path.iterdir()] == ["index.json"]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_part_is_told_what_it_understands(quick: bool) -> None:
+    size = Size("cpu", quick)
+    given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
+    assert choices.parse(given["choices"]).device == CPU
+    assert sparq.parse(given["sparq"]).device == CPU
+    assert figure4.parse(given["figure4-float64"]).dtype == "float64"
+    assert figure4.parse(given["figure4-float32"]).dtype == "float32"
+    assert limits.parse(given["limits"]).devices == ["cpu"]
+    assert boxes.parse(given["boxes"]).rivals == 2
+    assert len(PARTS) + 1 <= 8  # files
+    assert all(Path(path).exists() for path in given["tests"] if path.startswith("tests/"))
+
+
+def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
+    chosen = ["--parts", "choices", "--device", "cpu", "--quick"]
+    index = command.main(["--out", str(tmp_path), *chosen])
+    assert [one["ended"] for one in index["parts"]] == ["done"]
+    found = json.loads((tmp_path / "choices.json").read_text())
+    assert found["all_equal"]
+    assert set(found["presets"]) == set(choices.presets())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--out", str(tmp_path)])
+    assert "--device cpu --quick" in capsys.readouterr().err
+
+
+def test_packages_that_are_missing_are_named(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(command, "NEEDED", ("torch", "no_such_package"))
+    with pytest.raises(SystemExit):
+        command.main(["--out", "nowhere"])
+    assert "no_such_package not installed here; without the internet" in capsys.readouterr().err
+
+
+def test_runs_that_part_are_told() -> None:
+    strategy = choices.presets()["TV-GP-UCB"]()
+    world = MarkovWorld(Grid.regular(4, 2), kernel=strategy.kernel, epsilon=0.03, noise=0.02)
+    size = {"trials": 3, "horizon": 5, "progress": False}
+    one = run_study(world, {"TV": strategy}, **size)
+    assert choices.compare(one, one)["equal"]
+    index = one.data["index"].copy()
+    index[0, 1, 3] += 1
+    found = choices.compare(one, type(one)(one.data.assign(index=index)))
+    assert not found["equal"]
+    assert (found["trials_that_part"], found["first_round_of_parting"]) == (1, 4)
+
+
+def test_nothing_but_files_of_studies_needs_netcdf(tmp_path: Path) -> None:
+    """Machines with a GPU often lack it: a study runs, and saving it says what is missing."""
+    lines = f"""
+import sys
+sys.modules["h5netcdf"] = sys.modules["h5py"] = None
+from benchmarks.gpu import choices
+from botorch_tv import cli
+choices.main(["--device", "cpu", "--points", "4", "--trials", "2", "--horizon", "3",
+    "--presets", "ET-GP-UCB", "--out", {str(tmp_path / "found.json")!r}])
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.strategies import Grid
+strategy = choices.presets()["GP-UCB"]()
+world = MarkovWorld(Grid.regular(4, 2), kernel=strategy.kernel, epsilon=0.03, noise=0.02)
+result = run_study(world, {{"GP": strategy}}, trials=2, horizon=3, progress=False,
+    save_to={str(tmp_path / "kept")!r})
+result.summary()
+result.plot({str(tmp_path / "regret.png")!r})
+try:
+    result.save({str(tmp_path / "study.nc")!r})
+except ImportError as error:
+    assert "h5netcdf, which is not installed" in str(error), error
+else:
+    raise SystemExit("saved without netCDF")
+"""
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads((tmp_path / "found.json").read_text())["all_equal"]
+    assert (tmp_path / "regret.png").stat().st_size > 1000
