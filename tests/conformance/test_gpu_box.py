@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpytorch.kernels import CosineKernel, Kernel, ScaleKernel
+from gpytorch.kernels import Kernel, PeriodicKernel, ScaleKernel
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning import Refit
@@ -35,7 +35,7 @@ TRIALS = 3
 
 def kernel_of_gpytorch() -> Kernel:
     """One that is not written out here."""
-    return ScaleKernel(CosineKernel()).double()
+    return ScaleKernel(PeriodicKernel()).double()
 
 
 STRATEGIES: dict[str, Strategy] = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpytorch.kernels import CosineKernel, Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_tv.inference.covariance import covariance_matrix
@@ -72,7 +72,7 @@ def different_kernels() -> list[Kernel]:
     rough = set_to(MaternKernel(nu=1.5).double(), 0.2)
     smooth = set_to(MaternKernel(nu=2.5).double(), 0.2)
     nearly = squared_exponential(0.2 * (1 + 1e-12))
-    other = [CosineKernel().double(), CosineKernel().double()]
+    other = [PeriodicKernel().double(), PeriodicKernel().double()]
     other[1].period_length = torch.tensor(0.3, dtype=torch.float64)
     return [squared_exponential(), scaled, first, second, across, rough, smooth, nearly, *other]
 
