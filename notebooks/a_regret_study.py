@@ -160,7 +160,7 @@ for first in ("0.01", "0.1", "trigger", "never"):
 # %% [markdown]
 # The pilot is not wasted: **the same call with more `trials` goes on where it ended**. A trial
 # depends on the seed and its own number alone, so the first 32 are those we have. It would also go
-# on after a crash or a power cut, to the same result bit for bit.
+# on after a crash or a power cut, to the same choices.
 
 # %%
 TRIALS = 6 if SMOKE_TEST else 256

@@ -25,7 +25,7 @@ Steps = int | Literal["exact"] | None
 AFFORDABLE_STEPS = 2**15
 """Longer default chains are cut to n Q ln n where that is shorter."""
 TIE_TOLERANCE = 1e-9
-"""Residual variances this close, as a share of the largest variance, are equal."""
+"""Residual variances this close in float64, as a share of the largest variance, are equal."""
 
 
 def require_steps(name: str, steps: Steps) -> Steps:
@@ -64,6 +64,15 @@ def rank_tolerance(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps ** (2 / 3))
 
 
+def tie_tolerance(dtype: torch.dtype) -> float:
+    """How close residual variances are equal, as a share of the largest variance.
+
+    Those of points that are alike differ by the rounding of K, which is not the same on every
+    processor; in float32 it is far above that of the float64 in which they are computed.
+    """
+    return max(TIE_TOLERANCE, 8 * torch.finfo(dtype).eps)
+
+
 def default_steps(points: Tensor, size: Tensor) -> Tensor:
     """Length of the swap chain: ⌈8 n ln n⌉, or ⌈n Q ln n⌉ where the former is not affordable.
 
@@ -78,7 +87,13 @@ def default_steps(points: Tensor, size: Tensor) -> Tensor:
     return torch.where(long <= AFFORDABLE_STEPS, long, short)
 
 
-def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> Greedy:
+def greedy_map(
+    covariance: Tensor,
+    count: int,
+    points: Tensor | None = None,
+    *,
+    tie: float | None = None,
+) -> Greedy:
     """The greedy approximation of the most probable subset.
 
     Each point taken has the largest variance given those before it, so that the determinant grows
@@ -89,7 +104,9 @@ def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> 
         covariance: K, `batch_shape x n x n`.
         count: How many points to take, at least 1.
         points: Which of the n points there are, `batch_shape x n`, bool; all unless given.
+        tie: How close variances are equal; :func:`tie_tolerance` of K's dtype unless given.
     """
+    tie = tie_tolerance(covariance.dtype) if tie is None else tie
     left = covariance.diagonal(dim1=-2, dim2=-1)
     left = left.clone() if points is None else torch.where(points, left, 0.0)
     unit = left.amax(-1, keepdim=True)
@@ -98,7 +115,7 @@ def greedy_map(covariance: Tensor, count: int, points: Tensor | None = None) -> 
     index, variance = [], []
     for number in range(count):
         open_ = torch.where(free, left, -1.0)
-        near_best = open_ >= open_.amax(-1, keepdim=True) - TIE_TOLERANCE * unit
+        near_best = open_ >= open_.amax(-1, keepdim=True) - tie * unit
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
         at = place.unsqueeze(-1)
@@ -158,7 +175,7 @@ def k_dpp(
     steps = require_steps("k_dpp", steps)
     _check(covariance, points)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
-    tolerance = rank_tolerance(covariance.dtype)
+    tolerance, tie = rank_tolerance(covariance.dtype), tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
     if points is None:
         there = torch.ones(K.shape[:-1], dtype=torch.bool, device=K.device)
@@ -167,9 +184,9 @@ def k_dpp(
         K = K * (there.unsqueeze(-1) & there.unsqueeze(-2))
     most = min(size, n)
     if steps == "exact":
-        greedy = _factored(K, most, there, tolerance)
+        greedy = _factored(K, most, there, tolerance, tie)
     else:
-        greedy = greedy_map(K, most, there)
+        greedy = greedy_map(K, most, there, tie=tie)
     full_rank = numerical_rank(greedy, tolerance)
     rank = full_rank.clamp_max(most)
     if not clip:
@@ -186,12 +203,14 @@ def k_dpp(
     return Subset(*(part.view(*shape, most) for part in (index, used)))
 
 
-def _factored(covariance: Tensor, size: int, points: Tensor, tolerance: float) -> Greedy:
+def _factored(
+    covariance: Tensor, size: int, points: Tensor, tolerance: float, tie: float
+) -> Greedy:
     """Greedy choice carried on until nothing is left to know; the host looks how far that is."""
     n = covariance.shape[-1]
     count = min(n, 2 * size + 16)
     while True:
-        greedy = greedy_map(covariance, count, points)
+        greedy = greedy_map(covariance, count, points, tie=tie)
         rest = greedy.variance[..., -1] > tolerance * greedy.variance[..., 0]
         if count == n or not bool(rest.any()):
             # What is below the tolerance is rounding.

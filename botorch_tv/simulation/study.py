@@ -49,10 +49,11 @@ def run_study(
     """Play every strategy on the same worlds with the same noise.
 
     With ``save_to`` every finished chunk of trials is kept. The same call goes on where the last
-    one ended, however it ended, and gives the same result to the last bit on the same machine;
-    more ``trials`` extend the study, fewer return the first ones. Several processes may run the
-    same study in the same folder and share the work. A kill loses the chunks under way, so a
-    smaller ``chunk`` loses less.
+    one ended, however it ended: what is kept is read back to the last bit, and the other trials
+    make the choices that they would have made. Their numbers agree up to rounding, which processor,
+    number of threads and ``chunk`` decide. More ``trials`` extend the study, fewer return the first
+    ones. Several processes may run the same study in the same folder and share the work. A kill
+    loses the chunks under way, so a smaller ``chunk`` loses less.
 
     What a study is includes the code of worlds, kernels and rules of your own, and what that refers
     to by name, but no attributes and mutable globals whose name begins with an underscore, so that

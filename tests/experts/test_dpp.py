@@ -239,6 +239,11 @@ def test_greedy_start() -> None:
         ]
         np.testing.assert_allclose(greedy.variance, np.divide(growth[1:], growth[:-1]))
     assert greedy_map(torch.eye(4).double(), 3).index.tolist() == [0, 1, 2]  # ties: lowest first
+    # Also where they were computed in float32, with the rounding of any processor.
+    rounded = torch.diag(torch.tensor([1.0, 1.0 + 2.0**-23, 1.0 - 2.0**-24, 1.0 + 2.0**-22]))
+    assert greedy_map(rounded, 3).index.tolist() == [0, 1, 2]
+    assert k_dpp(rounded, 3, Numbers(()), steps=0).index.tolist() == [0, 1, 2]
+    assert greedy_map(rounded.double(), 1).index.tolist() == [3]
 
 
 def test_elementary_polynomials() -> None:
@@ -285,8 +290,12 @@ def test_nearly_singular_kernels(lengthscale: float, steps: int | str) -> None:
 
 
 def test_single_precision() -> None:
-    """K of float32 has a lower numerical rank; one that suffices is drawn from alike."""
-    K = torch.from_numpy(line(12, 0.1)).expand(6, 12, 12)
+    """K of float32 has a lower numerical rank; one that suffices is drawn from alike.
+
+    Where variances differ by more than float32 tells: others would be equal there.
+    """
+    scale = torch.linspace(1.0, 1.5, 12, dtype=torch.float64)
+    K = (scale.outer(scale) * torch.from_numpy(line(12, 0.1))).expand(6, 12, 12)
     double, single = (k_dpp(one, 4, Numbers((6,)), steps=40) for one in (K, K.float()))
     assert torch.equal(double.index, single.index)
     wide = torch.from_numpy(line(40, 0.3))

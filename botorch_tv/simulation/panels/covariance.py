@@ -117,16 +117,17 @@ def _gram(rows: np.ndarray) -> np.ndarray:
     """The products of all pairs of columns.
 
     One thread, here and below: with more, the last bits depend on how many there are, and a study
-    that is resumed would not know its own world again.
+    that is resumed would not know its own world again. And a copy in PyTorch's memory, which begins
+    where NumPy's need not: on some processors that decides the last bits too.
     """
     with torch_threads(1):
-        tensor = torch.from_numpy(np.ascontiguousarray(rows))
+        tensor = torch.tensor(np.ascontiguousarray(rows))
         return (tensor.T @ tensor).numpy()
 
 
 def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with torch_threads(1):
-        eigenvalues, vectors = torch.linalg.eigh(torch.from_numpy(covariance))
+        eigenvalues, vectors = torch.linalg.eigh(torch.tensor(covariance))
     return eigenvalues.numpy(), vectors.numpy()
 
 

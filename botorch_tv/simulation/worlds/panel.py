@@ -138,7 +138,7 @@ class PanelWorld(GridWorld):
         self.scale = scaled.scale
         self.training = scaled.apply(readings[:train])
         self._groups, self.noise_share = groups, noise_share
-        self.kernel = torch.as_tensor(sample_covariance(self.training), device=device)
+        self.kernel = torch.tensor(sample_covariance(self.training), device=device)
         self.model_noise = noise_share * float(np.nanmean(self.training**2))
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)

@@ -148,7 +148,7 @@ class Record:
         """The loop of a file, which goes on as if never stopped.
 
         Every answer is told anew, so that this takes as long as telling them did. The next choices
-        and consultations are the same bit for bit where device and number of threads are.
+        and consultations are the same, up to rounding, which depends on processor and threads.
 
         Args:
             path: The file.
