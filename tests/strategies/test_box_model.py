@@ -227,6 +227,8 @@ def test_learned_hyperparameters_are_the_models():
 def test_what_is_not_there_is_refused():
     strategy = Strategy(kernel=module(), noise=NOISE)
     model = strategy.as_model(told(strategy, Box(CUBE)))
+    X = torch.rand(1, 2, dtype=D)
+    assert torch.equal(model.posterior(X, output_indices=[0]).mean, model.posterior(X).mean)
     with pytest.raises(ValueError, match="one output"):
         model.posterior(torch.rand(1, 2, dtype=D), output_indices=[1])
     with pytest.raises(InputDataError, match="outside"):

@@ -1,0 +1,62 @@
+"""An exploration of one's own sees all that an outlook promises, on a grid and on a box."""
+
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.acquisition import Constant
+from botorch_tv.acquisition.exploration import Exploration
+from botorch_tv.strategies import Box, Grid, Strategy
+
+D = torch.float64
+GRID = Grid.regular(points=5, dim=2)
+BOX = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
+
+
+@dataclass(frozen=True)
+class Curious(Exploration):
+    """Looks at everything, and plays where the mean is best."""
+
+    seen: list = field(default_factory=list)
+    uses_incumbent = True
+
+    def score(self, outlook):
+        facts = (outlook.has_data(), outlook.incumbent(), outlook.multiplier())
+        self.seen.append((*facts, outlook.sign, outlook.scale, outlook.mean.shape))
+        return outlook.sign * outlook.mean
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_what_an_exploration_sees(domain, maximize):
+    """Three trials: told twice, told once, and one whose measurements all failed."""
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.2, dtype=D)
+    strategy = Strategy(
+        kernel=kernel,
+        noise=0.1,
+        width=Constant(4.0),
+        exploration=(curious := Curious()),
+        maximize=maximize,
+    )
+    state = strategy.init(domain, batch_shape=(3,))
+    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+    for x, y, ok in (
+        (corners[0], [3.0, -2.0, 9.0], [True, True, False]),
+        (corners[1], [-1.0, 7.0, 7.0], [True, False, False]),
+    ):
+        at = strategy.suggestion_at(state, x.expand(3, 2))
+        state, _ = strategy.tell(state, at, torch.tensor(y, dtype=D), ok=torch.tensor(ok))
+    strategy.ask(state)
+    has_data, incumbent, multiplier, sign, scale, shape = curious.seen[0]
+    assert has_data.tolist() == [True, True, False]
+    best = 3 if maximize else -1
+    # A corner tells nothing of the other, k = exp(-25): its mean is y / (1 + 0.1).
+    wanted = torch.tensor([best / 1.1, -2 / 1.1, 0.0], dtype=D)
+    torch.testing.assert_close(incumbent, wanted, rtol=0, atol=1e-9)
+    assert float(torch.as_tensor(multiplier).max()) == pytest.approx(2.0)
+    assert sign == (1 if maximize else -1)
+    assert scale == pytest.approx(1.0)
+    assert shape[0] == 3
