@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -35,7 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = argparse.Namespace()
     try:
         arguments = _parser().parse_args(argv)
-        code: int = arguments.run(arguments)
+        with warnings.catch_warnings():
+            # Libraries that this package imports use it; whoever runs a command cannot change that.
+            warnings.filterwarnings(
+                "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
+            )
+            code: int = arguments.run(arguments)
         return code
     except KeyboardInterrupt:
         print(f"\nbotorch-tv: interrupted{_how_to_go_on(arguments)}", file=sys.stderr)

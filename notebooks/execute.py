@@ -62,6 +62,8 @@ def execute(notebook: NotebookNode, *, smoke: bool = False, timeout: float = 360
     environment.pop("MPLBACKEND", None)  # Jupyter's own, whatever backend scripts use here
     # The kernel would otherwise complain about Python's own frozen modules.
     environment["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    # Of GPyTorch and linear_operator, whose use of it readers of a notebook cannot change.
+    environment["PYTHONWARNINGS"] = "ignore:`torch.jit.script` is deprecated:FutureWarning"
     if smoke:
         environment["SMOKE_TEST"] = "1"
     client = NotebookClient(

@@ -1,4 +1,5 @@
 import re
+import warnings
 
 import pandas as pd
 import pytest
@@ -24,6 +25,21 @@ def refused(capsys, *argv):
 def unpictured(monkeypatch):
     """For tests that look at no picture: drawing one takes longer than a small study."""
     monkeypatch.setattr(StudyResult, "plot", lambda self, path: path.touch())
+
+
+def test_what_libraries_deprecate_is_no_users_business(monkeypatch):
+    """And nothing else is kept from them."""
+
+    def warned(arguments):
+        for module in ("torch.jit._script", "elsewhere"):
+            told = "`torch.jit.script` is deprecated. Please switch to `torch.compile`."
+            warnings.warn_explicit(told, FutureWarning, f"{module}.py", 1, module)
+        return 0
+
+    monkeypatch.setattr(cli, "_paper", warned)
+    with pytest.warns(FutureWarning) as heard:
+        assert cli.main(["paper", "list"]) == 0
+    assert [one.filename for one in heard] == ["elsewhere.py"]
 
 
 def test_compare_writes_and_tells(tmp_path, capsys):
