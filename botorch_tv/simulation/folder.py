@@ -23,6 +23,8 @@ from botorch_tv.simulation.records import MAPS, Arrays
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"
+ADDED = "added"
+"""How the names of folders begin that keep strategies added later."""
 
 
 class StudyFolder:
@@ -63,15 +65,26 @@ class StudyFolder:
             OSError: If the folder cannot be made or written.
         """
         study = json.loads(json.dumps(study))
+        cls.create(path, study, cut)
+        with _told(path):
+            found = StudyFile.read(path / STUDY_FILE)
+        found.require_same(study, chunk, path)
+        return cls(path, found.cut, found.chunk_format())
+
+    @staticmethod
+    def create(path: Path, study: Mapping[str, Description], cut: Callable[[], Cut]) -> None:
+        """Make the folder of a study, unless there is one; arguments are those of :meth:`open`.
+
+        Raises:
+            ValueError: If there are chunks without a description.
+            OSError: If the folder cannot be made or written.
+        """
         file = path / STUDY_FILE
         with _told(path):
             path.mkdir(parents=True, exist_ok=True)
             if not file.exists():
                 _refuse_orphans(path)
                 write_study_file(file, study, cut())  # unless another process does so first
-            found = StudyFile.read(file)
-        found.require_same(study, chunk, path)
-        return cls(path, found.cut, found.chunk_format())
 
     def find(self, chunk: Chunk) -> Arrays | None:
         """A finished chunk.
@@ -208,6 +221,8 @@ def discard(path: Path, trials: int) -> None:
         path: The folder; it need not exist.
         trials: Trials that are no longer needed; a folder that holds more is left as it is.
     """
+    for added in path.glob(f"{ADDED}-*"):
+        discard(added, trials)
     file = path / STUDY_FILE
     if file.exists():
         needed = len(StudyFile.read(file).cut.chunks(trials))

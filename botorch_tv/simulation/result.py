@@ -21,6 +21,7 @@ except ImportError as error:
 from botorch_tv.simulation.diagnosis.calibration import calibration, calibration_by_round
 from botorch_tv.simulation.diagnosis.triggers import trigger_table
 from botorch_tv.simulation.diagnosis.variables import is_diagnosed, require_recorded
+from botorch_tv.simulation.merging import merged
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
 from botorch_tv.simulation.prediction_error.labelled import prediction_error, squared_error
 from botorch_tv.simulation.summary import Paired, Summary, summary_table
@@ -75,6 +76,21 @@ class StudyResult:
             f"StudyResult({size['strategy']} strategies x {size['trial']} trials x "
             f"{size['round']} rounds: {', '.join(self.strategies)})"
         )
+
+    def merge(self, *others: StudyResult) -> StudyResult:
+        """This result with the strategies of others, which met the same worlds and noise.
+
+        Args:
+            others: Results of the same world, seed, trials and horizon, each of other strategies.
+
+        Raises:
+            ValueError: If their trials are not the same ones, or a label is in two of them, naming
+                what differs.
+        """
+        data = self.data
+        for other in others:
+            data = merged(data, other.data)
+        return StudyResult(data)
 
     @property
     def strategies(self) -> list[str]:

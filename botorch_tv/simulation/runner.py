@@ -14,6 +14,7 @@ from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.parallel import side_by_side
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
+from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
@@ -66,6 +67,29 @@ def play_all(
             played = zip(missing, side_by_side(work, missing, workers))
             parts |= {chunk: arrays for chunk, arrays in played if arrays is not None}
     return [parts[chunk] for chunk in chunks], known
+
+
+def find_all(folder: StudyFolder, chunks: list[Chunk], kept: str, left_out: str) -> list[Arrays]:
+    """Every chunk of a study of which some strategies are left out, so that none can be played.
+
+    Args:
+        folder: Where it is kept.
+        chunks: All its trials.
+        kept: The strategies wanted, for the error.
+        left_out: The others.
+
+    Raises:
+        ValueError: If a chunk is missing.
+    """
+    parts = _found(folder, chunks)
+    for chunk in chunks:
+        require(
+            chunk in parts,
+            f"{folder.path} keeps {kept} together with {left_out}, and the trials from "
+            f"{chunk.first} on are not there; give {left_out} as well"
+            + (f", or trials={chunk.first}." if chunk.first else "."),
+        )
+    return [parts[chunk] for chunk in chunks]
 
 
 def _found(folder: StudyFolder, chunks: list[Chunk]) -> dict[Chunk, Arrays]:

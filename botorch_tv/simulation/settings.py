@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -12,6 +13,7 @@ from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.identity import Description, describe
+from botorch_tv.simulation.streams import DRAWS
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
@@ -56,6 +58,10 @@ class StudySettings:
             **maps,
         }
 
+    def of(self, labels: Sequence[str]) -> StudySettings:
+        """The same study of some of the strategies."""
+        return replace(self, strategies={label: self.strategies[label] for label in labels})
+
     def initial_states(self) -> dict[str, State]:
         """A state of every strategy by label; the grid remembers the factored kernels."""
         return {
@@ -70,11 +76,21 @@ class StudySettings:
             "horizon": self.horizon,
             "noise": self.world.noise,
             "world": repr(self.world),
+            "world_sha256": self._world_digest(),
+            "draws": DRAWS,
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
             "device": device_name(self.device),
             "dtype": _name(self.dtype),
             **versions(),
         }
+
+    def _world_digest(self) -> str:
+        """A digest of the world, empty where it cannot be described."""
+        try:
+            text = json.dumps(describe(self.world, "world"), sort_keys=True)
+        except ValueError:
+            return ""
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,17 +18,21 @@ from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
 from botorch_tv.simulation.diagnosis.variables import MODEL_NOISE
+from botorch_tv.simulation.merging import beside, told_together
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.prediction_error.labelled import with_maps
 from botorch_tv.simulation.prediction_error.maps import merged
 from botorch_tv.simulation.records import Arrays, choice_names, joined
 from botorch_tv.simulation.result import DIMENSIONS, StudyResult
-from botorch_tv.simulation.runner import play_all
+from botorch_tv.simulation.runner import find_all, play_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer
+
+if TYPE_CHECKING:
+    from botorch_tv.simulation.folder import StudyFolder
 
 
 def run_study(
@@ -52,8 +57,9 @@ def run_study(
     one ended, however it ended: what is kept is read back to the last bit, and the other trials
     make the choices that they would have made. Their numbers agree up to rounding, which processor,
     number of threads and ``chunk`` decide. More ``trials`` extend the study, fewer return the first
-    ones. Several processes may run the same study in the same folder and share the work. A kill
-    loses the chunks under way, so a smaller ``chunk`` loses less.
+    ones. Strategies that are added are computed alone; those left out are told in a warning and
+    stay in the folder. Several processes may run the same study in the same folder and share the
+    work. A kill loses the chunks under way, so a smaller ``chunk`` loses less.
 
     What a study is includes the code of worlds, kernels and rules of your own, and what that refers
     to by name, but no attributes and mutable globals whose name begins with an underscore, so that
@@ -118,12 +124,35 @@ def run_study(
             settings, trials=trials, chunk=chunk, workers=workers, lasting=save_to is not None
         )
 
-    folder = None
-    if save_to is not None:
-        from botorch_tv.simulation.folder import StudyFolder
+    if save_to is None:
+        data, found = _played(settings, new_cut(), trials, workers, progress)
+        made_with: Mapping[str, str] = {}
+    else:
+        data, found, made_with = _kept(
+            settings, Path(save_to), new_cut, chunk, trials, workers, progress
+        )
+    attributes = (
+        settings.attributes()
+        | dict(made_with)
+        | {
+            "trials": trials,
+            "trials_found": found,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": time.perf_counter() - began,
+        }
+    )
+    return StudyResult(data.assign_attrs(attributes))
 
-        folder = StudyFolder.open(Path(save_to), settings.description(), new_cut, chunk=chunk)
-    cut = new_cut() if folder is None else folder.cut
+
+def _played(
+    settings: StudySettings,
+    cut: Cut,
+    trials: int,
+    workers: int,
+    progress: bool,
+    folder: StudyFolder | None = None,
+) -> tuple[xr.Dataset, int]:
+    """What all strategies did, and how many trials were found finished."""
     with torch_threads(cut.threads):
         parts, found = play_all(
             Game(settings, settings.initial_states()),
@@ -132,23 +161,42 @@ def run_study(
             folder=folder,
             progress=progress,
         )
-    made_with = {} if folder is None else folder.versions()
-    attributes = (
-        settings.attributes()
-        | made_with
-        | {
-            "trials": trials,
-            "trials_found": found,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": time.perf_counter() - began,
-        }
-    )
-    return StudyResult(_dataset(settings, parts, attributes))
+    return _dataset(settings, parts), found
 
 
-def _dataset(
-    settings: StudySettings, parts: Sequence[Arrays], attributes: Mapping[str, object]
-) -> xr.Dataset:
+def _kept(
+    settings: StudySettings,
+    path: Path,
+    new_cut: Callable[[], Cut],
+    chunk: int | None,
+    trials: int,
+    workers: int,
+    progress: bool,
+) -> tuple[xr.Dataset, int, dict[str, str]]:
+    """The same of a study in a folder, and the versions of libraries that computed it."""
+    from botorch_tv.simulation.line_ups import open_line_ups
+
+    line_ups = open_line_ups(path, settings.description(), new_cut, chunk=chunk)
+    parts, found = [], trials
+    made_with: dict[str, str] = {}
+    for one in line_ups:
+        cut = one.folder.cut
+        if one.left_out:
+            kept, left_out = ", ".join(one.wanted), ", ".join(one.left_out)
+            arrays = find_all(one.folder, cut.chunks(trials), kept, left_out)
+            rows = [one.kept.index(label) for label in one.wanted]
+            arrays = [{name: values[rows] for name, values in part.items()} for part in arrays]
+            parts.append(_dataset(settings.of(one.wanted), arrays))
+        else:
+            data, known = _played(settings.of(one.kept), cut, trials, workers, progress, one.folder)
+            parts.append(data)
+            found = min(found, known)
+        for name, version in one.folder.versions().items():
+            made_with[name] = told_together(made_with.get(name), version)
+    return beside(parts).sel(strategy=list(settings.strategies)), found, made_with
+
+
+def _dataset(settings: StudySettings, parts: Sequence[Arrays]) -> xr.Dataset:
     arrays = dict(joined(parts))
     _, trials, horizon = arrays["regret"].shape
     variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
@@ -163,7 +211,6 @@ def _dataset(
             "trial": np.arange(trials),
             "round": np.arange(1, horizon + 1),
         },
-        attrs=attributes,
     )
     if settings.prediction_error:
         data = with_maps(data, *merged(parts), grid=settings.world.domain)

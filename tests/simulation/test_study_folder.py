@@ -389,14 +389,6 @@ FINER_WORLD = MarkovWorld(Grid.regular(7, 2), kernel=KERNEL, epsilon=0.05, noise
             },
             ["strategies.TV.kernel.kernel is 'RBFKernel(lengthscale=0.25)' there and 'RBFK"],
         ),
-        (
-            {"strategies": players() | {"GP": gp_ucb(kernel=KERNEL, noise=0.02)}},
-            ["strategies.GP is absent there and Strategy here"],
-        ),
-        (
-            {"strategies": dict(reversed(players().items()))},
-            ["labels is ['ET', 'TS', 'TV'] there and ['TV', 'TS', 'ET'] here"],
-        ),
     ],
 )
 def test_another_study_is_refused_and_every_difference_named(tmp_path, changes, told) -> None:

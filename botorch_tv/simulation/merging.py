@@ -1,0 +1,83 @@
+"""Strategies of one study that were computed apart, put beside each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import xarray as xr
+
+SAME = ("world", "world_sha256", "noise", "seed", "draws", "horizon", "trials", "dtype")
+"""Attributes that two results must share for their trials to be the same."""
+VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
+"""Attributes that are told one after the other where they differ."""
+
+
+def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
+    """Two results of the same trials with different strategies as one.
+
+    Raises:
+        ValueError: If trials are not the same, or a label is in both, naming what is.
+    """
+    unlike = [
+        f"{name} is {_short(one.attrs.get(name))} here and {_short(other.attrs.get(name))} there"
+        for name in SAME
+        if one.attrs.get(name) != other.attrs.get(name)
+    ]
+    unlike += [
+        f"{name} are {one.sizes.get(name, 0)} here and {other.sizes.get(name, 0)} there"
+        for name in ("trial", "round", "coordinate", "arm")
+        if one.sizes.get(name) != other.sizes.get(name)
+    ]
+    variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
+    if variables:
+        unlike.append(f"{', '.join(variables)} in only one of them (diagnose, prediction_error)")
+    if unlike:
+        raise ValueError(
+            f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "
+            "the strategies that are missing with the settings of the others."
+        )
+    twice = sorted(set(one["strategy"].values.tolist()) & set(other["strategy"].values.tolist()))
+    if twice:
+        raise ValueError(
+            f"StudyResult.merge: {', '.join(twice)} in both; drop one by "
+            "StudyResult(result.data.drop_sel(strategy=...))."
+        )
+    attributes = dict(one.attrs)
+    for name in VERSIONS:
+        if name in one.attrs and name in other.attrs:
+            attributes[name] = told_together(str(one.attrs[name]), str(other.attrs[name]))
+    told = [json.loads(attrs.get("strategies", "{}")) for attrs in (one.attrs, other.attrs)]
+    attributes["strategies"] = json.dumps({**told[0], **told[1]})
+    attributes["seconds"] = one.attrs.get("seconds", 0.0) + other.attrs.get("seconds", 0.0)
+    attributes["created"] = max(
+        str(one.attrs.get("created", "")), str(other.attrs.get("created", ""))
+    )
+    return beside([one, other]).assign_attrs(attributes)
+
+
+def beside(parts: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Datasets of different strategies as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return xr.concat(
+        parts,
+        dim="strategy",
+        data_vars="minimal",
+        coords="minimal",
+        compat="equals",
+        join="exact",
+        combine_attrs="drop",
+    )
+
+
+def told_together(one: str | None, other: str) -> str:
+    """Two lists of versions as one, each version once."""
+    known = [] if one is None else one.split(", ")
+    return ", ".join(dict.fromkeys([*known, *other.split(", ")]))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
