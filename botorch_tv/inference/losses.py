@@ -255,9 +255,9 @@ class ArmLoss(Loss):
         return replace(self, inverse=self.inverse.clone())
 
     def as_rows(self, basis: Basis) -> RowLoss:
-        """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every slot used."""
+        """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every arm that told something."""
         arms, inverse = self._used()
-        used = torch.arange(self.width, device=arms.device) < self.count.unsqueeze(-1)
+        used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
         root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
         rows = Rows.of(root.mT @ basis.row(arms), batch_dim=self.count.dim())
         return replace(RowLoss.none(basis, self.count.shape), rows=rows, weights=used.to(inverse))

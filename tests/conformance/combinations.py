@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections import Counter
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -369,11 +369,17 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=3000)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    worst: Counter[int] = Counter()
+    worst: dict[int, float] = {}
     for number in range(options.first, options.first + options.cases):
-        worst[number] = check(number)  # type: ignore[assignment]
-    for number, error in worst.most_common(5):
-        print(f"case {number}: {error:.1e}")
+        try:
+            worst[number] = check(number)
+        except Exception:
+            worst[number] = math.inf
+            traceback.print_exc()
+        if len(worst) % 250 == 0:
+            print(f"{len(worst)} cases: worst error {max(worst.values()):.1e}", flush=True)
+    for number in sorted(worst, key=lambda one: -worst[one])[:5]:
+        print(f"case {number}: {worst[number]:.1e}")
     print(f"{options.cases} cases from {options.first}: worst error {max(worst.values()):.1e}")
 
 

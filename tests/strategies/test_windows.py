@@ -100,14 +100,16 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     assert isinstance(state.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
-    for noise in told:
-        arms = random.integers([len(K), 4])  # many different ones, and few
+    for t, noise in enumerate(told):
+        ok = torch.tensor([t > 0, t > 0])
+        # Many different ones, and few; and one that never tells anything.
+        arms = random.integers([len(K) - 1, 4]) if t > 0 else np.array([len(K) - 1, 4])
         y = f[arms] + 1e-3 * random.normal(size=2)
         at = strategy.suggestion_at(state, domain.X[arms])
         parent, before = state, strategy.posterior(state, domain.X)
-        state, _ = strategy.tell(state, at, torch.as_tensor(y), noise=noise)
+        state, _ = strategy.tell(state, at, torch.as_tensor(y), noise=noise, ok=ok)
         for bandit, arm, one in zip(bandits, arms, y):
-            bandit.tell(bandit.consider(int(arm)), float(one), noise=noise)
+            bandit.tell(bandit.consider(int(arm)), float(one), noise=noise, ok=t > 0)
         after = strategy.posterior(parent, domain.X)
         # The state before is as it was.
         torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
