@@ -129,9 +129,9 @@ def describe_kernel(kernel: Kernel | Tensor) -> str:
     if isinstance(kernel, Tensor):
         return f"covariance matrix of {len(kernel)} arms"
     parts = [f"nu={kernel.nu}"] if isinstance(kernel, MaternKernel) else []
-    for raw, _ in kernel.named_parameters(recurse=False):
+    for raw, parameter in kernel.named_parameters(recurse=False):
         name = raw.removeprefix("raw_")
-        numbers = getattr(kernel, name).detach().flatten().tolist()
+        numbers = getattr(kernel, name, parameter).detach().flatten().tolist()
         shown = ", ".join(f"{number:.10g}" for number in numbers)
         parts.append(f"{name}={shown}" if len(numbers) == 1 else f"{name}=[{shown}]")
     for name, child in kernel.named_children():

@@ -7,7 +7,9 @@ pure: they return new states and leave the old ones as they were.
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
@@ -49,6 +51,7 @@ from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
+from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
 
@@ -153,6 +156,14 @@ class Strategy:
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
         )
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))
+
+    @functools.cached_property
+    def _mark(self) -> str | None:
+        """By which a suggestion tells who made it: the same for the same parts in any process."""
+        try:
+            return re.sub(r" at 0x[0-9a-fA-F]+", "", Strategy.__repr__(self))
+        except Exception:  # of a part that cannot be shown, which is nothing to fail for
+            return None
 
     def __repr__(self) -> str:
         parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
@@ -275,7 +286,7 @@ class Strategy:
         draws = draws_from(generator, state) if self.exploration.random else None
         engine, known = self.engine_for(state.domain), as_context(state, context)
         choice = engine.choose(state, present, reference, draws, known)
-        return _suggestion(state, choice, present)
+        return _suggestion(state, choice, present, self._mark)
 
     @without_gradients
     def suggestion_at(
@@ -301,7 +312,7 @@ class Strategy:
         mean, covariance, gain = engine.marginal(state, alone, present, reference)
         mean, sd = mean[..., 0, 0], covariance[..., 0, 0, 0].clamp_min(0).sqrt()
         multiplier = engine.multiplier(state, gain, present, reference)
-        return _suggestion(state, Choice(choice, mean, sd, multiplier), present)
+        return _suggestion(state, Choice(choice, mean, sd, multiplier), present, self._mark)
 
     @without_gradients
     def tell(
@@ -337,12 +348,16 @@ class Strategy:
 
         Raises:
             InputDataError: If an observation is NaN or infinite, or shape, dtype or device differ
-                from the state's, or time runs backwards. The state is not changed.
+                from the state's, or time runs backwards, or the suggestion is of another strategy
+                or domain. The state is not changed.
         """
+        if check:
+            require_suggestion(suggestion, self._mark)
         when = suggestion.time if time is None else as_time(state, time, "time")
         y = as_observation(state, y)
         if check:
             check_observation(state, suggestion, y, when, ok)
+            check_suggestion(state, suggestion, compared=self.retention.uses_data)
         variance = as_noise(
             state, self.noise if noise is None else noise, ok, check=check and noise is not None
         )
@@ -544,7 +559,7 @@ class Strategy:
         return none
 
 
-def _suggestion(state: State, choice: Choice, now: Tensor) -> Suggestion:
+def _suggestion(state: State, choice: Choice, now: Tensor, made_by: str | None) -> Suggestion:
     domain, multiplier = state.domain, choice.multiplier
     if not isinstance(multiplier, Tensor):
         multiplier = torch.full_like(choice.mean, multiplier)
@@ -555,6 +570,7 @@ def _suggestion(state: State, choice: Choice, now: Tensor) -> Suggestion:
         sd=choice.sd,
         multiplier=multiplier.to(choice.mean),
         time=now,
+        made_by=made_by,
     )
 
 

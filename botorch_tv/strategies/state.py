@@ -75,6 +75,8 @@ class Suggestion(NamedTuple):
     """Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`."""
     time: Tensor
     """The time now for which it was chosen, `batch_shape`, float64."""
+    made_by: str | None = None
+    """Which strategy made it, in words; None where that is not known."""
 
     @property
     def choice(self) -> Tensor:

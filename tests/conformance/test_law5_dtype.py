@@ -31,10 +31,10 @@ def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dic
         ok = torch.tensor([True, t % 5 != 2], device=device)
         noise = torch.tensor([0.02, 0.05 + 0.01 * t], dtype=dtype, device=device)
         state, info = strategy.tell(state, suggestion, y, ok=ok, noise=noise)
-    handed |= {f"ask.{name}": getattr(suggestion, name) for name in suggestion._fields}
+    handed |= {f"ask.{name}": getattr(suggestion, name) for name in suggestion._fields[:-1]}
     handed |= {f"info.{name}": getattr(info, name) for name in info._fields}
     at = strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 1.5)
-    handed |= {f"at.{name}": getattr(at, name) for name in at._fields}
+    handed |= {f"at.{name}": getattr(at, name) for name in at._fields[:-1]}
     handed["recommend"] = strategy.recommend(state)
     posterior = strategy.posterior(state, SETTING.domain.X.to(device=device, dtype=dtype))
     handed["posterior.mean"], handed["posterior.variance"] = posterior.mean, posterior.variance

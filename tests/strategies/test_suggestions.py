@@ -1,0 +1,104 @@
+"""A suggestion of another strategy, another grid, or of a point outside is told of in vain."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from strategies.loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.strategies import Grid, Strategy, Suggestion, et_gp_ucb, gp_ucb, tv_gp_ucb
+
+STRATEGY = et_gp_ucb(kernel=kernel(), noise=NOISE)
+FINER, MOVED = Grid.regular(7, 2), Grid(GRID.X + 0.01)
+nan = float("nan")
+
+
+def asked(domain: Any, strategy: Strategy = STRATEGY, shape: tuple[int, ...] = (3,)) -> Suggestion:
+    """A second suggestion, which is not of the first arm."""
+    state = strategy.init(domain, batch_shape=shape)
+    state, _ = strategy.tell(state, strategy.ask(state), torch.ones(shape, dtype=torch.float64))
+    return strategy.ask(state)
+
+
+def changed(**parts: Any) -> Callable[[], Suggestion]:
+    return lambda: asked(GRID)._replace(**parts)
+
+
+ON_GRID: dict[str, tuple[Callable[[], Any], str]] = {
+    "finer grid": (
+        lambda: asked(FINER),
+        r"not of Grid\(36 .* is not at .*suggestion_at\(state",
+    ),
+    "moved grid": (lambda: asked(MOVED), "whose arm .* is not at"),
+    "box": (lambda: asked(BOX), "names no arm, but the state is on Grid"),
+    "other strategy": (
+        lambda: asked(GRID, tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.1)),
+        r"was made by Strategy\(.*Markov.*suggestion_at",
+    ),
+    "other width": (
+        lambda: asked(GRID, replace(STRATEGY, width=Logarithmic(c1=0.3))),
+        "c1=0.3.*is told of it",
+    ),
+    "other trials": (lambda: asked(GRID, shape=(2,)), "shape"),
+    "no arm": (changed(index=torch.full((3,), 36)), "names no arm of Grid"),
+    "negative arm": (changed(index=torch.full((3,), -1)), "names no arm of Grid"),
+    "another arm": (changed(index=torch.full((3,), 5)), "whose arm 5 is not at"),
+    "real arm": (changed(index=torch.ones(3)), "names no arm of Grid"),
+    "no X": (changed(X=None), "suggestion.X is None, but this state needs shape"),
+    "no time": (changed(time=torch.ones(2)), r"suggestion.time is \(2,\)"),
+    "float32 time": (changed(time=torch.full((3,), 2.0)), "times are torch.float64"),
+    "float32 sd": (changed(sd=torch.ones(3)), "suggestion.sd is torch.float32"),
+    "no prediction": (changed(mean=torch.full((3,), nan).double()), "nan of trial 0 was predicted"),
+    "a tensor": (lambda: GRID.X[:3], "must be what ask"),
+    "nothing": (lambda: None, "suggestion is None"),
+}
+
+
+@pytest.mark.parametrize("name", ON_GRID)
+def test_what_is_not_of_this_grid_is_refused(name: str) -> None:
+    make, message = ON_GRID[name]
+    state = STRATEGY.init(GRID, batch_shape=(3,))
+    suggestion = make()
+    with pytest.raises(InputDataError, match=message):
+        STRATEGY.tell(state, suggestion, torch.ones(3, dtype=torch.float64))
+    assert state.told == 0
+
+
+@pytest.mark.parametrize("domain", [BOX, WITH_CONTEXT], ids=["box", "context"])
+def test_what_is_not_of_this_box_is_refused(domain: Any) -> None:
+    strategy = gp_ucb(kernel=kernel(), noise=NOISE)
+    state = strategy.init(domain)
+    X = torch.tensor([0.5, 0.5, 2.0][: domain.columns], dtype=torch.float64)
+    good = strategy.suggestion_at(state, X)
+    strategy.tell(state, good, 1.0)
+    for place, value, message in (
+        (1, 3.0, "lies outside Box"),
+        (0, nan, "lies outside Box.*not finite"),
+        (domain.columns - 1, nan, "not finite|context that is NaN"),
+    ):
+        point = X.clone()
+        point[place] = value
+        with pytest.raises(InputDataError, match=message):
+            strategy.tell(state, good._replace(X=point), 1.0)
+    with pytest.raises(InputDataError, match=r"the suggestion is of a grid, arm .* on Box"):
+        strategy.tell(state, good._replace(index=torch.tensor(0)), 1.0)
+
+
+def test_the_same_in_another_place_is_accepted() -> None:
+    """An equal grid, an equal strategy, and a suggestion that was saved meanwhile."""
+    rule = EventTrigger(0.1, rule=lambda y, mean, sd, *others: (y - mean).abs() > 9)
+    for retention in (STRATEGY.retention, rule):
+        first, second = (
+            replace(et_gp_ucb(kernel=kernel(), noise=NOISE), retention=retention) for _ in range(2)
+        )
+        state = second.init(Grid.regular(6, 2))
+        saved = pickle.dumps(tuple(first.ask(first.init(GRID))))
+        suggestion = Suggestion(*pickle.loads(saved))
+        assert second.tell(state, suggestion, 1.0)[0].told == 1
+        assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].told == 1
