@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for mutant in mutants
         if mutant.key not in same and not results.done(mutant, again=options.again)
     ]
+    random.Random(options.seed).shuffle(tried)  # so that those done are a fair sample
     if tried:
         _try(tried, results, options)
         results = Results(results.path)
