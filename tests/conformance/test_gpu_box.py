@@ -29,7 +29,7 @@ from botorch_tv.strategies import (
 pytestmark = pytest.mark.gpu
 CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 BOX = Box(CORNERS, search=MultiStart(raw_samples=64, evaluations=30))
-KERNEL, NOISE = unit_kernel("matern", 0.3), 0.02
+KERNEL, NOISE = unit_kernel("matern52", 0.3), 0.02
 TRIALS = 3
 
 
