@@ -18,7 +18,7 @@ from botorch_tv.commands.options import (
     REPLAYED,
     noted,
 )
-from botorch_tv.simulation.memory import free_bytes
+from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels import Panel, load_panel
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
 from botorch_tv.simulation.worlds import MarkovWorld, PanelWorld, World

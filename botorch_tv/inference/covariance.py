@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from math import isqrt
 
 import torch
 from botorch.exceptions import InputDataError
@@ -12,6 +13,7 @@ from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel
 from torch import Tensor
 
 from botorch_tv.inference.definite import EVALUATED_TOLERANCE, require_symmetric
+from botorch_tv.memory import free_bytes, in_words
 
 
 def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
@@ -25,9 +27,9 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         `M x M`, float64 on the device of ``X``.
 
     Raises:
-        InputDataError: If a matrix does not fit the arms, a kernel cannot be evaluated on them, or
-            what comes out is not finite or not symmetric; :func:`~botorch_tv.inference.factor.
-            factor` refuses what is indefinite.
+        InputDataError: If a matrix does not fit the arms, a kernel cannot be evaluated on them,
+            memory does not hold it, or what comes out is not finite or not symmetric;
+            :func:`~botorch_tv.inference.factor.factor` refuses what is indefinite.
     """
     if isinstance(kernel, Tensor):
         if kernel.shape != (len(X), len(X)):
@@ -38,10 +40,22 @@ def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
         matrix = kernel.detach().to(device=X.device, dtype=torch.float64)
         require_symmetric(matrix)
         return matrix
+    _require_room(len(X))
     points = X.double()
     matrix = evaluated(kernel, points)
     require_symmetric(matrix, EVALUATED_TOLERANCE)
     return 0.5 * (matrix + matrix.T)
+
+
+def _require_room(arms: int) -> None:
+    # The matrix, what it is made from, and its symmetric part.
+    needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
+    if needed > free:
+        raise InputDataError(
+            f"the domain has {arms:,} arms, whose covariance takes {in_words(needed)} to compute, "
+            f"but {in_words(free)} of memory are free; give at most {isqrt(free // 24):,} arms, or "
+            "a Box, which needs no covariance of all its points."
+        )
 
 
 def evaluated(kernel: Kernel, points: Tensor) -> Tensor:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 import torch
 
+from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.simulation.records import dtype_of, variable_names
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
+from botorch_tv.validation import require
 
 MEMORY_SHARE = 0.5
 """Share of free memory that a study fills; the rest is for results and temporaries."""
@@ -45,13 +48,22 @@ def chunk_size(
 
     Returns:
         As many as memory allows; fewer where that would leave a worker idle that has enough to do.
+
+    Raises:
+        ValueError: If memory does not hold one.
     """
     pairs = list(strategies)
     numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
     numbers += (recorded * horizon + mapped) * len(pairs)
     variance = pairs[0][1].basis.variance
-    room = MEMORY_SHARE * free_bytes(variance.device) / workers
-    fits = int(room / (numbers * variance.element_size()))
+    free, single = free_bytes(variance.device), numbers * variance.element_size()
+    require(
+        single <= free,
+        f"run_study: a single trial of {horizon:,} rounds takes {in_words(single)}, but "
+        f"{in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds or "
+        "strategies.",
+    )
+    fits = int(MEMORY_SHARE * free / workers / single)
     if variance.device.type == "cpu":
         fits = min(fits, MOST_TRIALS)
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(pairs[0][1].domain)))
@@ -63,13 +75,36 @@ def breadth(domain: Domain) -> int:
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
-def free_bytes(device: torch.device) -> int:
-    """Memory not in use on a device, in bytes."""
-    if device.type == "cuda":
-        # PyTorch keeps what it no longer uses; to others that memory looks taken.
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return 2 * 2**30
+def result_bytes(settings: StudySettings, trials: int) -> int:
+    """What the result of a study takes in memory.
+
+    Args:
+        settings: The study.
+        trials: Its trials.
+    """
+    dtype = str(settings.dtype).removeprefix("torch.")
+    names = variable_names(settings.diagnose, settings.columns, settings.prediction_error)
+    numbers = len(settings.strategies) * trials * settings.horizon
+    return numbers * sum(dtype_of(name, dtype).itemsize for name in names)
+
+
+def require_room(settings: StudySettings, trials: int) -> None:
+    """Refuse a study whose result memory cannot hold, before any work.
+
+    Args:
+        settings: The study.
+        trials: Its trials.
+
+    Raises:
+        ValueError: If its result does not fit.
+    """
+    # Chunks stay until all are put together.
+    free, result = free_bytes(torch.device("cpu")), 2 * result_bytes(settings, trials)
+    require(
+        result <= free,
+        f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
+        f"{settings.horizon:,} rounds take {in_words(result)} while they are put together, but "
+        f"{in_words(free)} of memory are free; give at most "
+        f"trials={max(1, int(trials * free / result)):,} or fewer rounds, or a part of the "
+        "strategies at a time.",
+    )

@@ -18,6 +18,7 @@ from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
 from botorch_tv.simulation.diagnosis.variables import MODEL_NOISE
+from botorch_tv.simulation.memory import require_room
 from botorch_tv.simulation.merging import beside, told_together
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.prediction_error.labelled import with_maps
@@ -97,7 +98,8 @@ def run_study(
             strategy, a size is below 1, some strategies maximise and others minimise or the world
             wants the other, the world has fewer rounds than ``horizon`` or yields values that are
             not one per trial and arm, prediction errors are wanted on a box, there is no such
-            device, or ``save_to`` holds another study or a damaged description of one.
+            device, memory does not hold the result or a single trial, or ``save_to`` holds another
+            study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
@@ -118,6 +120,8 @@ def run_study(
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, diagnose, prediction_error
     )
+
+    require_room(settings, trials)
 
     def new_cut() -> Cut:
         return choose_cut(

@@ -1,6 +1,14 @@
-import torch
+import time
 
-from botorch_tv.simulation.memory import free_bytes
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+
+from botorch_tv.inference import covariance
+from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.simulation import MarkovWorld, memory, run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, gp_ucb
 
 
 def test_memory_that_pytorch_keeps_is_free(monkeypatch) -> None:
@@ -13,3 +21,53 @@ def test_memory_that_pytorch_keeps_is_free(monkeypatch) -> None:
 
 def test_the_host_has_memory() -> None:
     assert free_bytes(torch.device("cpu")) > 2**20
+
+
+def test_a_number_of_bytes_in_words() -> None:
+    told = [in_words(size) for size in (5, 1024, 1.5 * 2**20, 2**40 - 1, 2**75)]
+    assert told == ["5 bytes", "1 KiB", "1.5 MiB", "1,024 GiB", "32,768 EiB"]
+
+
+KERNEL = unit_kernel("se", 0.3)
+WORLD = MarkovWorld(Grid.regular(3, 2), kernel=KERNEL, epsilon=0.1, noise=0.02)
+PLAYERS = {"GP": gp_ucb(kernel=KERNEL, noise=0.02)}
+
+
+def study(**settings: object) -> object:
+    return run_study(WORLD, PLAYERS, progress=False, **settings)  # type: ignore[arg-type]
+
+
+def test_results_beyond_memory_are_refused_before_work(tmp_path) -> None:
+    """10^11 rounds of 8 bytes of regret, 4 of side queries, 4 of a choice and 1 of a reset."""
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=r"1 strategies x 1,000,000 trials .* take 3.09 TiB"):
+        study(trials=10**6, horizon=10**5, save_to=tmp_path / "kept")
+    assert time.perf_counter() - began < 5
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_limit_of_results_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * 17 * 10 * 7)
+    with pytest.raises(
+        ValueError, match=r"3.65 KiB .* 2.32 KiB .* at most trials=7 or fewer rounds"
+    ):
+        study(trials=11, horizon=10, chunk=1)
+    assert study(trials=7, horizon=10, chunk=1)
+
+
+def test_a_trial_beyond_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
+    with pytest.raises(ValueError, match=r"a single trial of 2 rounds takes .* 1,000 bytes of"):
+        study(trials=1, horizon=2)
+
+
+def test_a_million_arms_are_refused() -> None:
+    with pytest.raises(InputDataError, match=r"1,000,000 arms, .* 21.8 TiB .* at most [\d,]+ arms"):
+        gp_ucb(kernel=KERNEL, noise=0.02).init(Grid.regular(1000, 2))
+
+
+def test_the_limit_of_arms_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "free_bytes", lambda device: 24 * 8 * 8)
+    with pytest.raises(InputDataError, match="at most 8 arms"):
+        gp_ucb(kernel=KERNEL, noise=0.02).init(Grid.regular(3, 2))
+    gp_ucb(kernel=KERNEL, noise=0.02).init(Grid.regular(8, 1))

@@ -1,0 +1,37 @@
+"""How much memory there is, so that what does not fit is refused before any work."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+_KERNEL_TELLS = Path("/proc/meminfo")
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that can be had on a device, in bytes: caches, which make room, count as free."""
+    if device.type == "cuda":
+        # PyTorch keeps what tensors have left, and gives it to the next ones.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
+    with suppress(OSError):
+        told = re.search(r"^MemAvailable: +(\d+) kB$", _KERNEL_TELLS.read_text(), re.MULTILINE)
+        if told is not None:
+            return 1024 * int(told[1])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return 2 * 2**30
+
+
+def in_words(size: float) -> str:
+    """A number of bytes for people."""
+    unit = 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.3g} {_UNITS[unit]}" if size < 1000 else f"{size:,.0f} {_UNITS[unit]}"
