@@ -1,4 +1,8 @@
-"""Measurements that fail, and measurements with a variance of their own, in every preset."""
+"""Measurements that fail, and measurements with a variance of their own, in every preset.
+
+Against the textbook those that consult an expert; random combinations of all parts are compared in
+``test_combinations.py``.
+"""
 
 import math
 from dataclasses import replace
@@ -6,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import NARROW, RECURSIONS, Preset, each_pair
+from conformance.presets import NARROW, PRESETS, RECURSIONS, Preset, each_pair
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 
@@ -35,9 +39,8 @@ def schedule() -> tuple[np.ndarray, np.ndarray]:
     return ok, noise
 
 
-@pytest.mark.parametrize("kind", [pytest.param("ok", marks=pytest.mark.slow), "both"])
-@each_pair(2)
-def test_equals_the_textbook(preset: Preset, engine: str, kind: str) -> None:
+@each_pair(2, [preset for preset in PRESETS if preset.consults])
+def test_expert_beside_failures_equals_the_textbook(preset: Preset, engine: str) -> None:
     """Every third round brings no variance, and has the strategy's."""
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, noise = schedule()
@@ -47,28 +50,20 @@ def test_equals_the_textbook(preset: Preset, engine: str, kind: str) -> None:
     bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
     for t in range(SETTING.rounds):
         succeeds = ok[t]
-        own = noise[t] if kind == "both" and t % 3 else None
-        if preset.draws:
-            arms = [(7 * t + 3 * trial) % len(X) for trial in range(TRIALS)]
-            choices = [bandit.consider(arm) for bandit, arm in zip(bandits, arms)]
-        else:
-            choices = [bandit.choose() for bandit in bandits]
+        own = noise[t] if t % 3 else None
+        choices = [bandit.choose() for bandit in bandits]
         index = torch.tensor([choice.index for choice in choices])
         y = world.observe(t, index)
         y[torch.as_tensor(~succeeds)] = math.nan
-        fired = [
+        for trial, (bandit, choice) in enumerate(zip(bandits, choices)):
             bandit.tell(
                 choice,
                 float(y[trial]),
                 ok=bool(succeeds[trial]),
                 noise=None if own is None else float(own[trial]),
             )
-            for trial, (bandit, choice) in enumerate(zip(bandits, choices))
-        ]
         where = f"round {t + 1}"
-        suggestion = (
-            strategy.suggestion_at(state, X[index]) if preset.draws else strategy.ask(state)
-        )
+        suggestion = strategy.ask(state)
         assert suggestion.index.tolist() == index.tolist(), where
         for name in preset.compared:
             expected = [getattr(choice, name) for choice in choices]
@@ -80,8 +75,6 @@ def test_equals_the_textbook(preset: Preset, engine: str, kind: str) -> None:
             ok=torch.as_tensor(succeeds),
             noise=None if own is None else torch.as_tensor(own),
         )
-        if preset.triggers:
-            assert info.reset.tolist() == fired, where
         gain = [
             0.5 * math.log1p(choice.sd**2 / bandit.rows[-1].noise)
             for choice, bandit in zip(choices, bandits)
