@@ -7,7 +7,12 @@ import numbers
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
+
+
+class MisfitWarning(BotorchWarning, UserWarning):  # type: ignore[misc]
+    """Data, domain or clock are orders of magnitude from what a prior expects."""
 
 
 def require(condition: bool, message: str) -> None:

@@ -107,9 +107,9 @@ class Box(Domain):
         device: torch.device,
     ) -> Surface:
         _require_extent(self.bounds, dtype)
-        return surface_at(self._probe(dtype, device), kernel)
+        return surface_at(self.probe(dtype, device), kernel)
 
-    def _probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+    def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Points at which a kernel is looked at: the middle, corners, and some between, `q x d`."""
         points = torch.zeros(3 + PROBES, self.columns, dtype=dtype, device=device)
         points[0, : self.dim] = self.centre(points)

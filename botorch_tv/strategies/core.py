@@ -48,6 +48,7 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.engines import Choice, Engine
 from botorch_tv.strategies.learned import relearned, require_learnable
+from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.recursive import Recursion
 from botorch_tv.strategies.state import History, Info, State, Suggestion
@@ -218,6 +219,7 @@ class Strategy:
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self, domain, self.learning)
         require_scales(self, basis.scale**2, dtype)
+        warn_of_domain(self, domain, basis)
         return self._initial(domain, basis, Size(batch_shape))
 
     @without_gradients
@@ -363,6 +365,8 @@ class Strategy:
         )
         if check:
             check_size(y, variance)
+            warn_of_observation(self, state, y, variance, when)
+            warn_of_clock(self, state, when)
         learned_at = when
         if ok is not None:
             y, learned_at = torch.where(ok, y, 0.0), torch.where(ok, when, math.inf)

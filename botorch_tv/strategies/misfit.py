@@ -1,0 +1,225 @@
+"""Warnings where data, domain or clock are orders of magnitude from what a prior expects.
+
+Each is given once for a state and those that follow from it, and only where values are looked at
+anyway.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from gpytorch.kernels import Kernel, ScaleKernel
+from torch import Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.covariance import describe_kernel, evaluated
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.state import State
+from botorch_tv.strategies.surface import Surface
+from botorch_tv.validation import MisfitWarning
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.core import Strategy
+
+FAR = 10.0
+"""An observation so many standard deviations from the prior mean is no draw from the prior."""
+STEP, UNRELATED = 0.01, 0.1
+"""Points this share of a side apart should have at least this correlation: else a box has more than
+two hundred lengthscales a side, and nothing measured tells of anywhere else."""
+CONSTANT = 1e-4
+"""A function whose differences have less than this share of its variance is flat."""
+FORGOTTEN = 1e-2
+"""What is left of a correlation, or of a weight in standard deviations, when all is forgotten."""
+LOOKED_AT = 8
+"""Arms whose covariance with all others is looked at."""
+STACK = 4
+"""From a warning to whoever called the strategy."""
+
+
+def warn_of_observation(
+    strategy: Strategy, state: State, y: Tensor, variance: Tensor, time: Tensor
+) -> None:
+    """Warn at the first observation that no prior like this one could have made.
+
+    Args:
+        strategy: Whose prior it is.
+        state: Before the observation.
+        y: `batch_shape`.
+        variance: Noise variances, infinite where a measurement failed, `batch_shape`.
+        time: When it was made, `batch_shape`.
+    """
+    learning, prior = strategy.learning, torch.full_like(y, state.basis.scale**2)
+    if learning and learning.outputscale and isinstance(strategy.kernel, ScaleKernel):
+        return  # the variance is found from the data
+    earlier, noise = state.history.y.tensor(), state.history.noise.tensor()
+    if isinstance(strategy.mean, str):
+        if state.told == 0:
+            return
+        good = noise.isfinite()
+        mean = (earlier * good).sum(-1) / good.sum(-1).clamp_min(1)
+        variance = torch.where(good.any(-1), variance, math.inf)
+        prior = 2 * prior  # two draws differ by twice the variance of one
+    else:
+        mean = torch.full_like(y, strategy.mean)
+    if strategy.decay.moves:
+        elapsed = (time - state.origin).clamp_min(0)
+        prior = prior * strategy.decay.prior_variance(elapsed).to(y)
+    spread = (prior + variance).sqrt()
+    far = (y - mean).abs() > FAR * spread
+    if not bool(far.any()):
+        return
+    before = (earlier - mean.unsqueeze(-1)).abs() / (prior.unsqueeze(-1) + noise).sqrt()
+    if bool((before > FAR).any()):
+        return
+    place = tuple(far.nonzero()[0].tolist())
+    known = (
+        "observations before lie about" if isinstance(strategy.mean, str) else "the prior mean is"
+    )
+    warnings.warn(
+        f"an observation is {y[place].item():.4g}, but {known} {mean[place].item():.4g} and the "
+        f"standard deviation of kernel and noise {spread[place].item():.2g}: a strategy that "
+        'believes so plays one point for ever. Give mean="estimated" or the mean you know, and a '
+        "kernel whose outputscale, and a noise whose variance, is in the squared unit of y; or "
+        "standardise y.",
+        MisfitWarning,
+        stacklevel=STACK,
+    )
+
+
+def warn_of_domain(strategy: Strategy, domain: Domain, prior: Basis | Surface) -> None:
+    """Warn where a kernel holds all points of a domain for unrelated, or for one.
+
+    Args:
+        strategy: Whose kernel it is.
+        domain: Where it chooses.
+        prior: What the kernel says about functions there.
+    """
+    kernel, learning = strategy.kernel, strategy.learning
+    if isinstance(kernel, Tensor) or (learning is not None and learning.lengthscale is not None):
+        return
+    if isinstance(domain, Box):
+        said = _on_box(kernel, domain, prior.variance.device)
+    else:
+        assert isinstance(prior, Basis)
+        said = _on_arms(prior)
+    if said is None:
+        return
+    warnings.warn(
+        f"{describe_kernel(kernel)} on {domain!r}: {said} Give lengthscales in the unit of the "
+        "coordinates, such as a fifth of each side, or normalise these to the unit cube.",
+        MisfitWarning,
+        stacklevel=STACK,
+    )
+
+
+def warn_of_clock(strategy: Strategy, state: State, time: Tensor) -> None:
+    """Warn at the third observation if everything was forgotten between any two.
+
+    Args:
+        strategy: Whose decay, inflation and retention forget.
+        state: Before the observation.
+        time: Of the observation, `batch_shape`.
+    """
+    if state.told != 2 or strategy.learning is not None:
+        return
+    times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
+    units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
+    for name, forgets in _FORGETS.items():
+        whole = forgets(strategy, times).all(-1)  # no pause, but every time
+        # Meant where a single unit of time is enough to forget.
+        if not bool(whole.any()) or bool(forgets(strategy, units).any()):
+            continue
+        gap = times.diff(dim=-1)[tuple(whole.nonzero()[0].tolist())][-1].item()
+        warnings.warn(
+            f"observations are {gap:g} units of time apart, over which "
+            f"{getattr(strategy, name)!r} forgets everything before. Give its parameter per unit "
+            "of the clock that now= and time= use (an epsilon of 0.01 an hour is 0.01 / 3600 a "
+            "second), or count time in that of the parameter.",
+            MisfitWarning,
+            stacklevel=STACK,
+        )
+
+
+def _on_box(kernel: Kernel, box: Box, device: torch.device) -> str | None:
+    """What is wrong with a kernel on a box, in words."""
+    probe = box.probe(torch.float64, device)
+    centre, step = probe[:1], torch.zeros(box.dim, box.columns, dtype=torch.float64, device=device)
+    sides = box.extent.to(centre)[: box.dim]
+    step[:, : box.dim] = STEP * torch.diag(sides)
+    covariance = evaluated(kernel, torch.cat([probe, centre + step]))
+    variance = covariance.diagonal()
+    beside = covariance[0, len(probe) :] / (variance[0] * variance[len(probe) :]).sqrt()
+    if bool((beside < UNRELATED).any()):
+        column = int(beside.argmin())
+        return (
+            f"points {STEP * float(sides[column]):.3g} apart in coordinate {column}, a hundredth "
+            f"of the side, have correlation {float(beside[column]):.2g}, so that nothing measured "
+            "tells of anywhere else."
+        )
+    return _if_flat(_differences(covariance), variance)
+
+
+def _on_arms(basis: Basis) -> str | None:
+    """What is wrong with a kernel on arms, in words."""
+    if basis.arms < 2:
+        return None
+    few = min(LOOKED_AT, basis.arms)
+    index = torch.arange(few, device=basis.variance.device) * (basis.arms // few)
+    covariance = basis.expand(basis.row(index)).double()
+    variance = basis.variance.double()
+    scale = (variance[index].unsqueeze(-1) * variance).sqrt().clamp_min(torch.finfo().tiny)
+    others = torch.ones_like(covariance).scatter_(-1, index.unsqueeze(-1), 0.0)
+    correlation = float(((covariance / scale).abs() * others).max())
+    if correlation < FORGOTTEN**2:
+        return (
+            f"the largest correlation between arms is {correlation:.2g}, so that nothing measured "
+            "at one tells of another."
+        )
+    between = variance[index].unsqueeze(-1) + variance - 2 * covariance
+    return _if_flat(between, variance)
+
+
+def _differences(covariance: Tensor) -> Tensor:
+    """Variances of the differences between all pairs, `q x q`."""
+    variance = covariance.diagonal()
+    return variance + variance.unsqueeze(-1) - 2 * covariance
+
+
+def _if_flat(between: Tensor, variance: Tensor) -> str | None:
+    share = float(between.max()) / (2 * float(variance.max()))
+    if share >= CONSTANT:
+        return None
+    return (
+        f"differences have at most {max(share, 0.0):.2g} of the variance, so that the objective is "
+        "held for constant."
+    )
+
+
+def _decayed(strategy: Strategy, times: Tensor) -> Tensor:
+    gap, decay = times.diff(dim=-1), strategy.decay
+    return (decay.attenuation(gap) < FORGOTTEN) | (decay.prior_variance(gap) > FORGOTTEN**-2)
+
+
+def _inflated(strategy: Strategy, times: Tensor) -> Tensor:
+    return strategy.inflation.log_factor(times.diff(dim=-1)) > -2 * math.log(FORGOTTEN)
+
+
+def _dropped(strategy: Strategy, times: Tensor) -> Tensor:
+    retention, first = strategy.retention, times[..., :1]
+    if not retention.uses_time:
+        return torch.zeros_like(times[..., 1:], dtype=torch.bool)
+    kept = [retention.live(times[..., i, None], times[..., i + 1, None], first) for i in (0, 1)]
+    return ~torch.cat(kept, -1)
+
+
+_FORGETS: dict[str, Callable[[Strategy, Tensor], Tensor]] = {
+    "decay": _decayed,
+    "inflation": _inflated,
+    "retention": _dropped,
+}
+"""By which part all is forgotten between times `batch_shape x 3`, each and the next."""
