@@ -144,9 +144,11 @@ class Strategy:
         ):
             part = getattr(self, name)
             wanted = kind.__name__ if isinstance(kind, type) else _SEVERAL[name]
+            article = "an" if wanted[0] in "AEIOU" else "a"
             require(
                 isinstance(part, kind),
-                f"Strategy: {name} is {shown(part)}, but it must be a {wanted}; {_FIXES[name]}.",
+                f"Strategy: {name} is {shown(part)}, but it must be {article} {wanted}; "
+                f"{_FIXES[name]}.",
             )
         if not (isinstance(self.mean, str) and self.mean == "estimated"):
             settle_number(
