@@ -73,7 +73,8 @@ class Box(Domain):
         )
         require(
             search is None or isinstance(search, Search),
-            f"Box: search is {search!r}; pass MultiStart(), or Candidates(X) for some points only.",
+            f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
+            "Candidates(X) for some points only.",
         )
         self.bounds = bounds.detach().clone()
         self.context_dim = context_dim

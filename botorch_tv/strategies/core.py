@@ -202,6 +202,11 @@ class Strategy:
         """
         require_floating(dtype)
         require(
+            isinstance(domain, Domain),
+            f"Strategy.init: domain is {shown(domain)}, but it must be a Grid or a Box; give one "
+            "such as Grid.regular(points=50, dim=2).",
+        )
+        require(
             isinstance(batch_shape, (tuple, list)),
             f"Strategy.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
         )
@@ -582,9 +587,10 @@ def _suggestion(state: State, choice: Choice, now: Tensor, made_by: str | None) 
 
 def _located(state: State, X: Tensor, points: Size) -> Tensor:
     wanted = (*state.time.shape, *points, state.domain.columns)
-    if tuple(X.shape) != wanted:
+    if not isinstance(X, Tensor) or tuple(X.shape) != wanted:
+        given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
         raise InputDataError(
-            f"X has shape {tuple(X.shape)}, but this state needs {wanted}: batch_shape, then "
+            f"X {given}, but this state needs {wanted}: batch_shape, then "
             f"{'the number of points and ' if points else ''}d."
         )
     require_same_kind("X", X, state)
@@ -594,11 +600,12 @@ def _located(state: State, X: Tensor, points: Size) -> Tensor:
 def _groups(state: State, X: Tensor) -> Tensor:
     """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
     shape, dims = state.time.shape, state.time.dim()
+    given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
     misfit = (
-        f"X has shape {tuple(X.shape)}, but this state has batch_shape {tuple(shape)}; pass "
+        f"X {given}, but this state has batch_shape {tuple(shape)}; pass "
         "points of shape q x d, or batch_shape x q x d."
     )
-    if X.dim() < 2:
+    if not isinstance(X, Tensor) or X.dim() < 2:
         raise InputDataError(misfit)
     lead = X.shape[: max(0, X.dim() - 2 - dims)]
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -89,9 +90,14 @@ class Grid(Domain):
                 "use X.unsqueeze(-1) for points on a line."
             )
         if not X.is_floating_point():
-            raise InputDataError(f"Grid: X has dtype {X.dtype}; pass X.double().")
+            raise InputDataError(
+                f"Grid: X has dtype {X.dtype}, but arms are floating-point; pass X.double()."
+            )
         if not bool(X.isfinite().all()):
-            raise InputDataError("Grid: X has entries that are NaN or infinite.")
+            raise InputDataError(
+                f"Grid: X has entries that are NaN or infinite, the first "
+                f"{X[~X.isfinite()][0].item()}, but arms are finite points; leave out the others."
+            )
         self.X = X.detach().clone()
         self.shape: tuple[int, ...] = (len(X),)
         self._factored: dict[tuple[object, ...], Basis] = {}
@@ -254,9 +260,9 @@ def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tup
         if len(pairs) != dim:
             raise ValueError(f"Grid.regular: {len(pairs)} bounds for dim = {dim}; {form}")
     for low, high in pairs:
-        if not low < high:
+        if not -math.inf < low < high < math.inf:
             raise ValueError(
                 f"Grid.regular: a side runs from {low} to {high}, but its lower end must be below "
-                f"the upper one; {form}"
+                f"the upper one and both finite; {form}"
             )
     return [(low, high) for low, high in pairs]

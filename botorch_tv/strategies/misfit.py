@@ -26,8 +26,8 @@ from botorch_tv.validation import MisfitWarning
 if TYPE_CHECKING:
     from botorch_tv.strategies.core import Strategy
 
-FAR = 10.0
-"""An observation so many standard deviations from the prior mean is no draw from the prior."""
+FAR = 25.0
+"""So many standard deviations from the prior mean is no outlier: the unit differs."""
 STEP, UNRELATED = 0.01, 0.1
 """Points this share of a side apart should have at least this correlation: else a box has more than
 two hundred lengthscales a side, and nothing measured tells of anywhere else."""
@@ -213,7 +213,9 @@ def _dropped(strategy: Strategy, times: Tensor) -> Tensor:
     retention, first = strategy.retention, times[..., :1]
     if not retention.uses_time:
         return torch.zeros_like(times[..., 1:], dtype=torch.bool)
-    kept = [retention.live(times[..., i, None], times[..., i + 1, None], first) for i in (0, 1)]
+    # Not by chance at the end of a period: a tenth of the time between them drops them, too.
+    then = times[..., 1:] - 0.1 * times.diff(dim=-1)
+    kept = [retention.live(then[..., i, None], times[..., i + 1, None], first) for i in (0, 1)]
     return ~torch.cat(kept, -1)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require_number
+from botorch_tv.validation import require, require_number
 
 Number = float | Tensor
 
@@ -26,7 +26,10 @@ def rounds(name: str, T: Number, least: int = 1) -> Tensor:
     Raises:
         ValueError: If a value is below ``least``, not whole or not finite.
     """
-    T = T if isinstance(T, Tensor) else torch.tensor(float(T), dtype=torch.float64)
+    fix = f"it must be a whole number of rounds of at least {least}; or a tensor of such."
+    if not isinstance(T, Tensor):
+        T = torch.tensor(require_number(f"{name}: T", T, "[-inf, inf]", fix), dtype=torch.float64)
+    require(not T.is_complex(), f"{name}: T is {T.dtype}, but {fix}")
     T = T if T.is_floating_point() else T.to(torch.float64)
     wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
     if bool(wrong.any()):
@@ -43,7 +46,10 @@ def beside(name: str, value: Number, T: Tensor) -> Tensor:
     Raises:
         ValueError: If the shapes do not go together.
     """
-    value = torch.as_tensor(value, dtype=T.dtype, device=T.device)
+    if not isinstance(value, Tensor):
+        fix = "it must be a number; or a tensor with one per entry of T."
+        value = torch.tensor(require_number(name, value, "[-inf, inf]", fix), dtype=torch.float64)
+    value = value.to(T)
     try:
         torch.broadcast_shapes(value.shape, T.shape)  # type: ignore[no-untyped-call]
     except RuntimeError:

@@ -79,8 +79,8 @@ def test_raw_measurements_are_named_once(name, domain):
 
 def test_the_first_that_is_far_and_no_other():
     strategy = gp_ucb(kernel=kernel(), noise=0.02)
-    assert len(told(strategy, GRID, [0.3, 9.0, -9.0, 10.3, 30.0, 55.0])) == 1
-    assert not told(strategy, GRID, [0.3, 9.0, -9.0])
+    assert len(told(strategy, GRID, [0.3, 20.0, -20.0, 30.0, -40.0, 55.0])) == 1
+    assert not told(strategy, GRID, [0.3, 20.0, -20.0])
     assert len(told(strategy, GRID, RAW, batch=(3,))) == 1
     assert not told(strategy, GRID, RAW, check=False)
     assert not told(strategy, GRID, [1e9] * 3, ok=torch.tensor(False))
@@ -114,7 +114,7 @@ def test_a_learned_variance_fits_itself():
 
 def test_a_random_walk_may_have_gone_far():
     walk = ui_tvbo(kernel=kernel(), noise=0.02, sigma_w2=1.0)
-    assert not told(walk, GRID, [0.0, 40.0], times=[0.0, 100.0])
+    assert not told(walk, GRID, [0.0, 90.0], times=[0.0, 100.0])
 
 
 DOMAINS = [

@@ -272,7 +272,7 @@ def test_history_is_a_table() -> None:
 
 
 def test_long_tables_show_the_newest_rows() -> None:
-    X, y = GRID.X[:30], [float(row) for row in range(30)]
+    X, y = GRID.X[:30], [0.1 * row for row in range(30)]
     table = Loop.from_table(STRATEGIES["static"](), GRID, X, y).history
     lines = repr(table).splitlines()
     assert lines[1] == "... 10 earlier rows"

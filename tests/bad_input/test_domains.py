@@ -1,0 +1,118 @@
+"""Grids, boxes and searches."""
+
+import pytest
+import torch
+from bad_input.rows import INF, NAN, NO_NUMBERS, Parameter, Row, assert_refuses, named, table
+from botorch.exceptions import InputDataError
+
+from botorch_tv.strategies import Box, Candidates, Grid, Loop, gp_ucb
+
+D = torch.float64
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+WHOLE = (0, -3, 0.5, NAN, INF)
+AT_LEAST = "an integer of at least "
+NUMBERS = {
+    "points": Parameter(lambda v: Grid.regular(v, 2), WHOLE, AT_LEAST + "1", "per dimension"),
+    "dim": Parameter(lambda v: Grid.regular(3, v), WHOLE, AT_LEAST + "1", "give the dimension"),
+    "context_dim": Parameter(
+        lambda v: Box(CUBE, context_dim=v), (-1, 1.5), AT_LEAST + "0", "number of known"
+    ),
+    "pending": Parameter(
+        lambda v: Loop(
+            gp_ucb(kernel=torch.eye(3).double(), noise=0.1), Grid.regular(3, 1), pending=v
+        ),
+        (0, -1, 1.5),
+        AT_LEAST + "1",
+        "side by side",
+    ),
+}
+ARMS, ONE, CORNERS = "M x d with M, d >= 1", "X.unsqueeze(-1)", "lower bounds in the first row"
+PAIRS = "give one (low, high) per dimension"
+
+
+def data(call, value, limit, cure):
+    return Row(call, value, limit, cure, InputDataError)
+
+
+def box(*rows):
+    return lambda: Box(torch.tensor(rows, dtype=D))
+
+
+def among(X):
+    return lambda: Box(CUBE, search=Candidates(X))
+
+
+GRIDS = {
+    "None": data(lambda: Grid(None), "NoneType", ARMS, ONE),
+    "list": data(lambda: Grid([[0.0]]), "list", ARMS, ONE),
+    "one dimension": data(lambda: Grid(torch.zeros(5)), "(5,)", ARMS, ONE),
+    "no arms": data(lambda: Grid(torch.zeros(0, 2)), "(0, 2)", ARMS, ONE),
+    "no columns": data(lambda: Grid(torch.zeros(2, 0)), "(2, 0)", ARMS, ONE),
+    "integers": data(
+        lambda: Grid(torch.zeros(2, 1).long()), "torch.int64", "floating-point", "pass X.double()"
+    ),
+    "NaN": data(lambda: Grid(torch.tensor([[0.0], [NAN]])), "nan", "finite", "leave out"),
+    "infinite": data(lambda: Grid(torch.tensor([[0.0], [INF]])), "inf", "finite", "leave out"),
+    "sides short": Row(lambda: Grid.regular(3, 2, [(0, 1)]), "1 bounds", "for dim = 2", PAIRS),
+    "sides a number": Row(lambda: Grid.regular(3, 2, 5.0), "5.0", "2 of them", PAIRS),
+    "sides turned": Row(
+        lambda: Grid.regular(3, 1, [(6, 5)]), "from 6.0 to 5.0", "must be below", PAIRS
+    ),
+    "sides infinite": Row(
+        lambda: Grid.regular(3, 1, [(0, INF)]), "from 0.0 to inf", "both finite", PAIRS
+    ),
+}
+BOXES = {
+    "vector": data(lambda: Box(CUBE[0]), "(2,)", "shape 2 x d", CORNERS),
+    "three rows": data(lambda: Box(torch.zeros(3, 2)), "(3, 2)", "shape 2 x d", CORNERS),
+    "list": data(lambda: Box([[0.0], [1.0]]), "[[0.0], [1.0]]", "shape 2 x d", CORNERS),
+    "None": data(lambda: Box(None), "None", "shape 2 x d", CORNERS),
+    "integers": data(lambda: Box(CUBE.long()), "torch.int64", "at least one", "pass float64"),
+    "no columns": data(lambda: Box(torch.zeros(2, 0)), "0 columns", "at least one", "pass float64"),
+    "turned": data(box([1.0], [0.0]), "[[1.0], [0.0]]", "below its upper", "leave out coordinates"),
+    "no side": data(box([1.0], [1.0]), "[[1.0], [1.0]]", "below its upper", "leave out coordina"),
+    "infinite": data(box([0.0], [INF]), "inf", "must be finite", "leave out coordinates"),
+    "NaN": data(box([NAN], [1.0]), "nan", "must be finite", "leave out coordinates"),
+    "far": data(box([-1e300], [1e300]), "1e+300", "at most 1e+150", "choose another unit"),
+    "thin": data(box([1.0], [1 + 1e-15]), "[[1.0]", "sides must be at least", "count from an"),
+    "search": Row(
+        lambda: Box(CUBE, search="grid"), "'grid'", "but it is MultiStart()", "for some points"
+    ),
+    "X outside": data(
+        among(torch.tensor([[0.5, 1.1]], dtype=D)), "1.1", "lies outside Box", "widen the bounds"
+    ),
+    "X NaN": data(among(torch.tensor([[0.5, NAN]], dtype=D)), "nan", "finite", "clamp it"),
+    "X of another size": data(among(torch.rand(4, 3)), "(4, 3)", "needs M x 2", "one point per"),
+    "X empty": data(among(torch.empty(0, 2)), "(0, 2)", "needs M x 2", "one point per row"),
+    "X of integers": data(
+        among(torch.zeros(3, 2).long()), "torch.int64", "floating-point tensor", "X.double()"
+    ),
+    "X a list": data(among([[0.5, 0.5]]), "list", "floating-point tensor", "torch.tensor(X"),
+}
+
+
+@pytest.mark.parametrize("row", table(NUMBERS) + named(GRIDS) + named(BOXES))
+def test_refused(row):
+    assert_refuses(row)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int64, torch.complex128, "float64", None])
+def test_a_dtype_that_inference_cannot_use(dtype):
+    strategy = gp_ucb(kernel=torch.eye(3).double(), noise=0.1)
+    assert_refuses(
+        Row(
+            lambda: strategy.init(Grid.regular(3, 1), dtype=dtype),
+            f"dtype is {dtype}",
+            "inference needs",
+            "torch.float64 or torch.float32",
+            InputDataError,
+        )
+    )
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, 5], ids=str)
+def test_a_domain_that_is_none(value):
+    strategy = gp_ucb(kernel=torch.eye(3).double(), noise=0.1)
+    assert_refuses(
+        Row(lambda: strategy.init(value), "domain is ", "must be a Grid", "such as Grid.regular")
+    )

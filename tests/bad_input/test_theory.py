@@ -1,0 +1,87 @@
+"""Arguments of the theory: bounds, gains, rules and windows.
+
+More of what bounds refuse is in ``theory_functions/test_bounds_refuse.py``.
+"""
+
+import pytest
+import torch
+from bad_input.rows import INF, NAN, Parameter, assert_refuses, table
+
+from botorch_tv import theory
+
+EYE = torch.eye(3, dtype=torch.float64)
+WHOLE, AT_LEAST_ONE = (0, -1, 2.5, NAN, INF), "an integer of at least 1"
+POSITIVE, RATE, CHANCE = (0, -1.0, NAN, INF), (-0.1, 1.1, NAN), (0.0, 1.0, NAN)
+RESETTING = {
+    "T": 10,
+    "period": 5,
+    "gain": 1,
+    "epsilon": 0.1,
+    "noise": 0.5,
+    "delta": 0.1,
+    "dim": 1,
+    "r": 1,
+    "a0": 1,
+    "b0": 1,
+    "a1": 1,
+    "b1": 1,
+}
+
+
+def bound(name):
+    return lambda v: theory.r_gp_ucb_regret(**(RESETTING | {name: v}))
+
+
+NUMBERS = {
+    "bound delta": Parameter(bound("delta"), CHANCE, "between 0 and 1", "the papers use 0.1"),
+    "bound epsilon": Parameter(bound("epsilon"), RATE, "lies in [0, 1]", "0 is no change"),
+    "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "rounds between resets"),
+    "bound dim": Parameter(bound("dim"), WHOLE, AT_LEAST_ONE, "the domain's dimension"),
+    "bound a0": Parameter(bound("a0"), (-1.0, NAN, INF), "finite and at least 0", "the tail of"),
+    "reset_period epsilon": Parameter(
+        lambda v: theory.reset_period(v, 10), RATE, "lies in [0, 1]", "0 is no change"
+    ),
+    "reset_period horizon": Parameter(
+        lambda v: theory.reset_period(0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds"
+    ),
+    "budget_period budget": Parameter(
+        lambda v: theory.budget_period(10, v, 1.0), POSITIVE, "positive and finite", "total change"
+    ),
+    "discount gain": Parameter(
+        lambda v: theory.discount(10, v), POSITIVE, "positive and finite", "closed_form"
+    ),
+    "window start": Parameter(
+        lambda v: theory.next_window_start(v, 2.0, 0.25), WHOLE, AT_LEAST_ONE, "rounds count from"
+    ),
+    "side queries dim": Parameter(
+        lambda v: theory.side_queries(3, v), WHOLE, AT_LEAST_ONE, "the domain's dimension"
+    ),
+    "side queries constant": Parameter(
+        lambda v: theory.side_queries(3, 1, constant=v), POSITIVE, "positive and fin", "1 is usual"
+    ),
+    "necessary alpha": Parameter(
+        lambda v: theory.necessary_side_queries(10, v), (1.0, NAN), "about fast change", "above 1"
+    ),
+    "gain noise": Parameter(
+        lambda v: theory.greedy_information_gain(EYE, v, 3), (0.0, NAN), "is positive", "give that"
+    ),
+    "gain epsilon": Parameter(
+        lambda v: theory.markov_information_gain(EYE, 0.1, v, 3), RATE, "in [0, 1]", "no change"
+    ),
+    "closed form dim": Parameter(
+        lambda v: theory.closed_form_information_gain(10, v, "se"), WHOLE, AT_LEAST_ONE, "dimension"
+    ),
+}
+HORIZONS = {
+    "bound T": Parameter(bound("T"), (0, 2.5, NAN, INF), "of at least 1", "a whole number of"),
+    "bound gain": Parameter(bound("gain"), (), "must be a number", "one per entry of T"),
+    "necessary T": Parameter(
+        lambda v: theory.necessary_side_queries(v, 2.0), (0, 2.5), "of at least 1", "a whole number"
+    ),
+}
+ROWS = table(NUMBERS) + [row for row in table(HORIZONS) if "tensor" not in row.id]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_refused(row):
+    assert_refuses(row)
