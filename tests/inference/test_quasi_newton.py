@@ -172,3 +172,15 @@ def test_single_precision_comes_as_close_as_it_can():
     found = minimize(lambda x, rows: ((x - 0.3).square().sum(-1), 2 * (x - 0.3)), start, 0.0, 1.0)
     assert found.x.dtype == found.value.dtype == torch.float32
     torch.testing.assert_close(found.x, torch.full((2, 2), 0.3), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("length", [0.05, 0.3])
+def test_the_first_step_has_the_length_asked_for(length):
+    """Downhill, of the same length for slopes that differ by a factor of a million."""
+    slopes = torch.tensor([[1e-3, 2e-3], [3e3, -1e3]], dtype=D)
+    call = counted(lambda x, rows: ((x * slopes[rows]).sum(-1), slopes[rows]))
+    minimize(call, torch.full((2, 2), 0.5, dtype=D), 0.0, 1.0, evaluations=2, first_step=length)
+    for number, slope in enumerate(slopes):
+        start, second = call.seen[number]
+        wanted = start - length * slope / slope.norm()
+        torch.testing.assert_close(second, wanted, rtol=0, atol=1e-12)

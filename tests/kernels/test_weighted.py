@@ -99,3 +99,20 @@ def test_weights_are_those_of_the_oracle():
     np.testing.assert_allclose(
         1 / weight.numpy(), noise_factor(("exponential", 0.8), 6.0 - np.arange(5)), rtol=1e-13
     )
+
+
+@pytest.mark.filterwarnings("ignore:.*last_dim_is_batch:DeprecationWarning")
+@pytest.mark.parametrize("diag", [False, True])
+def test_a_column_at_a_time_has_the_weights_of_all(diag):
+    """w(x) depends on all columns, the base kernel on one after the other."""
+    X, other = torch.rand(2, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    kernel = WeightedKernel(spatial_kernel(), lambda x: x.sum(-1))
+    found = kernel(X, other, diag=diag, last_dim_is_batch=True)
+    found = found if diag else found.to_dense()
+    roots = torch.exp(0.5 * X.sum(-1)), torch.exp(0.5 * other.sum(-1))
+    for column in range(3):
+        a, b = X[:, column], other[:, column]
+        base = torch.exp(-0.5 * ((a.unsqueeze(-1) - b) / 0.3) ** 2)
+        wanted = roots[0].unsqueeze(-1) * base * roots[1]
+        wanted = wanted.diagonal() if diag else wanted
+        torch.testing.assert_close(found[column].detach(), wanted, rtol=0, atol=1e-12)
