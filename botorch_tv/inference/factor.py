@@ -13,7 +13,7 @@ from botorch_tv.inference.definite import (
     require_semidefinite,
     require_spectrum,
 )
-from botorch_tv.inference.linalg import compressed, pivoted_cholesky
+from botorch_tv.inference.linalg import compressed, pivoted_cholesky, upright
 
 Inference = Literal["auto", "exact", "features"]
 
@@ -75,7 +75,7 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     eigenvalues, vectors = torch.linalg.eigh(covariance)
     require_spectrum(eigenvalues)
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    return FeatureBasis(vectors[:, kept] * eigenvalues[kept].sqrt())
+    return FeatureBasis(upright(vectors[:, kept]) * eigenvalues[kept].sqrt())
 
 
 def _require_factored(covariance: Tensor, columns: Tensor) -> None:
@@ -117,10 +117,8 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     used = [
         kept.view(grid_shape).transpose(0, dim).flatten(1).any(1) for dim in range(len(grid_shape))
     ]
-    factors = [
-        (spectrum.eigenvectors * spectrum.eigenvalues.clamp_min(0).sqrt())[:, use].contiguous()
-        for spectrum, use in zip(spectra, used)
-    ]
+    scaled = [upright(one.eigenvectors) * one.eigenvalues.clamp_min(0).sqrt() for one in spectra]
+    factors = [along[:, use].contiguous() for along, use in zip(scaled, used)]
     factors[0] = factors[0] * corner.sqrt()
     selected = kept.view(grid_shape)
     for dim, use in enumerate(used):

@@ -108,5 +108,15 @@ def compressed(factor: Tensor, tolerance: float) -> Tensor:
     """
     eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
     kept = eigenvalues > tolerance * eigenvalues[-1]
-    short: Tensor = factor @ vectors[:, kept]
-    return short.contiguous()
+    return upright(factor @ vectors[:, kept]).contiguous()
+
+
+def upright(columns: Tensor) -> Tensor:
+    """Columns `M x r`, with the signs that make the first large entry of each positive.
+
+    An eigenvector is one with either sign, and which of the two is returned depends on the
+    processor: what is drawn in its direction would be another function elsewhere.
+    """
+    size = columns.abs()
+    first = (size >= 0.5 * size.amax(0)).to(torch.uint8).argmax(0)
+    return torch.where(columns.gather(0, first.unsqueeze(0)) < 0, -columns, columns)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.inference.linalg import clear_, first_maximum, pivoted_cholesky
+from botorch_tv.inference.linalg import clear_, compressed, first_maximum, pivoted_cholesky, upright
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -36,6 +36,23 @@ def test_pivoted_cholesky_stops_at_the_rank() -> None:
     assert columns.shape == (12, 4)
     torch.testing.assert_close(columns @ columns.T, root @ root.T, rtol=0, atol=1e-12)
     assert float(residual.max()) <= 1e-12
+
+
+def test_signs_of_eigenvectors_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever the processor returns; also where a vector is odd, and its ends equal in size."""
+    columns = torch.tensor([[0.1, 0.0, 1.0, -0.5], [-0.9, 0.0, 0.0, 0.0], [1.0, 0.0, -1.0, 0.5]])
+    expected = columns * torch.tensor([-1.0, 1.0, 1.0, -1.0])
+    assert torch.equal(upright(columns.double()), expected.double())
+    assert torch.equal(upright(-columns.double()), expected.double())
+    root = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).double()
+    usual, eigh = compressed(root, 1e-13), torch.linalg.eigh
+
+    def flipped(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, vectors = eigh(matrix)
+        return values, -vectors
+
+    monkeypatch.setattr(torch.linalg, "eigh", flipped)
+    assert torch.equal(compressed(root, 1e-13), usual)
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
