@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _is_for_the_user(error):
             raise
-        told = " ".join(str(error).split()) or type(error).__name__
+        words = [str(error) or type(error).__name__, *getattr(error, "__notes__", [])]
+        told = " ".join(" ".join(words).split())
         print(f"botorch-tv: error: {told}", file=sys.stderr)
         return EXIT_ERROR
 

@@ -21,6 +21,10 @@ def check_study(
     _check_strategies(strategies)
     trials = require_integer("run_study: trials", trials, 1, "give the number of worlds to draw.")
     seed = require_integer("run_study: seed", seed, 0, "give a seed of 0 or more.")
+    require(
+        seed < 2**64,
+        f"run_study: seed is {seed}, but results keep seeds of 64 bits; give one below 2**64.",
+    )
     horizon = require_integer("run_study: horizon", horizon, 1, "give the number of rounds.")
     require(
         world.horizon is None or horizon <= world.horizon,
@@ -68,6 +72,11 @@ def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
         require(
             isinstance(label, str),
             f"run_study: the label {label!r} is {_kind(label)}; give text, such as {str(label)!r}.",
+        )
+        require(
+            label.isprintable() and label.strip() != "",
+            f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
+            "characters that are seen.",
         )
         require(
             isinstance(one, Strategy),

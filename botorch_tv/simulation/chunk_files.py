@@ -53,6 +53,12 @@ class ChunkFormat(NamedTuple):
     columns: int = 0
     prediction_error: bool = False
 
+    def bytes_of(self, trials: int) -> int:
+        """What the variables of some trials take in a file, without headers and maps."""
+        names = variable_names(self.diagnose, self.columns, self.prediction_error)
+        numbers = self.strategies * trials * self.horizon
+        return numbers * sum(dtype_of(name, self.dtype).itemsize for name in names)
+
     @property
     def most_bytes(self) -> int:
         """A file has fewer bytes, 8 for a number and some for its headers, but for maps."""
@@ -106,8 +112,8 @@ class ChunkFormat(NamedTuple):
             raise Damaged(
                 f"it has {size:,} bytes, but no more than {self.most_bytes:,} are written"
             )
+        packed = path.read_bytes()
         try:
-            packed = path.read_bytes()
             # numpy reads what a header announces; the checksums tell whether that is all.
             with zipfile.ZipFile(io.BytesIO(packed)) as archive:
                 for member in archive.infolist():  # before any of them is unpacked

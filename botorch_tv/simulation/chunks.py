@@ -52,11 +52,17 @@ class Game:
             The variables recorded, each `strategies x trials x horizon`, and the maps of prediction
             errors where they are asked for; None if stopped.
         """
-        table = _Table(self.settings, self.templates, chunk)
+        place = _Place(chunk)
+        with place:
+            return self._played(place, progress, stop)
+
+    def _played(self, place: _Place, progress: Progress, stop: threading.Event) -> Arrays | None:
+        table = _Table(self.settings, self.templates, place)
         objectives = iter(self.settings.world.objectives(table.draws("world")))
         for step in range(self.settings.horizon):
             if stop.is_set():
                 return None
+            place.reach(step + 1, "the world makes its objective")
             objective = next(objectives, None)
             if objective is None:
                 raise ValueError(
@@ -64,18 +70,44 @@ class Game:
                     f"{self.settings.horizon}; give horizon={step} or less."
                 )
             table.play_round(step, objective)
-            progress.add(chunk.trials)
+            progress.add(place.chunk.trials)
         maps = {} if table.maps is None else table.maps.finished(self.settings.horizon)
         return {**on_host(table.records), **maps}
+
+
+class _Place:
+    """Where a game is, which is told of errors within.
+
+    Args:
+        chunk: The trials.
+    """
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk, self._round, self._doing = chunk, 0, "they are begun"
+
+    def reach(self, number: int, doing: str) -> None:
+        """Go on to another round, counted from 1, or another part of it."""
+        self._round, self._doing = number, doing
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            first, last = self.chunk.first, self.chunk.first + self.chunk.trials - 1
+            number = f"round {self._round} of " if self._round else ""
+            error.add_note(f"run_study: in {number}trials {first} to {last}, as {self._doing}.")
 
 
 class _Table:
     """A game under way: the states of all strategies in the trials of one chunk."""
 
     def __init__(
-        self, settings: StudySettings, templates: Mapping[str, State], chunk: Chunk
+        self, settings: StudySettings, templates: Mapping[str, State], place: _Place
     ) -> None:
-        self.settings, self.chunk = settings, chunk
+        chunk = place.chunk
+        self.settings, self.place, self.chunk = settings, place, chunk
+        self.labels = list(settings.strategies)
         self.players = list(settings.strategies.values())
         self.states = [
             player.init_like(templates[label], (chunk.trials,))
@@ -129,11 +161,13 @@ class _Table:
         best = objective.best(self.maximize)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
-            state = self.states[number]
+            state, name = self.states[number], f"the strategy {self.labels[number]!r}"
+            self.place.reach(step + 1, f"{name} chooses")
             if self.opening is not None and step < self.opening.shape[1]:
                 suggestion = player.suggestion_at(state, self.opening[:, step])
             else:
                 suggestion = player.ask(state, generator=self.streams[number])
+            self.place.reach(step + 1, f"the world answers {name}")
             truth = objective.at(suggestion.choice)
             observation = truth + noise
             ok = world.available(step, suggestion.choice)
@@ -144,6 +178,7 @@ class _Table:
                     seen[name].append(value)
             if self.maps is not None:
                 seen[SQUARED_ERROR].append(self.maps.add(number, player, state, objective))
+            self.place.reach(step + 1, f"{name} is told")
             self.states[number], info = player.tell(
                 state,
                 suggestion,
@@ -154,6 +189,7 @@ class _Table:
             )
             seen["regret"].append(self._regret(best, truth))
             seen["resets"].append(info.reset)
+            self.place.reach(step + 1, f"{name} consults an expert")
             seen["side_queries"].append(self._consult(number, step, objective))
             for name, value in chosen(suggestion).items():
                 seen[name].append(value)

@@ -6,9 +6,11 @@ under their names only once they are complete. Whoever computes a chunk holds it
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -123,6 +125,23 @@ class StudyFolder:
         if held == chunk.trials:
             return arrays
         return {name: array[:, : chunk.trials] for name, array in arrays.items()}
+
+    def require_room(self, chunks: Iterable[Chunk]) -> None:
+        """Refuse to begin chunks for which there is no room.
+
+        Raises:
+            OSError: If the disk has less room than their files will take.
+        """
+        needed = sum(self._layout.bytes_of(chunk.trials) for chunk in chunks)
+        with _told(self.path):
+            free = shutil.disk_usage(self.path).free
+        if needed > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"save_to={self.path} has room for {free / 1e9:.3g} GB, but the trials still to be "
+                f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
+                "trials or rounds.",
+            )
 
     def keep(self, chunk: Chunk, arrays: Arrays) -> None:
         """Write a finished chunk, unless more of its trials are there; its lock must be held.

@@ -46,6 +46,8 @@ def play_all(
     trials = sum(chunk.trials for chunk in chunks)
     parts = {} if folder is None else _found(folder, chunks)
     known = sum(chunk.trials for chunk in parts)
+    if folder is not None:
+        folder.require_room(chunk for chunk in chunks if chunk not in parts)
     with tqdm(total=trials, initial=known, unit="trial", disable=not progress) as bar:
         progressed = Progress(bar, game.settings.horizon, known)
 

@@ -74,8 +74,8 @@ class StudySettings:
         return {
             "seed": self.seed,
             "horizon": self.horizon,
-            "noise": self.world.noise,
-            "world": repr(self.world),
+            "noise": float(self.world.noise),
+            "world": _text(repr(self.world)),
             "world_sha256": self._world_digest(),
             "draws": DRAWS,
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
@@ -91,6 +91,11 @@ class StudySettings:
         except ValueError:
             return ""
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(text: str) -> str:
+    """What a file can keep of a text: no NUL, and nothing that UTF-8 lacks."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from botorch_tv.simulation.panels.record import Panel
+from botorch_tv.simulation.panels.room import require_room
 from botorch_tv.simulation.panels.table import read_table
 from botorch_tv.validation import require, require_integer
 
@@ -79,6 +80,8 @@ def _read_arrays(
     # Anything but an archive would be taken for a pickle, and refused in words about pickles.
     require(zipfile.is_zipfile(path), f"{path.name} is damaged or no .npz file; write it again.")
     try:
+        with zipfile.ZipFile(path) as packed:  # as large as it will be, whatever it is packed into
+            require_room(path.name, 3 * sum(one.file_size for one in packed.infolist()))
         with np.load(path, allow_pickle=False) as archive:
             shapes = _numeric_shapes(archive)
             name = _chosen(path.name, list(archive.files), shapes, key)
@@ -91,7 +94,7 @@ def _read_arrays(
             )
             along = [_line(path.name, archive, axis, n) for axis, n in zip(axes, lengths)]
             rows = None if times is None else _line(path.name, archive, times, len(values), "mM")
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, MemoryError) as error:
         raise ValueError(f"{path.name} is damaged: {error}; write it again.") from error
     kept = [np.arange(0, length, every) for length in lengths]
     for number, entries in enumerate(kept, start=1):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from botorch_tv.simulation.panels.record import Panel
+from botorch_tv.simulation.panels.room import require_room
 from botorch_tv.validation import require
 
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
@@ -101,12 +102,20 @@ def read_table(path: Path, times: str | None = None) -> Panel:
     return Panel(values, tuple(labels), moments)
 
 
+CELL_BYTES = 20
+"""Bytes of memory for a character of a table, as its cells take them while it is read."""
+
+
 def _rows(path: Path) -> list[_Row]:
     """The lines that are not blank, with their numbers in the file."""
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            lines = file.readlines()
+            lines, length = [], 0
+            for line in file:
+                lines.append(line)
+                length += len(line)
+                require_room(path.name, CELL_BYTES * length)
         for delimiter in _DELIMITERS:
             reader = csv.reader(lines, delimiter=delimiter)
             rows = [_Row(reader.line_num, cells) for cells in reader if cells]

@@ -162,7 +162,11 @@ class Loop(Record):
             self._strategy.warn_of_absence(state, stacklevel=3)
         if waiting:
             state = pretended(strategy, state, waiting, present)
-        choice = strategy.ask(state, now=present, context=known, generator=self._generator)
+        try:
+            choice = strategy.ask(state, now=present, context=known, generator=self._generator)
+        except Exception as error:
+            error.add_note(f"Loop: as suggestion {self._open.asked + 1} is chosen.")
+            raise
         if waiting:
             honest = strategy.suggestion_at(self.state, choice.X, now=choice.time)
             choice = choice._replace(mean=honest.mean, sd=honest.sd)

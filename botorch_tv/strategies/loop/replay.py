@@ -92,7 +92,15 @@ class Replay:
         moments, resets = [], []
         moment = base
         for one in again:
-            moment, reset = self._step(moment, one, due)
+            try:
+                moment, reset = self._step(moment, one, due)
+            except Exception as error:
+                number = one.planned.number
+                error.add_note(
+                    f"Loop: as measurement {moment.told + 1} is told, of time {one.time:g}"
+                    + (f", the answer to suggestion {number}." if number else ".")
+                )
+                raise
             moments.append(moment)
             resets.append(reset)
             del moments[:-keep]
