@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from botorch_tv.simulation.memory import free_bytes
+from botorch_tv.memory import free_bytes
 from botorch_tv.validation import require
 
 UNASKED = 2**26

@@ -430,21 +430,13 @@ def test_single_precision_is_followed(tmp_path: Path) -> None:
     assert torch.equal(again.posterior(GRID.X.float()).mean, loop.posterior(GRID.X.float()).mean)
 
 
-def test_the_file_is_readable_and_older_ones_are_read(tmp_path: Path) -> None:
+def test_the_file_is_readable(tmp_path: Path) -> None:
     file, loop = tmp_path / "loop.json", asking()
     loop.save(file)
     content = json.loads(file.read_text())
     assert [one["number"] for one in content["consultations"]] == [4, 5]
     assert [len(one["y"]) for one in content["replies"]] == [1, 2]
     assert content["consulted"] == 5
-    plain = made(("Markov", "grid"))
-    plain.tell(0.3 + 0 * len(plain.ask().point))
-    plain.save(file)
-    content = json.loads(file.read_text())
-    for name in ("consulted", "consultations", "replies"):
-        del content[name]
-    file.write_text(json.dumps(content))
-    assert Loop.load(file, plain.strategy).ask().point == plain.ask().point
 
 
 REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
