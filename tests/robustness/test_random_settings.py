@@ -40,8 +40,8 @@ def check_posterior(
 
     The textbook is computed in fifty digits. A stable algorithm is off by a modest multiple of
     eps cond(A), A being the matrix that is inverted: 1000 n here, in units of the prior. Where
-    noise is usual, rows are deleted from a window by downdating, which loses the square of it, of the
-    rows before deletion.
+    noise is usual, rows are deleted from a window by downdating, which loses the square of it, of
+    the rows before deletion.
     """
     K, described, seed = case
     random = np.random.default_rng(seed)
