@@ -43,7 +43,7 @@ def test_a_part_that_fails_leaves_the_others_be(tmp_path: Path, monkeypatch) -> 
     index = json.loads((out / "index.json").read_text())
     ended = {one["name"]: one for one in index["parts"]}
     assert index["commit"] == "abc"
-    assert index["versions"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(index["versions"]["torch"])  # with or without +cpu
     assert "out of luck" in ended["raises"]["output"]
     assert {name: one["ended"] for name, one in ended.items()} == {
         "raises": "failed (1)",
