@@ -54,7 +54,12 @@ def _gen_kernel_features_spatio_temporal(
     """
     if kernel.active_dims is not None:
         num_inputs = len(kernel.active_dims)
-    if isinstance(kernel.temporal, WienerKernel):
+    if type(kernel) is not SpatioTemporalKernel:
+        raise UnsupportedError(
+            f"{type(kernel).__name__} may be another function than the product it extends, whose "
+            "random features are known; draw exact samples from the posterior on a grid instead."
+        )
+    if type(kernel.temporal) is WienerKernel:
         if horizon is None:
             raise UnsupportedError(
                 "The features of a random walk (WienerKernel) are spread over the time that has "
@@ -65,7 +70,7 @@ def _gen_kernel_features_spatio_temporal(
             kernel.spatial, num_inputs=num_inputs - 1, num_outputs=2 * (num_outputs // 4)
         )
         return WalkFeatureMap(kernel, half, horizon)
-    if isinstance(kernel.temporal, MarkovKernel) and bool((kernel.temporal.epsilon == 1).any()):
+    if type(kernel.temporal) is MarkovKernel and bool(kernel.temporal.log_kept.isinf().any()):
         raise UnsupportedError(
             "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
             "from the posterior instead."
@@ -74,8 +79,8 @@ def _gen_kernel_features_spatio_temporal(
     rows = arms.weight.shape[-2]
     if kernel.temporal is None:
         frequency = arms.weight.new_zeros(*kernel.batch_shape, rows, 1)
-    elif isinstance(kernel.temporal, MarkovKernel):
-        scale = -0.5 * torch.log1p(-kernel.temporal.epsilon)
+    elif type(kernel.temporal) is MarkovKernel:
+        scale = -0.5 * kernel.temporal.log_kept
         uniform = stratified(torch.Size([*kernel.batch_shape, rows]), arms.weight).unsqueeze(-1)
         frequency = scale * torch.tan(math.pi * (uniform - 0.5))
     else:

@@ -112,11 +112,14 @@ class SpatioTemporalKernel(BatchedKernel):
         Returns:
             The factor, no dimensions; None where there is none for all of the past.
         """
-        if self.temporal is None or isinstance(self.temporal, WienerKernel):
+        if type(self) is not SpatioTemporalKernel:
+            return None  # a kernel of the caller's own may be another function
+        if self.temporal is None or type(self.temporal) is WienerKernel:
             return torch.ones_like(end)
-        if isinstance(self.temporal, MarkovKernel) and bool((self.temporal.epsilon < 1).all()):
-            rate = 0.5 * torch.log1p(-self.temporal.epsilon.squeeze())
-            return torch.exp(rate * (end - start))
+        if type(self.temporal) is MarkovKernel:
+            rate = 0.5 * self.temporal.log_kept.squeeze()
+            if bool(rate.isfinite().all()):
+                return torch.exp(rate * (end - start))
         return None
 
 

@@ -7,12 +7,13 @@ posterior.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, distributions
+from torch import Tensor, distributions, nn
 
 Prior = distributions.Distribution
 """A distribution of PyTorch, those of ``gpytorch.priors`` included."""
@@ -39,6 +40,27 @@ def log_density(prior: Prior, value: Tensor) -> Density:
         return _differentiated(prior, value)
     log, slope = closed(prior, value)
     return Density(log.expand_as(value).sum(-1), slope.expand_as(value))
+
+
+def on_device(prior: Any, device: torch.device) -> Any:
+    """A copy of a prior whose parameters lie on a device; those of PyTorch cannot be moved.
+
+    Args:
+        prior: The prior, left as it is; or a part of one.
+        device: Where its densities are asked for.
+    """
+    if isinstance(prior, Tensor):
+        return prior.detach().to(device)
+    if isinstance(prior, nn.Module):
+        return copy.deepcopy(prior).to(device)
+    if isinstance(prior, (list, tuple)):
+        return type(prior)(on_device(part, device) for part in prior)
+    if isinstance(prior, (Prior, distributions.Transform)):
+        moved = copy.copy(prior)
+        for name, part in vars(prior).items():
+            setattr(moved, name, on_device(part, device))
+        return moved
+    return prior
 
 
 def _kind(prior: Prior) -> type:

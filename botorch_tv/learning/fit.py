@@ -11,6 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.quasi_newton import Minimum, minimize
 from botorch_tv.learning.layout import Layout, layout
 from botorch_tv.learning.objective import Data, Objective, prepare
@@ -34,7 +35,9 @@ class Learned(NamedTuple):
     noise: Tensor
     """Variance σ² of a new observation, `batch_shape`."""
     rate: Tensor
-    """ε under ``Markov``, σ_w² under ``Wiener``, 0 otherwise, `batch_shape`."""
+    """ε under ``Markov``, σ_w² under ``Wiener``, 0 otherwise, per unit of time, `batch_shape`."""
+    log_kept: Tensor
+    """ln(1 - ε) per unit of time under ``Markov``, exact where ε rounds to 1; 0 otherwise."""
     log_posterior: Tensor
     """Logarithm of the marginal likelihood times the prior densities, `batch_shape`."""
     evaluations: int
@@ -60,7 +63,9 @@ def learn(
 ) -> Learned:
     """Learn the hyperparameters of every loop from its own observations.
 
-    A loop's result depends on its own data alone, whatever the batch. Computed in float64.
+    A loop's result depends on its own data alone, whatever the batch, and not on the unit in which
+    time is told: a search counts it in the median gap between the loop's observations. Computed in
+    float64.
 
     Args:
         refit: What is learned, and under which priors.
@@ -89,7 +94,7 @@ def learn(
     shape, n, d = X.shape[:-2], *X.shape[-2:]
     loops = shape.numel()
     sides = torch.ones(d, dtype=torch.float64) if extent is None else extent.detach()
-    ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0])
+    ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0]).to(X.device)
     rows = {"times": times, "y": y, "live": live}
     rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise
     if inflation is not None:
@@ -98,19 +103,24 @@ def learn(
     problem = _Problem(refit, parts, decay, ordered, estimates_mean)
     flat = {name: one.reshape(loops, n) for name, one in rows.items()}
     packed = _packed({"X": X.reshape(loops, n, d), **flat})
+    unit = median_gap(packed["times"].double(), packed["live"])
     # Two searches: data of a few rounds often have two explanations, one still and one restless.
-    given = ordered.given.to(X.device)
-    starts = (given, ordered.restless.to(given)) if start is None else (start.to(given), given)
-    every = [one.expand(*shape, ordered.size).reshape(loops, ordered.size) for one in starts]
-    ends = problem.solve(packed, torch.stack(every, 1))
+    given = ordered.given.expand(loops, -1)
+    starts = (given, ordered.restless(unit))
+    if start is not None:
+        starts = (start.to(given).reshape(loops, ordered.size), given)
+    ends = problem.solve(packed, torch.stack(starts, 1), unit)
+    vector = ordered.kept(ends.x, unit)
     lengthscale, variance, learned, rate = (
-        one.reshape((*shape, *one.shape[1:])).to(y) for one in ordered.values(ends.x)
+        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(vector)
     )
+    log_kept = -rate if ordered.markov else torch.zeros_like(rate)
     return Learned(
-        vector=ends.x.reshape((*shape, ordered.size)),
-        kernel=parts.with_parameters(lengthscale, variance),
-        noise=learned,
-        rate=rate,
+        vector=vector.reshape((*shape, ordered.size)),
+        kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
+        noise=learned.to(y),
+        rate=(-torch.expm1(log_kept) if ordered.markov else rate).to(y),
+        log_kept=log_kept.to(y),
         log_posterior=-ends.value.reshape(shape),
         evaluations=ends.evaluations,
     )
@@ -126,12 +136,13 @@ class _Problem:
     layout: Layout
     estimates_mean: bool
 
-    def solve(self, rows: dict[str, Tensor], starts: Tensor) -> Minimum:
+    def solve(self, rows: dict[str, Tensor], starts: Tensor, unit: Tensor) -> Minimum:
         """The best end of every loop's searches, as many loops at a time as memory allows.
 
         Args:
             rows: Observations, `b x n`, and inputs, `b x n x d`.
-            starts: Where to search from, the parameters a loop has first, `b x s x p`.
+            starts: Where to search from, the parameters a loop has first, `b x s x p`, as kept.
+            unit: To count time in, `b`.
 
         Returns:
             `b x p`.
@@ -139,9 +150,10 @@ class _Problem:
         n = rows["y"].shape[-1]
         matrices = starts.shape[1] * (self.kernel.lengthscales + _MATRICES)
         size = max(1, NUMBERS // max(1, matrices * n * n))
+        names, parts = (*rows, "unit"), (*rows.values(), unit, starts)
         ends = [
-            self._solve(prepare(self.kernel, self.decay, **dict(zip(rows, piece))), one)
-            for *piece, one in zip(*(torch.split(one, size) for one in (*rows.values(), starts)))
+            self._solve(prepare(self.kernel, self.decay, **dict(zip(names, piece))), one)
+            for *piece, one in zip(*(torch.split(one, size) for one in parts))
         ]
         return Minimum(
             torch.cat([one.x for one in ends]),
@@ -153,9 +165,11 @@ class _Problem:
         b, s, p = starts.shape
         # Loops with too few observations stay where they are: their bounds leave no room.
         few = ((data.root > 0).sum(-1) < self.refit.least)[:, None, None]
+        starts = self.layout.searched(starts, data.unit.unsqueeze(-1))
         stay = starts[:, :1]
-        lower = torch.where(few, stay, self.layout.lower.to(starts)).expand(b, s, p)
-        upper = torch.where(few, stay, self.layout.upper.to(starts)).expand(b, s, p)
+        least, most = (end.unsqueeze(1) for end in self.layout.bounds(data.unit))
+        lower = torch.where(few, stay, least).expand(b, s, p)
+        upper = torch.where(few, stay, most).expand(b, s, p)
         ends = minimize(
             Objective(
                 self.kernel,

@@ -37,6 +37,8 @@ class Data(NamedTuple):
     """How many observations there are, those of inflated noise counted in part, `b`."""
     constant: Tensor
     """What -ln p(y) has that no hyperparameter changes, `b`."""
+    unit: Tensor
+    """The unit in which time is counted, in units of the user's, `b`."""
 
     def of(self, loops: Tensor) -> Data:
         """The data of some loops, `m`."""
@@ -52,6 +54,7 @@ def prepare(
     live: Tensor,
     relative_noise: Tensor,
     inflation: Tensor | None = None,
+    unit: Tensor | None = None,
 ) -> Data:
     """What of the data enters the posterior.
 
@@ -66,7 +69,9 @@ def prepare(
         inflation: Factor w⁻¹ >= 1 by which age has inflated the noise of each besides, `b x n`.
             That noise was never in y; it says that the row counts w times, as in a likelihood
             raised to the power w. Taken for noise, it would drive the estimate of σ² to 0.
+        unit: To count time in, `b`; as it is told unless given.
     """
+    unit = torch.ones_like(y[:, 0], dtype=torch.float64) if unit is None else unit
     live = live & relative_noise.isfinite()
     weight = live.double()
     if inflation is not None:
@@ -74,6 +79,7 @@ def prepare(
         weight = torch.where(live, 1 / inflation.double(), 0.0)
     X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
     times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
+    times = times / unit.unsqueeze(-1)
     noise = torch.where(live, relative_noise.double(), 1.0)
     elapsed = None
     match decay:
@@ -88,6 +94,7 @@ def prepare(
         root=(weight / noise).sqrt() * live,
         weight=weight.sum(-1),
         constant=0.5 * (weight * (math.log(2 * math.pi) + noise.log())).sum(-1),
+        unit=unit,
     )
 
 
@@ -140,7 +147,7 @@ class Objective:
         if rows is not self._rows:  # the search leaves out problems now and then only
             self._rows, self._held = rows, self._data.of(self._loops[rows])
         value, gradient = self._evidence(self._layout.values(vector), self._held)
-        log, slope = self._layout.log_prior(vector)
+        log, slope = self._layout.log_prior(vector, self._held.unit)
         value, gradient = value - log, gradient - slope
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
@@ -194,8 +201,7 @@ class Objective:
             return None, None
         rate = rate[:, None, None]
         if isinstance(self._decay, Markov):
-            kept = (1 - rate).clamp_min(1e-16)  # ε = 1, where only elapsed = 0 is left
-            return torch.exp(0.5 * kept.log() * elapsed), -0.5 * elapsed / kept
+            return torch.exp(-0.5 * rate * elapsed), -0.5 * elapsed
         grown = 1 + rate * elapsed
         return grown, elapsed / grown
 

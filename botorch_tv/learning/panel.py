@@ -44,7 +44,7 @@ class PanelMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
 
     def __init__(self, likelihood: GaussianLikelihood, model: TimeVaryingGP) -> None:
         super().__init__(likelihood, model)
-        if not isinstance(getattr(model, "covar_module", None), SpatioTemporalKernel):
+        if type(getattr(model, "covar_module", None)) is not SpatioTemporalKernel:
             raise InputDataError(
                 "the model's covariance is no SpatioTemporalKernel, so it is no product over "
                 "sensors and time; make the model without covar_module, or pass such a kernel."

@@ -77,7 +77,9 @@ class Refit:
     - noise: BoTorch's, log-normal with median e⁻⁴ of the kernel's variance and deviation 1;
     - ε and σ_w²: half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
       rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being taken for
-      change. ``Free(prior=None)`` leaves ε to the likelihood.
+      change. Both are meant over the median time between a loop's observations, in which they are
+      searched for, whatever the unit of time; a prior of one's own is meant per unit of time.
+      ``Free(prior=None)`` leaves ε to the likelihood.
 
     Args:
         every: Rounds between fits, at least 1.
@@ -85,7 +87,8 @@ class Refit:
         lengthscale: Of the kernel, one per column where it has as many; None to keep it fixed.
         outputscale: Of a ``ScaleKernel``; None to keep it fixed.
         noise: Variance σ² of a new observation; None to keep it fixed.
-        epsilon: Rate of change of ``Markov``, from 0 to 0.999 by default; None to keep it fixed.
+        epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 over the median time
+            between observations; None to keep it fixed.
         sigma_w2: Rate of growth of ``Wiener``; None to keep it fixed.
         evaluations: How often the posterior may be evaluated in one fit.
 

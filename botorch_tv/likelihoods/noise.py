@@ -16,7 +16,7 @@ from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
 from botorch_tv.kernels.batching import like
-from botorch_tv.likelihoods.aging import Aging
+from botorch_tv.likelihoods.aging import Aging, FixedAging
 from botorch_tv.likelihoods.rows import stacked
 from botorch_tv.validation import largest, require_bounds
 
@@ -148,12 +148,20 @@ class AgeNoise(Noise):  # type: ignore[misc]
             noise: Their variances, where the caller knows better, `... x n`.
 
         Raises:
-            InputDataError: If no inputs are given and ``shape`` is not that of the training data.
+            InputDataError: If no inputs are given and ``shape`` is not that of the training data,
+                or there is none.
         """
         if noise is not None:
             return DiagLinearOperator(noise if shape is None else noise.expand(shape))
         X = next((p if isinstance(p, Tensor) else p[0] for p in params), None)
         if X is None and self.train_X is None:
+            # Without a time there is no age; taken for new, old observations would count in full.
+            if not self._constant:
+                raise InputDataError(
+                    "AgeNoise: observations without inputs, and no training data that they could "
+                    "stand for, have no time to age from; pass their inputs, as in "
+                    "likelihood(model(X), X), or tell the data by set_training_data."
+                )
             if shape is None:
                 raise InputDataError("AgeNoise: without inputs the shape is needed.")
             return DiagLinearOperator(self.fresh.expand(self._joint(self.fresh.shape, shape)))
@@ -167,6 +175,11 @@ class AgeNoise(Noise):  # type: ignore[misc]
                 )
             variance = variance.expand(self._joint(variance.shape, shape))
         return DiagLinearOperator(variance)
+
+    @property
+    def _constant(self) -> bool:
+        """Whether nothing ages."""
+        return isinstance(self.aging, FixedAging) and self.aging.inflation.constant
 
     @staticmethod
     def _joint(variance: torch.Size, shape: torch.Size) -> torch.Size:
@@ -232,7 +245,7 @@ class AgeNoise(Noise):  # type: ignore[misc]
         the newest observation's; the cap keeps their inverses finite.
         """
         times = X[..., self.time_dim]
-        reference = times.amax(-1) if self.now is None else self.now
+        reference = times.amax(-1) if self.now is None else like(self.now, times)
         lag = (reference.unsqueeze(-1) - times).clamp_min(0.0)
         largest = 0.45 * math.log(torch.finfo(times.dtype).max)
         return base * torch.exp((power * self.aging.log_factor(lag)).clamp_max(largest))

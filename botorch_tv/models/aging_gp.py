@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
+from botorch import fit
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
+from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.checks import check_now, check_train_data
+from botorch_tv.models.forgetting import rates
 from botorch_tv.models.growing_gp import GrowingGP
 from botorch_tv.models.regression import Regression
 
@@ -56,6 +60,34 @@ class AgingGP(GrowingGP):
         if isinstance(self.likelihood, AgeNoiseLikelihood):
             self.prediction_strategy = None
         self._tell_likelihood(self.train_inputs[0])
+
+    def measure(self) -> None:
+        """Learn rates of change in the unit of time that the data suggest; their values stay.
+
+        A new model does so by itself, and ``fit_gpytorch_mll`` again.
+        """
+        for part in rates(self):
+            part.measure(self._unit())
+
+    def listen(self) -> None:
+        """The same, and move rates from which no search finds away to where one does."""
+        for part in rates(self):
+            part.measure(self._unit())
+            part.listen(self._unit())
+
+    def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
+        """As BoTorch fits any exact model, which asks for this, from rates that can be learned.
+
+        Args:
+            mll: The marginal log-likelihood of this model.
+            options: As of ``fit_gpytorch_mll``.
+        """
+        self.listen()
+        return fit._fit_fallback(mll, **options)
+
+    def _unit(self) -> Tensor:
+        """The median time from one observation to the next, `batch_shape (x m)`."""
+        return median_gap(self.train_inputs[0][..., self.time_dim].detach())
 
     def weighted_information_gain(self) -> Tensor:
         """The gain under noise λ n(lag)², that is λ γ^(-2 lag), ḡ of [W22] eq. (5): O(n³)."""
@@ -186,7 +218,6 @@ class AgingGP(GrowingGP):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
-        self.prediction_strategy = None
         if saved is None:
             return
         saved, own = like(saved, self.train_targets), self.now
@@ -205,6 +236,12 @@ class AgingGP(GrowingGP):
             covar = self.likelihood.noise_covar
             held += [rows for rows in (covar.train_X, covar.row_noise) if rows is not None]
         return held
+
+    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
+        values, held = super()._ingredients()
+        if isinstance(self.likelihood, AgeNoiseLikelihood) and self.likelihood.now is not None:
+            values.append(self.likelihood.now)
+        return values, held
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         if self._now is not None:

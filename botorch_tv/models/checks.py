@@ -5,9 +5,13 @@ from __future__ import annotations
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.gpytorch import GPyTorchModel
+from gpytorch import Module as GPyTorchModule
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
+from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
+from gpytorch.likelihoods.likelihood import _Likelihood
 from torch import Tensor
 
-from botorch_tv.validation import require_trials
+from botorch_tv.validation import require, require_trials
 
 
 def check_inputs(X: Tensor, columns: int | None = None) -> None:
@@ -132,6 +136,44 @@ def check_train_data(
     check_times(X[..., time])
     if bool(targets.isnan().any()):
         raise InputDataError("The targets contain NaN; leave out what was not measured.")
+
+
+def check_honoured(model: GPyTorchModel) -> None:
+    """Raise if a class of the caller's own overrides what exact regression by a factor bypasses.
+
+    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
+    ``covar_module``.
+
+    Raises:
+        ValueError: If so.
+    """
+    kind: type = type(model.likelihood)
+    for name in ("__call__", "marginal"):
+        owner = next(base for base in kind.__mro__ if name in vars(base))
+        require(
+            owner in _HONOURED,
+            f"{owner.__name__} overrides {name}, which predictions from one factor do not ask for: "
+            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
+            "what noise observations have, or use SingleTaskGP.",
+        )
+    owner = next(base for base in type(model).__mro__ if "forward" in vars(base))
+    require(
+        owner.__module__.startswith("botorch_tv."),
+        f"{owner.__name__} overrides forward, which predictions from one factor do not ask for: "
+        "they would be as if it did not. Give the prior by mean_module and covar_module.",
+    )
+
+
+_HONOURED = (
+    object,
+    GPyTorchModule,
+    _Likelihood,
+    Likelihood,
+    _GaussianLikelihoodBase,
+    GaussianLikelihood,
+    FixedNoiseGaussianLikelihood,
+)
+"""Where calls and marginals of likelihoods may come from: all of these add independent noise."""
 
 
 def check_new_outputs(

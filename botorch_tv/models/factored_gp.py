@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
 from gpytorch import settings
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.utils.warnings import GPInputWarning
 from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
 from torch import Tensor
 
-from botorch_tv.models.checks import check_batches
+from botorch_tv.models.checks import check_batches, check_honoured
 from botorch_tv.models.regression import Regression, Seen
 from botorch_tv.models.remembering import carried
 from botorch_tv.models.shared_inputs import SharedInputsGP
+from botorch_tv.models.snapshot import Snapshot
 
 FEWEST_REMEMBERED = 64
 """Fewer test points are looked at anew each time, and do not replace those remembered."""
@@ -42,6 +47,8 @@ class FactoredGP(SharedInputsGP):
         if self.training or no_data or settings.prior_mode.on():
             return super().__call__(*args, **kwargs)
         (X,) = args
+        if settings.debug.on() and X.shape == self.train_inputs[0].shape:
+            _warn_of_training_data(X, self.train_inputs[0])
         return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
@@ -120,11 +127,33 @@ class FactoredGP(SharedInputsGP):
         """The regression on the training data, computed where it is not at hand."""
         attached = settings.detach_test_caches.off()
         cached = self.prediction_strategy
+        if cached is not None and not self._made_as_now(cached):
+            cached = None
         if cached is None or (attached and not cached.attached):
             with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
                 cached = self._fit_regression(self.train_inputs[0], attached)
-            self.prediction_strategy = cached
-        return cached
+            self.prediction_strategy = self._stamped(cached)
+        return self.prediction_strategy  # type: ignore[return-value]
+
+    def _stamped(self, regression: Regression) -> Regression:
+        """The same, knowing which parameters it was computed from."""
+        return replace(regression, made_from=Snapshot.take(*self._ingredients()))
+
+    def _made_as_now(self, regression: Regression) -> bool:
+        """Whether parameters are what they were when a regression was computed."""
+        made_from = regression.made_from
+        return made_from is None or made_from.holds(*self._ingredients())
+
+    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Parameters and buffers; tensors of the size of the data."""
+        return [*self.parameters(), *self.buffers()], self._data_elsewhere()
+
+    def _data_elsewhere(self) -> list[Tensor]:
+        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
+        held = [self._row_noise]
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            held.append(self.likelihood.noise_covar.noise)
+        return [tensor for tensor in held if tensor is not None]
 
     def _fit_regression(self, inputs: Tensor, attached: bool) -> Regression:
         return Regression.fit(
@@ -137,6 +166,7 @@ class FactoredGP(SharedInputsGP):
 
     def _training_noise(self, inputs: Tensor) -> Tensor:
         """Noise variances of the training data, `... x n`."""
+        check_honoured(self)
         noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
             dim1=-1, dim2=-2
         )
@@ -151,3 +181,13 @@ class FactoredGP(SharedInputsGP):
         if self._row_noise is not None:
             self._row_noise = fn(self._row_noise)
         return super()._apply(fn)  # type: ignore[no-any-return]
+
+
+def _warn_of_training_data(X: Tensor, inputs: Tensor) -> None:
+    """As GPyTorch does where a posterior is asked for that a loss would take for the prior."""
+    if torch.equal(X, inputs):
+        warnings.warn(
+            "The input matches the stored training data. Did you forget to call model.train()?",
+            GPInputWarning,
+            stacklevel=4,
+        )

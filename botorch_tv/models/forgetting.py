@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from botorch.utils.types import DEFAULT
+from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.kernels import Kernel
+from gpytorch.priors import Prior
 from torch import Tensor
+from torch.nn import Module
 
 from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
 from botorch_tv.kernels import MarkovKernel, WienerKernel
-from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
+from botorch_tv.kernels.rate import RateKernel
+from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging, FixedAging
+from botorch_tv.models import defaults
 
 Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
 
@@ -84,12 +88,23 @@ def temporal_kernel(
     return kernel
 
 
+def rates(model: Module) -> list[RateKernel | Aging]:
+    """The parts of a model that have a rate to learn."""
+    return [
+        part
+        for part in model.modules()
+        if isinstance(part, RateKernel | Aging)
+        and any(one.requires_grad for one in part.parameters(recurse=False))
+    ]
+
+
 def age_noise(
     inflation: Inflation,
     time_dim: int,
     noise: Tensor | None,
     batch_shape: torch.Size,
     learn: bool,
+    noise_prior: Prior | _DefaultType,
 ) -> AgeNoiseLikelihood:
     """The likelihood of an inflation.
 
@@ -99,10 +114,13 @@ def age_noise(
         noise: Known variances at lag 0, `batch_shape x n`; None to learn one.
         batch_shape: Batch shape of the parameters.
         learn: Whether those of the inflation are learned, under their default priors.
+        noise_prior: Of the variance at lag 0 where it is learned.
     """
     return AgeNoiseLikelihood(
         inflation if learn else FixedAging(inflation),
         time_dim,
         noise=noise,
         batch_shape=batch_shape,
+        noise_prior=noise_prior,
+        noise_constraint=defaults.noise_bounds(),
     )

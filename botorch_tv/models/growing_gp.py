@@ -13,7 +13,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
-from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.models.checks import check_honoured, check_new_outputs
 from botorch_tv.models.factored_gp import FactoredGP
 from botorch_tv.models.regression import Regression
 
@@ -28,15 +28,24 @@ class GrowingGP(FactoredGP):
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`; the caller's where given."""
+        check_honoured(self)
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            # What is learned besides the known variances is common to all rows.
+            total: Tensor = self._known_noise(X, noise) + self.likelihood.second_noise
+            return total
         if noise is not None:
             return noise
-        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            known: Tensor = self.likelihood.noise
-            return known.mean(-1, keepdim=True).expand(*known.shape[:-1], X.shape[-2])
         diagonal: Tensor = self.likelihood._shaped_noise_covar(X.shape[:-1], [X]).diagonal(
             dim1=-1, dim2=-2
         )
         return diagonal
+
+    def _known_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
+        """The part of it that is known, `... x q`: as given, or as that of the others is."""
+        if noise is not None:
+            return noise
+        known: Tensor = self.likelihood.noise_covar.noise
+        return known.mean(-1, keepdim=True).expand(*known.shape[:-1], X.shape[-2])
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """The model given q more observations as well, in O(n² q).
@@ -47,7 +56,8 @@ class GrowingGP(FactoredGP):
                 dimensions than ``X`` they are alternatives at the same inputs.
             noise: Their variances, shape of ``Y``, in the units of the outcome transform. Without
                 them observations are as noisy as the likelihood has it; where all variances are
-                known, as noisy as these on average.
+                known, as noisy as these on average. What a ``FixedNoiseGaussianLikelihood`` learns
+                besides (``learn_additional_noise``) is added.
 
         Returns:
             A new model; this one is as it was.
@@ -63,6 +73,10 @@ class GrowingGP(FactoredGP):
             Y, _ = self.outcome_transform(Y, X=X)
         if strict:
             self._validate_tensor_args(X=X, Y=Y, Yvar=noise, strict=False)
+        fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
+        if not strict and fixed and noise is not None:
+            # Fantasies are told how noisy they are in all, what is learned besides included.
+            noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)
         inputs, targets, variance = self._transform_tensor_args(self.transform_inputs(X), Y, noise)
         grown = self.get_fantasy_model(inputs, targets, noise=variance)
@@ -103,9 +117,9 @@ class GrowingGP(FactoredGP):
         variance = new._learn_rows(self, inputs, X, noise)
         attached = torch.is_grad_enabled()
         if variance is None:
-            new.prediction_strategy = new._fit_regression(inputs, attached)
+            regression = new._fit_regression(inputs, attached)
         else:
-            new.prediction_strategy = old.extend(
+            regression = old.extend(
                 inputs=X,
                 across=self._covariance(old.inputs, X),
                 among=self._covariance(X, X),
@@ -113,6 +127,7 @@ class GrowingGP(FactoredGP):
                 residual=targets - self.mean_module(X),
                 attached=attached,
             )
+        new.prediction_strategy = new._stamped(regression)
         return new
 
     def _learn_rows(
@@ -132,7 +147,8 @@ class GrowingGP(FactoredGP):
         variance = old._new_noise(X, noise)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             fixed = self.likelihood.noise_covar
-            fixed.noise = stacked(old.likelihood.noise_covar.noise, variance, -1)
+            known = old._known_noise(X, noise)
+            fixed.noise = stacked(old.likelihood.noise_covar.noise, known, -1)
         elif noise is not None or old._row_noise is not None:
             unknown = variance.new_full((), torch.nan)
             before = old._row_noise
@@ -146,10 +162,3 @@ class GrowingGP(FactoredGP):
         """A copy of the model whose training data is still to be set."""
         data = (*self.train_inputs, self.train_targets, *self._data_elsewhere())
         return deepcopy(self, {id(tensor): tensor.new_empty(0) for tensor in data})
-
-    def _data_elsewhere(self) -> list[Tensor]:
-        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
-        held = [self._row_noise]
-        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            held.append(self.likelihood.noise_covar.noise)
-        return [tensor for tensor in held if tensor is not None]

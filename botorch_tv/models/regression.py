@@ -15,6 +15,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
+from botorch_tv.models.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,7 @@ class Regression:
         whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
         attached: Whether gradients flow through to whatever the parts were computed from.
         memory: Test points looked at before; a regression that grew remembers those of its parent.
+        made_from: The parameters that it was computed from; None where nobody asks.
     """
 
     inputs: Tensor
@@ -64,6 +66,7 @@ class Regression:
     whitened: Tensor
     attached: bool
     memory: Memory = field(default_factory=Memory)
+    made_from: Snapshot | None = None
 
     @classmethod
     def fit(

@@ -26,8 +26,11 @@ def batched_parameters(model: TimeVaryingGP, own_mean: bool) -> dict[str, int]:
     ):
         if not name.endswith("active_dims") and tensor.shape[: len(outputs)] == outputs:
             found[name] = len(outputs) - 1 - tensor.dim()
-    for name, tensor in model.likelihood.named_parameters(prefix="likelihood"):
-        if tensor.shape[:-1] == outputs:
+    for name, tensor in (
+        *model.likelihood.named_parameters(prefix="likelihood"),
+        *model.likelihood.named_buffers(prefix="likelihood"),
+    ):
+        if tensor.dim() and tensor.shape[:-1] == outputs:
             found[name] = -2
     return found
 

@@ -9,9 +9,8 @@ import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.transforms.input import InputTransform
-from botorch.models.transforms.outcome import OutcomeTransform
+from botorch.models.transforms.outcome import OutcomeTransform, Standardize
 from botorch.models.utils import validate_input_scaling
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from botorch.posteriors import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
@@ -23,8 +22,10 @@ from torch import Tensor
 from botorch_tv.forgetting import Markov
 from botorch_tv.kernels import SpatioTemporalKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models import defaults
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import (
+    check_honoured,
     check_inputs,
     check_now,
     check_outputs,
@@ -34,6 +35,10 @@ from botorch_tv.models.forgetting import Forgetting, age_noise, separate, tempor
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
 from botorch_tv.models.transform_check import check_transform
 from botorch_tv.validation import require
+
+PRESUMED = 0.01
+"""The ε to start from where nothing is said: over the median time between observations where it is
+learned, per unit of time else."""
 
 
 class TimeVaryingGP(AgingGP):
@@ -48,7 +53,10 @@ class TimeVaryingGP(AgingGP):
     ``optimize_acqf(..., fixed_features={d - 1: now})``.
 
     The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, by
-    ``Normalize(d, indices=[...])`` without the column of time, and standardise outcomes.
+    ``Normalize(d, indices=[...])`` without the column of time, and standardise outcomes. Where a
+    decay is learned from standardised outcomes, the default kernel has an output scale besides and
+    the prior of the noise is wider, see :mod:`botorch_tv.models.defaults`. Rates are learned in the
+    median time between observations, whatever unit time is told in.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, one column of which is time.
@@ -66,8 +74,8 @@ class TimeVaryingGP(AgingGP):
         input_transform: A transform of the columns other than time.
         forgetting: A decay, an inflation, or one of each in a sequence, from
             ``botorch_tv.forgetting``; the parameters start where these have them. ``Static()`` for
-            nothing forgotten. By default ``Markov``, or what ``covar_module`` or an
-            ``AgeNoiseLikelihood`` has instead.
+            nothing forgotten. By default ``Markov``, from ε = 0.01 over the median time between
+            observations, or what ``covar_module`` or an ``AgeNoiseLikelihood`` has instead.
         time_dim: Column of ``train_X`` that holds time.
         now: Present time, a number or `batch_shape`, no earlier than any observation. It follows
             the newest observation where None.
@@ -78,7 +86,8 @@ class TimeVaryingGP(AgingGP):
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform touches time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
-        ValueError: If ``forgetting`` and the other arguments contradict each other.
+        ValueError: If ``forgetting`` and the other arguments contradict each other, or the
+            likelihood is of a class that overrides ``marginal`` or ``__call__``.
 
     Example:
         >>> model = TimeVaryingGP(train_X, train_Y, forgetting=Markov(epsilon=0.03))
@@ -117,8 +126,9 @@ class TimeVaryingGP(AgingGP):
             check_transform(input_transform, train_X, time)
         decay, inflation = separate(forgetting)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
-        if forgetting is None and covar_module is None and not aged:
-            decay = Markov(epsilon=0.01)
+        presumed = forgetting is None and covar_module is None and not aged
+        if presumed:
+            decay = Markov(epsilon=PRESUMED)
         require(
             covar_module is None or (decay is None and spatial_module is None),
             "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
@@ -129,15 +139,15 @@ class TimeVaryingGP(AgingGP):
             "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
         )
         default_space = False
+        scaled = learn_forgetting and decay is not None and spatial_module is None
+        scaled &= outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
         _, aug_batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
             require(d > 1, "train_X has no column but time; there is nothing to choose.")
             first = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
             default_space = spatial_module is None
             if spatial_module is None:
-                spatial_module = get_covar_module_with_dim_scaled_prior(
-                    ard_num_dims=d - 1, batch_shape=aug_batch_shape
-                )
+                spatial_module = defaults.space(d - 1, aug_batch_shape, scaled=scaled)
             covar_module = SpatioTemporalKernel(
                 spatial_module,
                 temporal_kernel(decay, first, aug_batch_shape, learn_forgetting),
@@ -145,6 +155,8 @@ class TimeVaryingGP(AgingGP):
             )
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
+        if scaled and likelihood is None and train_Yvar is None:
+            likelihood = defaults.noise(aug_batch_shape)
         with warnings.catch_warnings():
             # What BoTorch says about float32 has been said above, to the caller.
             warnings.simplefilter("ignore", InputDataWarning)
@@ -158,15 +170,25 @@ class TimeVaryingGP(AgingGP):
                 outcome_transform=outcome_transform,
                 input_transform=input_transform,
             )
+        check_honoured(self)
         self.time_dim = time
         if inflation is not None:
             known = None
             if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
                 known = self.likelihood.noise_covar.noise
             self.likelihood = age_noise(
-                inflation, time, known, aug_batch_shape, learn_forgetting
+                inflation,
+                time,
+                known,
+                aug_batch_shape,
+                learn_forgetting,
+                defaults.noise_prior() if scaled else DEFAULT,
             ).to(train_X)
             self.likelihood.aging.restart()
+        self.measure()
+        if presumed and learn_forgetting:
+            temporal: Any = self.covar_module.temporal
+            temporal.set_epsilon_per(temporal.unit, PRESUMED)
         if default_space:
             with torch.no_grad():
                 validate_input_scaling(

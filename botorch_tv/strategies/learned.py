@@ -28,14 +28,18 @@ class MarkovPerTrial(Decay):
     """:class:`Markov` with a rate ε of each trial's own.
 
     Args:
-        epsilon: In [0, 1), `batch_shape`.
+        log_kept: ln(1 - ε) per unit of time, finite, `batch_shape`; in a long unit ε rounds to 1.
     """
 
-    epsilon: Tensor
+    log_kept: Tensor
+
+    @property
+    def epsilon(self) -> Tensor:
+        """ε per unit of time, in [0, 1], `batch_shape`."""
+        return -torch.expm1(self.log_kept)
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        log_kept = torch.log1p(-self.epsilon).clamp_min(-1e4)  # at ε = 1 only elapsed = 0 is left
-        return torch.exp(0.5 * _leading(log_kept, elapsed) * elapsed)
+        return torch.exp(0.5 * _leading(self.log_kept, elapsed) * elapsed)
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)
@@ -121,10 +125,12 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
 
 
 def _decay(given: Decay, learned: Learned, state: State) -> Decay | None:
-    rate = learned.rate.view(state.time.shape).to(state.time)
+    shape = state.time.shape
     if isinstance(given, Markov):
-        return MarkovPerTrial(rate)
-    return WienerPerTrial(rate) if isinstance(given, Wiener) else None
+        return MarkovPerTrial(learned.log_kept.view(shape).to(state.time))
+    if isinstance(given, Wiener):
+        return WienerPerTrial(learned.rate.view(shape).to(state.time))
+    return None
 
 
 def _leading(parameter: Tensor, like: Tensor) -> Tensor:

@@ -71,8 +71,14 @@ def test_without_now_lags_count_from_the_newest_given():
     np.testing.assert_allclose(added(aged, X), 0.1 * 0.5 ** (np.array(TIMES) - 7.0), rtol=1e-12)
 
 
-def test_without_inputs_or_data_observations_are_new():
-    np.testing.assert_allclose(added(likelihood(ExponentialWeights(0.5), now=9.0)), 0.1)
+def test_without_inputs_or_data_nothing_can_age():
+    """And nothing passes for new; what never ages needs no time."""
+    aged = likelihood(ExponentialWeights(0.5), now=9.0)
+    with pytest.raises(InputDataError, match=r"no time to age from.*likelihood\(model\(X\), X\)"):
+        aged(standard())
+    with pytest.raises(InputDataError, match="set_training_data"):
+        aged.noise_covar(shape=torch.Size([5]))
+    np.testing.assert_allclose(added(likelihood(Static(), now=9.0)), 0.1)
 
 
 def test_without_inputs_another_number_of_rows_is_refused():

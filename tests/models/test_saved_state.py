@@ -19,7 +19,8 @@ def test_the_present_is_restored(forgetting, transform):
     loaded = TimeVaryingGP(X, Y, forgetting=FORGETTINGS[forgetting], **options)
     loaded.posterior(X)  # what was computed before does not stay
     with torch.no_grad():
-        saved.covar_module.spatial.raw_lengthscale.add_(0.3)
+        for parameter in saved.covar_module.spatial.parameters():
+            parameter.add_(0.3)
     loaded.load_state_dict(saved.state_dict())
     assert loaded.now.item() == 30.0
     test_X = present(saved)
