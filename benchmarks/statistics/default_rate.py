@@ -83,22 +83,23 @@ def covariance(
     apart = (X.unsqueeze(-2) - X.unsqueeze(-3)).square().sum(-1)
     elapsed = (times.unsqueeze(-1) - times).abs()
     kept = 1 - torch.as_tensor(epsilon, dtype=X.dtype)
-    product: Tensor = torch.exp(-0.5 * apart / lengthscale**2) * kept ** (0.5 * elapsed)
-    return product
+    decay: Tensor = kept ** (0.5 * elapsed)
+    return torch.exp(-0.5 * apart / lengthscale**2) * decay
 
 
 def left_open(one: DataSet) -> float:
     """Deviation of ln ε that the data leave at best (Cramér and Rao), all else unknown."""
 
-    def observed(logarithms: Tensor) -> Tensor:
+    def covered(logarithms: Tensor) -> Tensor:
         epsilon, scale, noise, lengthscale = logarithms.exp()
         K = covariance(one.X[:, :-1], one.X[:, -1], epsilon, lengthscale)
-        return scale * K + noise * torch.eye(ROWS, dtype=K.dtype)
+        observed: Tensor = scale * K + noise * torch.eye(ROWS, dtype=K.dtype)
+        return observed
 
     truth = torch.tensor([one.epsilon, 1.0, one.noise, one.lengthscale], dtype=torch.float64).log()
-    slopes: Any = torch.autograd.functional.jacobian(observed, truth)  # type: ignore[no-untyped-call]
+    slopes: Any = torch.autograd.functional.jacobian(covered, truth)  # type: ignore[no-untyped-call]
     slopes = slopes.permute(2, 0, 1)
-    solved = torch.linalg.solve(observed(truth), slopes)
+    solved = torch.linalg.solve(covered(truth), slopes)
     information = 0.5 * torch.einsum("aij,bji->ab", solved, solved)
     return math.sqrt(torch.linalg.inv(information)[0, 0].item())
 
