@@ -102,9 +102,7 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
     Returns:
         The posterior; equal to that of :func:`regress`.
     """
-    batch_shape, rows = evidence.y.shape[:-1], evidence.y.shape[-1]
-    per_trial = max(1, rows * max(rows, basis.size))
-    together = max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
+    batch_shape, together = evidence.y.shape[:-1], _together(basis, evidence)
     parts: list[OnArms] = []
     for first in range(0, max(1, batch_shape.numel()), together):
         block = _block(evidence, batch_shape, first, together)
@@ -123,6 +121,13 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
             )
         )
     return OnArms(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
+
+
+def _together(basis: Basis, evidence: Evidence) -> int:
+    """Number of trials in a block."""
+    rows = evidence.y.shape[-1]
+    per_trial = max(1, rows * max(rows, basis.size))
+    return max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
 
 
 def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | None:
@@ -227,7 +232,14 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
 
 
 def information_gain(basis: Basis, evidence: Evidence) -> Tensor:
-    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`."""
+    """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
+    batch_shape, together = evidence.y.shape[:-1], _together(basis, evidence)
+    starts = range(0, max(1, batch_shape.numel()), together)
+    blocks = [_block(evidence, batch_shape, first, together) for first in starts]
+    return torch.cat([_gain_of(basis, block) for block in blocks]).view(batch_shape)
+
+
+def _gain_of(basis: Basis, evidence: Evidence) -> Tensor:
     if _fits_information_form(basis, evidence):
         return _log_diagonal(_information_factor(basis, evidence)[-1])
     return _log_diagonal(_whitened_factor(basis, evidence))

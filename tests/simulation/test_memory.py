@@ -4,11 +4,13 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_tv.inference import covariance
+from botorch_tv.inference import covariance, regression
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.regression import Evidence
 from botorch_tv.memory import free_bytes, in_words
 from botorch_tv.simulation import MarkovWorld, memory, run_study
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, gp_ucb
+from botorch_tv.strategies import Grid, gp_ucb, w_gp_ucb
 
 
 def test_memory_that_pytorch_keeps_is_free(monkeypatch) -> None:
@@ -48,9 +50,7 @@ def test_results_beyond_memory_are_refused_before_work(tmp_path) -> None:
 
 def test_the_limit_of_results_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * 17 * 10 * 7)
-    with pytest.raises(
-        ValueError, match=r"3.65 KiB .* 2.32 KiB .* at most trials=7 or fewer rounds"
-    ):
+    with pytest.raises(ValueError, match=r"3.65 KiB .* 2.32 KiB .* trials=7 or fewer"):
         study(trials=11, horizon=10, chunk=1)
     assert study(trials=7, horizon=10, chunk=1)
 
@@ -71,3 +71,28 @@ def test_the_limit_of_arms_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputDataError, match="at most 8 arms"):
         gp_ucb(kernel=KERNEL, noise=0.02).init(Grid.regular(3, 2))
     gp_ucb(kernel=KERNEL, noise=0.02).init(Grid.regular(8, 1))
+
+
+def test_the_gain_of_many_trials_is_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers, and never the matrices of all trials at once."""
+    player = w_gp_ucb(kernel=KERNEL, noise=0.02, gamma=0.9)
+    state = player.init(Grid.regular(3, 2), batch_shape=(2, 3))
+    usual, largest = regression._gain_of, []
+
+    def watched(basis: Basis, evidence: Evidence) -> torch.Tensor:
+        largest.append(evidence.y.shape[:-1].numel())
+        return usual(basis, evidence)
+
+    monkeypatch.setattr(regression, "_gain_of", watched)
+    multipliers = []
+    for numbers in (2**18, 1):
+        monkeypatch.setattr(regression, "BLOCK_NUMBERS", {"cpu": numbers})
+        now = state
+        largest.clear()
+        for t in range(6):
+            suggestion = player.ask(now)
+            now, _ = player.tell(now, suggestion, torch.full((2, 3), 0.1 * t).double())
+        assert max(largest) == (6 if numbers > 1 else 1)
+        multipliers.append(player.ask(now).multiplier)
+    assert multipliers[0].shape == (2, 3)
+    torch.testing.assert_close(*multipliers, rtol=1e-12, atol=0)
