@@ -1,0 +1,85 @@
+"""Far out on the tail and without any spread left, improvements still tell points apart."""
+
+import pytest
+import torch
+from mpmath import mp
+
+from botorch_tv.acquisition.exploration import (
+    ExpectedImprovement,
+    Outlook,
+    ProbabilityOfImprovement,
+    log_expected_excess,
+)
+from botorch_tv.inference.scratch import Scratch
+
+D = torch.float64
+
+
+def exact(u):
+    """ln(φ(u) + u Φ(u)) in sixty digits, of which cancellation takes a few."""
+    with mp.workdps(60):
+        u = mp.mpf(u)
+        density = mp.exp(-u * u / 2) / mp.sqrt(2 * mp.pi)
+        return float(mp.log(density + u * mp.erfc(-u / mp.sqrt(2)) / 2))
+
+
+@pytest.mark.parametrize("u", [3.0, 0.0, -1.0, -10.0, -100.0, -300.0, -600.0, -900.0])
+def test_by_arithmetic_of_many_digits(u):
+    """Both forms, and the series about where they meet: it leaves 15 / u⁴ of the value."""
+    value = float(log_expected_excess(torch.tensor(u, dtype=D)))
+    assert value == pytest.approx(exact(u), abs=1e-9, rel=1e-15 * 10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, D], ids=str)
+def test_the_two_forms_meet(dtype):
+    """On both sides of the limit from which on the series counts, to the power 2/3 of rounding."""
+    eps = torch.finfo(dtype).eps
+    limit = (15 / eps) ** (1 / 6)
+    for share in (0.999, 1.001, 1.5):
+        u = -float(torch.tensor(share * limit, dtype=dtype))
+        excess = float(log_expected_excess(torch.tensor(u, dtype=dtype)).double()) + 0.5 * u * u
+        rounding = 4 * eps * u * u  # of the square itself
+        assert abs(excess - (exact(u) + 0.5 * u * u)) < 30 * eps ** (2 / 3) + rounding
+
+
+class Known(Outlook):
+    """A posterior without data of its own."""
+
+    def __init__(self, mean, sd, scale=2.0):
+        self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)
+        self.sign, self.scale, self.scratch = 1, scale, Scratch()
+
+    def multiplier(self):
+        return 0.0
+
+    def incumbent(self):
+        return torch.tensor(1.0, dtype=D)
+
+    def sample(self):
+        raise NotImplementedError
+
+    def uniform(self):
+        raise NotImplementedError
+
+    def has_data(self):
+        return torch.tensor(True)
+
+
+def test_points_without_variance_are_compared_at_the_floor():
+    """A millionth of the prior's deviation: finite, rising with the mean, equal below the floor."""
+    outlook = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
+    floor = 1e-6 * outlook.scale
+    u = (outlook.mean - 1.0) / floor
+    torch.testing.assert_close(ProbabilityOfImprovement().score(outlook), u, rtol=1e-12, atol=0)
+    score = ExpectedImprovement().score(outlook)
+    assert score.isfinite().all()
+    assert bool((score.diff() > 0).all())
+    # E[max(f - m, 0)] = mean - m where that is many deviations, and sd φ(0) at the incumbent.
+    assert float(score[4].exp()) == pytest.approx(0.1, rel=1e-9)
+    assert float(score[3].exp()) == pytest.approx(floor * 0.3989422804014327, rel=1e-9)
+    below = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.5 * floor] * 5)
+    assert torch.equal(ExpectedImprovement().score(below), score)
+    above = Known([0.0, 0.5, 0.9, 1.0, 1.1], [2 * floor] * 5)
+    assert float(ExpectedImprovement().score(above)[3].exp()) == pytest.approx(
+        2 * floor * 0.3989422804014327, rel=1e-9
+    )
