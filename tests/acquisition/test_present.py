@@ -262,6 +262,16 @@ def test_time_in_another_column_and_learned_from_a_dataset(column):
     gradient = qKnowledgeGradientAtPresent(**inputs)
     line = torch.linspace(0, 1, 21, dtype=torch.float64)
     grid = with_time(torch.cartesian_prod(line, line), NOW, column)
+    torch.manual_seed(0)
+    said = make(
+        model, dataset, bounds, num_fantasies=4, with_current_value=True, now=NOW, time_dim=column
+    )
+    assert torch.equal(said["current_value"], inputs["current_value"])
+    assert (said["now"], said["time_dim"]) == (NOW, column)
+    baseline = qLogNoisyExpectedImprovementAtPresent(
+        model, dataset.X, sobol(8), now=NOW, time_dim=column
+    )
+    assert torch.equal(baseline.X_baseline, noisy.X_baseline)
     best = model.posterior(grid).mean.max().item()
     assert best - 1e-6 <= gradient.current_value.item() <= best + 0.05
     X = torch.rand(3, 5, 2, dtype=torch.float64)

@@ -184,3 +184,11 @@ def test_the_first_step_has_the_length_asked_for(length):
         start, second = call.seen[number]
         wanted = start - length * slope / slope.norm()
         torch.testing.assert_close(second, wanted, rtol=0, atol=1e-12)
+
+
+def test_where_there_is_no_slope_no_step_leads_astray():
+    """The direction is 0 and its length no divisor: the function is asked at points alone."""
+    call = counted(lambda x, rows: ((rows == 1) * x.sum(-1), (rows == 1)[:, None] * x.new_ones(2)))
+    found = minimize(call, torch.full((2, 2), 0.5, dtype=D), 0.0, 1.0, evaluations=9)
+    assert found.x.tolist() == [[0.5, 0.5], [0.0, 0.0]]
+    assert all(bool(point.isfinite().all()) for points in call.seen.values() for point in points)

@@ -1,0 +1,41 @@
+"""Keys of trials use all 64 bits: no two of very many trials share their random numbers."""
+
+import numpy as np
+import torch
+
+from botorch_tv.experts.counter import KEY_PARTS, draw_keys
+
+
+class Many:
+    """Uniform numbers of very many trials."""
+
+    def __init__(self, trials):
+        self.trials, self.source = trials, np.random.default_rng(3)
+
+    def uniform(self, *event):
+        return torch.from_numpy(self.source.random((self.trials, *event)))
+
+    normal = uniform
+
+
+def test_keys_of_many_trials_differ():
+    keys = draw_keys(Many(50_000))
+    assert len(keys.unique()) == 50_000  # in 64 bits two are the same once in 10^10 tries
+
+
+def test_every_number_drawn_counts():
+    """Keys that share all numbers but one differ."""
+
+    class Nearly(Many):
+        def __init__(self, part):
+            super().__init__(2)
+            self.part = part
+
+        def uniform(self, *event):
+            rows = torch.full((2, *event), 0.3, dtype=torch.float64)
+            rows[1, self.part] += 2.0**-16
+            return rows
+
+    for part in range(KEY_PARTS):
+        first, second = draw_keys(Nearly(part)).tolist()
+        assert first != second
