@@ -126,10 +126,10 @@ def test_a_loop_is_kept_and_goes_on(domain: Any, name: str, tmp_path: Path) -> N
     """With answers out of order; from a file of a GPU on the CPU, and the other way round."""
     path = tmp_path / "loop.json"
     for device, other in (("cuda", "cpu"), ("cpu", "cuda")):
-        loop = Loop(STRATEGIES[name], domain, device=device)
+        loop = Loop(STRATEGIES[name], domain, pending=2, device=device)
         first, second = loop.ask(), loop.ask()
-        loop.tell(second, 0.3)
-        loop.tell(first, 0.1)
+        loop.tell(0.3, suggestion=second)
+        loop.tell(0.1, suggestion=first)
         loop.save(path)
         again = Loop.load(path, STRATEGIES[name], device=other)
         here, there = again.ask().X, loop.ask().X
