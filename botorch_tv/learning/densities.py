@@ -43,24 +43,35 @@ def log_density(prior: Prior, value: Tensor) -> Density:
 
 
 def on_device(prior: Any, device: torch.device) -> Any:
-    """A copy of a prior whose parameters lie on a device; those of PyTorch cannot be moved.
+    """A copy of a prior whose parameters lie on a device.
+
+    Those of PyTorch cannot be moved, and some of GPyTorch's leave their bounds behind.
 
     Args:
-        prior: The prior, left as it is; or a part of one.
+        prior: The prior, left as it is; None for none.
         device: Where its densities are asked for.
     """
-    if isinstance(prior, Tensor):
-        return prior.detach().to(device)
-    if isinstance(prior, nn.Module):
-        return copy.deepcopy(prior).to(device)
-    if isinstance(prior, (list, tuple)):
-        return type(prior)(on_device(part, device) for part in prior)
-    if isinstance(prior, (Prior, distributions.Transform)):
-        moved = copy.copy(prior)
-        for name, part in vars(prior).items():
-            setattr(moved, name, on_device(part, device))
-        return moved
-    return prior
+    found: dict[int, Any] = {}
+    _collect(prior, found)
+    moved = {
+        key: part.detach().to(device) for key, part in found.items() if isinstance(part, Tensor)
+    }
+    return copy.deepcopy(prior, moved)
+
+
+def _collect(part: Any, found: dict[int, Any]) -> None:
+    """Find the tensors of a distribution, which may refer to itself."""
+    if id(part) in found:
+        return
+    if isinstance(part, Tensor):
+        found[id(part)] = part
+    elif isinstance(part, (Prior, distributions.Transform, nn.Module)):
+        found[id(part)] = part
+        for one in vars(part).values():
+            _collect(one, found)
+    elif isinstance(part, (list, tuple, dict)):
+        for one in part.values() if isinstance(part, dict) else part:
+            _collect(one, found)
 
 
 def _kind(prior: Prior) -> type:
@@ -72,7 +83,9 @@ def _differentiated(prior: Prior, value: Tensor) -> Density:
     with torch.enable_grad():
         value = value.detach().requires_grad_(True)
         log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
-        (slope,) = torch.autograd.grad(log.sum(), value)
+        slope = torch.zeros_like(value)
+        if log.requires_grad:  # that of a uniform prior depends on nothing
+            (slope,) = torch.autograd.grad(log.sum(), value)
     return Density(log.detach().to(value), slope)
 
 

@@ -1,0 +1,90 @@
+"""No prediction rests on a factor of other parameters than the model has."""
+
+import copy
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.optim.fit import fit_gpytorch_mll_torch
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.utils.warnings import GPInputWarning
+from models.cases import assert_same, build, data, present
+
+from botorch_tv.forgetting import Wiener
+from botorch_tv.models import TimeVaryingGP
+
+pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
+
+
+@pytest.mark.parametrize("forgetting", ["markov", "wiener", "weights"])
+def test_torch_goes_on_after_a_fit_in_evaluation_mode(forgetting):
+    """Parameters move between evaluations, and a prior less another's factor is no covariance."""
+    model = build(forgetting, n=20)
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    fit_gpytorch_mll(mll, optimizer_kwargs={"options": {"maxiter": 20}})
+    result = fit_gpytorch_mll_torch(mll, step_limit=5)
+    assert torch.tensor(result.fval).isfinite()
+
+
+def changed_by_setter(model):
+    model.covar_module.spatial.lengthscale = 0.11
+
+
+def changed_by_step(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.03)
+
+
+def loaded(model):
+    other = copy.deepcopy(model)
+    changed_by_step(other)
+    model.load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize("change", [changed_by_setter, changed_by_step, loaded])
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+@pytest.mark.parametrize("grown", [False, True])
+def test_changed_parameters_are_seen(change, forgetting, grown):
+    model = build(forgetting)
+    test_X = present(model)
+    if grown:
+        zero = torch.zeros(1, 1, dtype=torch.float64)
+        model = model.condition_on_observations(test_X[:1], zero)
+    before = model.posterior(test_X).variance
+    factor = model.prediction_strategy
+    model.posterior(test_X)
+    assert model.prediction_strategy is factor
+    change(model)
+    fresh = copy.deepcopy(model)  # copies compute their own
+    assert_same(model.posterior(test_X), fresh.posterior(test_X), atol=1e-12)
+    assert not torch.allclose(model.posterior(test_X).variance, before)
+
+
+def test_the_likelihood_may_be_told_the_time_alone():
+    model = build("weights", now=30.0)
+    test_X = present(model)
+    model.posterior(test_X)
+    model.likelihood.set_now(60.0)
+    found = model.posterior(test_X)
+    model.set_now(60.0)
+    assert_same(found, model.posterior(test_X), atol=1e-12)
+
+
+def test_a_posterior_where_a_loss_wants_the_prior_is_told():
+    model = build("markov").eval()
+    with pytest.warns(GPInputWarning, match=r"forget to call model.train\(\)"):
+        model(*model.train_inputs)
+
+
+def test_a_walk_begins_at_the_earliest_row_wherever_it_stands():
+    X, Y = data()
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    assert order[0] != 0
+    models = [
+        TimeVaryingGP(X[rows], Y[rows], forgetting=Wiener(0.1), outcome_transform=None)
+        for rows in (torch.arange(12), order)
+    ]
+    assert models[1].covar_module.temporal.origin.item() == X[0, -1].item()
+    test_X = present(models[0])
+    assert_same(models[0].posterior(test_X), models[1].posterior(test_X))
