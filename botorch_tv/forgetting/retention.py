@@ -62,6 +62,13 @@ class Retention(ABC):  # noqa: B024 - every hook has a default; a rule overrides
         """Which trials forget all but the observation just made; each argument `batch_shape`."""
         return torch.zeros_like(since, dtype=torch.bool)
 
+    def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
+        """What |y - mean| must exceed to fire, `batch_shape`, for those who ask why it did.
+
+        None for rules of another form, as here; arguments are those of :meth:`fires`.
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class KeepAll(Retention):
@@ -229,7 +236,6 @@ class EventTrigger(Retention):
         return self.rule(y, mean, sd, noise, since, self.delta)
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
-        """What |y - mean| must exceed to fire, `batch_shape`; None for rules of another form."""
         if self.rule is not prediction_error:
             return None
         return prediction_band(sd, noise, since, self.delta)

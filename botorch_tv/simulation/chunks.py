@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.memory import breadth
 from botorch_tv.simulation.prediction_error.maps import RunningMaps
@@ -221,12 +220,9 @@ class _Table:
         """What a strategy knows before its observation, and how good its advice would be."""
         player, state = self.players[number], self.states[number]
         named = objective.at(player.recommended_arm(state))
-        trigger = player.retention
-        band = None
-        if isinstance(trigger, EventTrigger):
-            given = torch.full_like(suggestion.sd, player.noise)
-            noise = player.engine_for(state.domain).believed_noise(state, given)
-            band = trigger.band(suggestion.sd, noise, state.since)
+        given = torch.full_like(suggestion.sd, player.noise)
+        noise = player.engine_for(state.domain).believed_noise(state, given)
+        band = player.retention.band(suggestion.sd, noise, state.since)
         return {
             "objective": objective.at(suggestion.choice),
             "mean": suggestion.mean,

@@ -8,7 +8,9 @@ from typing import Any
 
 import xarray as xr
 
-SAME = ("world", "world_sha256", "noise", "seed", "draws", "horizon", "trials", "dtype")
+from botorch_tv.simulation.identity import Description, differences
+
+SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
 """Attributes that two results must share for their trials to be the same."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
 """Attributes that are told one after the other where they differ."""
@@ -25,6 +27,7 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         for name in SAME
         if one.attrs.get(name) != other.attrs.get(name)
     ]
+    unlike += differences(_world(one), _world(other), "world")
     unlike += [
         f"{name} are {one.sizes.get(name, 0)} here and {other.sizes.get(name, 0)} there"
         for name in ("trial", "round", "coordinate", "arm")
@@ -76,6 +79,12 @@ def told_together(one: str | None, other: str) -> str:
     """Two lists of versions as one, each version once."""
     known = [] if one is None else one.split(", ")
     return ", ".join(dict.fromkeys([*known, *other.split(", ")]))
+
+
+def _world(data: xr.Dataset) -> Description:
+    """What is known of a world besides its repr; numbers computed elsewhere differ by rounding."""
+    told = data.attrs.get("world_description")
+    return json.loads(told) if told else None
 
 
 def _short(value: Any) -> str:

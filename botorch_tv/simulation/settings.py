@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +75,7 @@ class StudySettings:
             "horizon": self.horizon,
             "noise": float(self.world.noise),
             "world": _text(repr(self.world)),
-            "world_sha256": self._world_digest(),
+            "world_description": self._world_description(),
             "draws": DRAWS,
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
             "device": device_name(self.device),
@@ -84,13 +83,12 @@ class StudySettings:
             **versions(),
         }
 
-    def _world_digest(self) -> str:
-        """A digest of the world, empty where it cannot be described."""
+    def _world_description(self) -> str:
+        """The world as JSON, empty where it cannot be described."""
         try:
-            text = json.dumps(describe(self.world, "world"), sort_keys=True)
+            return json.dumps(describe(self.world, "world"))
         except ValueError:
             return ""
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(text: str) -> str:

@@ -1,11 +1,14 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
+from botorch_tv.forgetting import Retention
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis.triggers import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, et_gp_ucb, r_gp_ucb
+from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, r_gp_ucb
 
 NONE = np.zeros((2, 4), dtype=bool)
 
@@ -130,3 +133,29 @@ def test_alarms_of_a_study_are_those_of_the_paper():
                 alarms += 1
             since = 1 if error > band else since + 1
     assert alarms == len(result.triggers()) > 6
+
+
+@dataclass(frozen=True)
+class _Surprised(Retention):
+    """A stranger's rule: forget when y is three standard deviations of a reading off."""
+
+    uses_data = True
+    restarts = True
+
+    def fires(self, y, mean, sd, noise, since):
+        return (y - mean).abs() > self.band(sd, noise, since)
+
+    def band(self, sd, noise, since):
+        return 3 * (sd.square() + noise).sqrt()
+
+
+def test_the_band_of_a_rule_of_ones_own_is_recorded():
+    kernel = unit_kernel("se", 0.2)
+    world = MarkovWorld(Grid.regular(points=6, dim=2), kernel=kernel, epsilon=0.2, noise=0.02)
+    player = Strategy(kernel=kernel, noise=0.02, retention=_Surprised())
+    result = run_study(world, {"own": player}, trials=4, horizon=30, diagnose=True, progress=False)
+    expected = 3 * np.sqrt(result.data["sd"] ** 2 + 0.02)
+    np.testing.assert_allclose(result.data["band"], expected, rtol=1e-12)
+    alarms = result.triggers()
+    assert len(alarms) == int(result.resets.sum()) > 0
+    assert (alarms["error"] > alarms["band"]).all()
