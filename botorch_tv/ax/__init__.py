@@ -12,6 +12,7 @@ except ImportError as error:
     ) from error
 
 from botorch_tv.ax.acquisition import PresentAcquisition
+from botorch_tv.ax.best import best_now
 from botorch_tv.ax.clock import Clock
 from botorch_tv.ax.storage import register
 from botorch_tv.ax.strategy import time_varying_generation_strategy
@@ -23,6 +24,7 @@ register()
 __all__ = [
     "Clock",
     "PresentAcquisition",
+    "best_now",
     "complete_trial_at",
     "time_varying_generation_strategy",
     "time_varying_model_config",

@@ -56,18 +56,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         n: int | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        models = time_varying_models(surrogate.model)
-        time = models[0].time_dim
-        newest = max(float(X[:, time].max()) for X in surrogate.Xs)
-        now = (torch_opt_config.fixed_features or {}).get(time, newest)
-        if now < newest:
-            raise UserInputError(
-                f"{search_space_digest.feature_names[time]!r} is fixed at {now}, but a trial was "
-                f"measured at {newest}; suggestions are for that time or later."
-            )
-        for model in models:
-            model.set_now(now)
-        place = Placement.of(surrogate.model, now, time)
+        time = time_varying_models(surrogate.model)[0].time_dim
+        now = (torch_opt_config.fixed_features or {}).get(time)
+        place = set_present(surrogate, now, search_space_digest.feature_names)
         # On a copy, so that the data which the surrogate was fitted to stays what it is.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
@@ -163,6 +154,34 @@ def time_varying_models(model: Model) -> list[TimeVaryingGP]:
                 "TimeVaryingGP; use it as botorch_model_class, see time_varying_model_config."
             )
     return models
+
+
+def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Placement:
+    """Let the observations of a surrogate age until now.
+
+    Args:
+        surrogate: A fitted one.
+        now: The present; the time of the newest observation where None.
+        names: Of the columns.
+
+    Returns:
+        What puts points at that time.
+
+    Raises:
+        UserInputError: If ``now`` lies before an observation, or a model knows no time.
+    """
+    models = time_varying_models(surrogate.model)
+    time = models[0].time_dim
+    newest = max(float(X[:, time].max()) for X in surrogate.Xs)
+    now = newest if now is None else now
+    if now < newest:
+        raise UserInputError(
+            f"{names[time]!r} is fixed at {now}, but a trial was measured at {newest}; "
+            "what is asked for is for that time or later."
+        )
+    for model in models:
+        model.set_now(now)
+    return Placement.of(surrogate.model, now, time)
 
 
 def _placed(data: SupervisedDataset, place: Placement) -> SupervisedDataset:

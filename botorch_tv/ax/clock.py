@@ -117,8 +117,8 @@ def check_now(now: float, parameter: RangeParameter) -> None:
         )
 
 
-def check_fixed(now: object, time_parameter: str) -> None:
-    """Raise unless the present time was given.
+def check_fixed(now: object, time_parameter: str, call: str = "get_next_trials(..., ") -> None:
+    """Raise unless the present time was given; ``call`` is where it belongs.
 
     Raises:
         UserInputError: If ``now`` is None.
@@ -126,5 +126,5 @@ def check_fixed(now: object, time_parameter: str) -> None:
     if now is None:
         raise UserInputError(
             f"The time of the trial is not given, but {time_parameter!r} is time and cannot be "
-            f"chosen; call get_next_trials(..., fixed_parameters={{{time_parameter!r}: now}})."
+            f"chosen; call {call}fixed_parameters={{{time_parameter!r}: now}})."
         )

@@ -1,5 +1,6 @@
 """A small experiment in Ax whose trials each have their time."""
 
+import numpy as np
 import pytest
 
 
@@ -73,3 +74,27 @@ def model_of():
 def acquisition_of():
     """The acquisition function of the last suggestion."""
     return lambda client: client._generation_strategy.adapter.generator._acquisition.acqf
+
+
+@pytest.fixture(scope="session")
+def dense_prediction():
+    """Mean and variance at now of y, from rows of (t, x, y) and what a Markov model has learned."""
+
+    def predict(model, epsilon, rows, now, x_new):
+        lengthscale = model.covar_module.spatial.lengthscale.item()
+        noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
+
+        def covariance(T1, X1, T2, X2):
+            space = (X1[:, None] - X2) / 2 / lengthscale  # [-1, 1] scaled to the unit interval
+            time = np.abs(T1[:, None] - T2)
+            return np.exp(-0.5 * space**2) * (1 - epsilon) ** (time / 2)
+
+        T, X, y = np.array(rows).T
+        centre, spread = y.mean(), y.std(ddof=1)
+        x_new = np.array(x_new)
+        cross = covariance(np.full(len(x_new), now), x_new, T, X)
+        weights = np.linalg.solve(covariance(T, X, T, X) + noise * np.eye(len(y)), cross.T).T
+        mean = centre + spread * (constant + weights @ ((y - centre) / spread - constant))
+        return mean, spread**2 * (1 - (weights * cross).sum(-1))
+
+    return predict

@@ -22,28 +22,15 @@ ROWS = np.array(
 
 
 @pytest.mark.parametrize("horizon", [60.0, 6000.0])
-def test_predictions_are_those_of_rates_per_unit_of_time(experiment, ask, tell, model_of, horizon):
+def test_predictions_are_those_of_rates_per_unit_of_time(
+    experiment, ask, tell, model_of, dense_prediction, horizon
+):
     options = {"forgetting": Markov(EPSILON), "learn_forgetting": False}
     client = tell(experiment(horizon=horizon, **options), ROWS)
     ask(client, NOW)
     asked = [{"t": NOW, "x": x} for x in (-1.0, 0.2, 0.75)]
     predicted = client.predict(asked)
-    model = model_of(client)
-    lengthscale = model.covar_module.spatial.lengthscale.item()
-    noise, constant = model.likelihood.noise.item(), model.mean_module.constant.item()
-
-    def covariance(T1, X1, T2, X2):
-        space = (X1[:, None] - X2) / 2 / lengthscale  # [-1, 1] scaled to the unit interval
-        time = np.abs(T1[:, None] - T2)
-        return np.exp(-0.5 * space**2) * (1 - EPSILON) ** (time / 2)
-
-    T, X, y = ROWS.T
-    centre, spread = y.mean(), y.std(ddof=1)
-    X_new = np.array([point["x"] for point in asked])
-    cross = covariance(np.full(3, NOW), X_new, T, X)
-    weights = np.linalg.solve(covariance(T, X, T, X) + noise * np.eye(len(y)), cross.T).T
-    mean = centre + spread * (constant + weights @ ((y - centre) / spread - constant))
-    variance = spread**2 * (1 - (weights * cross).sum(-1))
+    mean, variance = dense_prediction(model_of(client), EPSILON, ROWS, NOW, [-1.0, 0.2, 0.75])
     np.testing.assert_allclose([p["y"][0] for p in predicted], mean, rtol=1e-6)
     np.testing.assert_allclose([p["y"][1] ** 2 for p in predicted], variance, rtol=1e-5)
 

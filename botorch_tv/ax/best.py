@@ -1,0 +1,151 @@
+"""The best of the settings tried so far, as they would be now."""
+
+from __future__ import annotations
+
+from ax.adapter.torch import TorchAdapter
+from ax.api.client import Client
+from ax.api.types import TParameterization
+from ax.core.arm import Arm
+from ax.core.experiment import Experiment
+from ax.core.observation import ObservationFeatures
+from ax.core.optimization_config import OptimizationConfig
+from ax.core.trial import Trial
+from ax.core.trial_status import TrialStatus
+from ax.core.types import ComparisonOp
+from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.generator_spec import GeneratorSpec
+
+from botorch_tv.ax.acquisition import set_present
+from botorch_tv.ax.clock import Clock, check_fixed, check_now
+from botorch_tv.validation import require_number
+
+MEASURED = [TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED]
+
+
+def best_now(
+    client: Client, fixed_parameters: dict[str, float]
+) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
+    """The setting that has been tried and whose objective is predicted to be best at present.
+
+    ``client.get_best_parameterization`` compares trials as they were when they ran, and an old
+    success stays the best for ever. This compares their settings at one time, now, by the posterior
+    mean of the model, fitted to all that has been measured. Where there are outcome constraints,
+    settings count whose predicted outcomes keep them.
+
+    Args:
+        client: The client, with a strategy of :func:`time_varying_generation_strategy`.
+        fixed_parameters: The present time, ``{"t": 12.5}``.
+
+    Returns:
+        As ``client.get_best_parameterization``: the parameters, with the present time; mean and
+        standard deviation predicted for every metric there; the index of the trial which ran that
+        setting last; and the name of its arm.
+
+    Raises:
+        UserInputError: If the strategy is another one, the time is not that of its parameter, lies
+            before a trial or out of bounds, nothing has been measured, or no setting is predicted
+            to keep the outcome constraints.
+        ValueError: If the time is no finite number.
+        UnsupportedError: If there are several objectives, or a constraint is relative.
+    """
+    spec, name = _model_of(client)
+    experiment = client._experiment
+    now = _time(fixed_parameters, name)
+    check_now(now, experiment.search_space.parameters[name])
+    config = experiment.optimization_config
+    _check_objective(config)
+    tried = _tried(experiment, config, name)
+    adapter = spec.generator_enum(experiment=experiment, **spec.generator_kwargs)
+    assert isinstance(adapter, TorchAdapter)
+    surrogate = adapter.generator.surrogate
+    set_present(surrogate, now, adapter.parameters)
+    points = [{**arm.parameters, name: now} for _, arm in tried]
+    mean, covariance = adapter.predict([ObservationFeatures(parameters=one) for one in points])
+    eligible = [i for i in range(len(tried)) if _allowed(config, mean, i)]
+    if not eligible:
+        raise UserInputError(
+            f"None of the {len(tried)} settings tried is predicted to keep the outcome constraints "
+            f"at {now}; run more trials, or loosen the constraints."
+        )
+    best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, mean, i))
+    predicted = {
+        metric: (float(mean[metric][best]), float(covariance[metric][metric][best]) ** 0.5)
+        for metric in mean
+    }
+    index, arm = tried[best]
+    return points[best], predicted, index, arm.name
+
+
+def _model_of(client: Client) -> tuple[GeneratorSpec, str]:
+    """The model of the client's strategy, and its parameter of time."""
+    strategy = client._maybe_generation_strategy
+    for node in [] if strategy is None else strategy._nodes:
+        for spec in node.generator_specs:
+            kwargs = spec.generator_kwargs
+            if "surrogate_spec" in kwargs and Clock in kwargs.get("transforms", ()):
+                return spec, kwargs["transform_configs"]["Clock"]["time_parameter"]
+    raise UserInputError(
+        f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
+        "no present time; give client.set_generation_strategy that of "
+        "time_varying_generation_strategy, or ask client.get_best_parameterization."
+    )
+
+
+def _time(fixed_parameters: dict[str, float], name: str) -> float:
+    others = sorted(set(fixed_parameters) - {name})
+    if others:
+        raise UserInputError(
+            f"fixed_parameters has {others}, but the parameter of time is {name!r}; give "
+            f"fixed_parameters={{{name!r}: now}}."
+        )
+    now = fixed_parameters.get(name)
+    check_fixed(now, name, "best_now(client, ")
+    return require_number(name, now, "(-inf, inf)", "the present is a finite number.")
+
+
+def _check_objective(config: OptimizationConfig | None) -> None:
+    if config is None:
+        raise UserInputError("There is no objective; call client.configure_optimization first.")
+    if config.objective.is_multi_objective:
+        raise UnsupportedError(
+            f"The objectives are {config.objective.expression!r}, among which no single setting is "
+            "best; ask client.get_pareto_frontier."
+        )
+    for constraint in config.outcome_constraints:
+        if constraint.relative:
+            raise UnsupportedError(
+                f"The constraint {constraint.expression!r} is relative to a status quo; give "
+                "bounds in the units of the outcome."
+            )
+
+
+def _tried(experiment: Experiment, config: OptimizationConfig, name: str) -> list[tuple[int, Arm]]:
+    """Each setting whose objective was measured, with the trial that ran it last."""
+    measured = experiment.lookup_data().df
+    last: dict[str, tuple[int, Arm]] = {}
+    for index, trial in sorted(experiment.trials.items()):
+        rows = measured[measured["trial_index"] == index] if len(measured) else measured
+        known = set() if rows.empty else set(rows["metric_name"])
+        done = trial.status in MEASURED and known.issuperset(config.objective.metric_names)
+        if done and isinstance(trial, Trial) and trial.arm is not None:
+            setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
+            last[Arm.md5hash(setting)] = (index, trial.arm)
+    if not last:
+        raise UserInputError(
+            "No trial has been completed with its objective measured; run one before asking for "
+            "the best."
+        )
+    return list(last.values())
+
+
+def _weighted(weights: list[tuple[str, float]], mean: dict[str, list[float]], i: int) -> float:
+    return float(sum(weight * mean[metric][i] for metric, weight in weights))
+
+
+def _allowed(config: OptimizationConfig, mean: dict[str, list[float]], i: int) -> bool:
+    for constraint in config.outcome_constraints:
+        value = _weighted(constraint.metric_weights, mean, i)
+        above = constraint.op is ComparisonOp.GEQ
+        if value < constraint.bound if above else value > constraint.bound:
+            return False
+    return True
