@@ -321,3 +321,18 @@ def test_what_cannot_be_learned_is_refused_at_once():
     pair = torch.cat([X[:1], moved]).transpose(0, 1)
     mean = strategy_of(kernel=kernel).posterior(state, pair).mean
     torch.testing.assert_close(mean[:, 0], mean[:, 1])
+
+
+@pytest.mark.parametrize("rounds", [4, 12])
+def test_a_random_walk_is_learned_from_its_origin(rounds):
+    """It grows from the first row kept, whatever the clock said then; after twelve, the seventh."""
+    strategy = strategy_of(decay=Wiener(0.05), retention=PeriodicReset(6))
+    X, time, y = observed(rounds, 2, seed=2)
+    early, late = (play(strategy, X, time + by, y, (2,))[0] for by in (0.0, 512.0))
+    torch.testing.assert_close(late.basis.parameters, early.basis.parameters, rtol=1e-5, atol=1e-6)
+    if rounds == 4:
+        live = torch.ones(4, dtype=torch.bool)
+        for i in range(2):
+            own = (X[:, i], time[:, i] - time[0, i], y[:, i], live)
+            found = learn(strategy.learning, module(), strategy.decay, NOISE, *own)
+            torch.testing.assert_close(late.basis.parameters[i], found.vector, rtol=1e-5, atol=1e-6)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch.test_functions import Branin
 from gpytorch.kernels import RBFKernel, ScaleKernel
+from oracles.dense import trigger_threshold
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning.refit import Refit
@@ -237,3 +238,29 @@ def test_bad_worlds(more, told) -> None:
 def test_the_problem_ends_the_study() -> None:
     with pytest.raises(ValueError, match=r"horizon is 13, but BoxWorld\(Bowl.* has 12 rounds"):
         study(horizon=13)
+
+
+def test_recorded_bands_are_those_of_the_noise_learned() -> None:
+    """Every trial replayed from what was written down: its band is that of what it believes."""
+    delta, given = 0.1, 0.5
+    player = dataclasses.replace(
+        et_gp_ucb(kernel=KERNEL, noise=given, delta=delta, maximize=False),
+        learning=Refit(every=3, least=3),
+    )
+    result = study(strategies={"ET": player}, horizon=7, trials=2, diagnose=True)
+    box, learned = Box(Bowl().spatial_bounds, search=ASCENT), []
+    for trial in range(2):
+        one = result.data.sel(strategy="ET", trial=trial)
+        state, since = player.init(box), 0
+        for t in range(7):
+            since += 1
+            factor = state.basis.noise_factor
+            noise = given if factor is None else given * float(factor)
+            learned.append(noise)
+            sd = float(one["sd"].values[t])
+            wanted = trigger_threshold(sd, noise, since, delta)
+            assert float(one["band"].values[t]) == pytest.approx(wanted, rel=1e-4)
+            told = player.suggestion_at(state, torch.from_numpy(one["X"].values[t].copy()))
+            state, info = player.tell(state, told, torch.tensor(one["observation"].values[t]))
+            since = 0 if bool(info.reset) else since
+    assert min(learned) < 0.5 * given

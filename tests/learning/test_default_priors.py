@@ -1,0 +1,86 @@
+"""The priors that Refit documents, by SciPy's densities."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from gpytorch.priors import GammaPrior
+from scipy.stats import gamma, halfnorm, lognorm
+
+from botorch_tv.forgetting import Markov, Wiener
+from botorch_tv.learning import Free, Refit
+from botorch_tv.learning.layout import KNEE, layout
+from botorch_tv.learning.stationary import Stationary
+
+SIDES = (1.0, 4.0, 0.5)
+LENGTHS, SCALE, NOISE, RATE = (0.2, 1.7, 0.6), 2.5, 0.01, 0.07
+UNIT = 0.25
+
+
+def kernel_of(ard):
+    kernel = ScaleKernel(RBFKernel(ard_num_dims=3 if ard else None)).double()
+    kernel.outputscale = torch.tensor(1.6, dtype=torch.float64)
+    return kernel
+
+
+def logarithmic(median, deviation):
+    return lognorm(deviation, scale=median)
+
+
+def density(refit, decay, ard=True):
+    """That of the hyperparameters above, and the layout."""
+    sides = torch.tensor(SIDES, dtype=torch.float64)
+    ordered = layout(refit, Stationary.of(kernel_of(ard)), decay, 0.05, sides)
+    rate = -math.log1p(-RATE) if isinstance(decay, Markov) else RATE
+    lengths = LENGTHS if ard else LENGTHS[:1]
+    entries = [*np.log(lengths), math.log(SCALE), math.log(NOISE), math.log1p(rate / KNEE)]
+    vector = torch.tensor([entries], dtype=torch.float64)
+    return ordered.log_prior(vector, torch.tensor([UNIT], dtype=torch.float64))[0].item()
+
+
+@pytest.mark.parametrize("ard", [True, False])
+@pytest.mark.parametrize("decay", [Markov(0.1), Wiener(0.1)], ids=repr)
+def test_all_of_them(decay, ard):
+    """Lengthscales in the sides of the domain, scales in the kernel's, rates over the gap."""
+    sides = SIDES if ard else [math.prod(SIDES) ** (1 / 3)]
+    wanted = sum(
+        logarithmic(0.2 * math.sqrt(3) * side, 0.75).logpdf(one)
+        for side, one in zip(sides, LENGTHS)
+    )
+    wanted += logarithmic(1.6, 1.0).logpdf(SCALE)
+    wanted += logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)
+    wanted += halfnorm(scale=0.25).logpdf(RATE)
+    assert density(Refit(), decay, ard) == pytest.approx(wanted, abs=1e-10)
+
+
+def test_of_what_is_held_fixed_or_left_to_the_data_there_is_none():
+    one = {name: None for name in ("lengthscale", "outputscale", "noise", "epsilon", "sigma_w2")}
+    for name, prior in (
+        ("outputscale", logarithmic(1.6, 1.0).logpdf(SCALE)),
+        ("noise", logarithmic(1.6 * math.exp(-4), 1.0).logpdf(NOISE)),
+        ("epsilon", halfnorm(scale=0.25).logpdf(RATE)),
+    ):
+        alone = Refit(**{**one, name: Free()})
+        assert density(alone, Markov(0.1)) == pytest.approx(prior, abs=1e-10)
+        assert density(Refit(**{**one, name: Free(prior=None)}), Markov(0.1)) == 0.0
+
+
+def test_a_prior_of_the_rate_of_ones_own_is_per_unit_of_the_user():
+    """Over the gap of 0.25 the vector says 0.07; over the user's unit four times as much."""
+    own = Refit(
+        lengthscale=None, outputscale=None, noise=None, sigma_w2=Free(prior=GammaPrior(2.0, 3.0))
+    )
+    wanted = gamma(2.0, scale=1 / 3).logpdf(RATE / UNIT)
+    assert density(own, Wiener(0.1)) == pytest.approx(wanted, abs=1e-10)
+
+
+def test_bounds_of_the_noise():
+    """From 1e-4 to 100 times the kernel's variance, or as far as what was given."""
+    for given, low, high in ((0.05, 1.6e-4, 160.0), (1e-6, 1e-6, 160.0), (500.0, 1.6e-4, 500.0)):
+        sides = torch.tensor(SIDES, dtype=torch.float64)
+        ordered = layout(Refit(), Stationary.of(kernel_of(True)), Markov(0.1), given, sides)
+        lower, upper = ordered.bounds(torch.ones(1, dtype=torch.float64))
+        assert lower[0, 4].exp().item() == pytest.approx(low, rel=1e-12)
+        assert upper[0, 4].exp().item() == pytest.approx(high, rel=1e-12)
