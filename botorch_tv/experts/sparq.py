@@ -246,8 +246,8 @@ class SparQ(Strategy):
             origin=torch.where(any_answer, origin, state.origin),
         )
 
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         points = min(horizon, state.basis.arms) if isinstance(state.basis, Basis) else horizon
         asked = min(points, self.refresh.queries(horizon, state.domain.dim))
-        return super().numbers_per_trial(state, horizon) + 2 * points**2 + 3 * points * asked
+        drawing = 2 * points**2 + 3 * points * asked
+        return super().numbers_per_trial(state, horizon, trials) + drawing

@@ -124,6 +124,10 @@ class Basis(ABC):
         """
         return self.expand((weights.unsqueeze(-2) @ self.row(arms)).squeeze(-2), out=out)
 
+    def numbers_of_mixture(self, arms: int) -> int:
+        """Numbers per trial that :meth:`mixture` and :meth:`between` work on, n being ``arms``."""
+        return arms * self.size
+
     def sum_of_squares(self, rows: Tensor) -> Tensor:
         """Σᵢ of the squares of some rows on all arms, `batch_shape x n x r -> batch_shape x M`."""
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
@@ -132,6 +136,11 @@ class Basis(ABC):
         together = max(1, _CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
+
+    def numbers_of_squares(self, rows: int, trials: int) -> int:
+        """Numbers that :meth:`sum_of_squares` works on, n being ``rows``."""
+        whole = rows * self.arms
+        return 2 * min(trials * whole, max(whole, _CACHED_NUMBERS))
 
 
 class ArmBasis(Basis):
@@ -262,6 +271,10 @@ class ProductBasis(FeatureBasis):
         narrow = (sparse.view(-1, len(last)) @ last).view(shape.numel(), -1)
         return self._along(narrow, [*self._kernels[:-1], last], shape, out)
 
+    def numbers_of_mixture(self, arms: int) -> int:
+        along = sum(len(factor) for factor in self.factors) + sum(self._ranks)
+        return arms * along + 2 * self.arms
+
     def _core(self, arms: Tensor, weights: Tensor) -> Tensor:
         """Σ_a w_a φ₁(a) φ₂(a)ᵀ of two dimensions, `batch_shape x n -> N x r_1 r_2`."""
         trials, count = weights.shape[:-1].numel(), weights.shape[-1]
@@ -290,6 +303,13 @@ class ProductBasis(FeatureBasis):
         squared = (half.mT @ half).view(trials, len(second), self._ranks[0] ** 2)
         pairs = torch.einsum("na,nb->nab", first, first).flatten(1)
         return (pairs @ squared.mT).reshape(*batch_shape, self.arms)
+
+    def numbers_of_squares(self, rows: int, trials: int) -> int:
+        if len(self.factors) != 2:
+            return super().numbers_of_squares(rows, trials)
+        (first, second), points = self._ranks, len(self.factors[1])
+        half = rows * first * (second + 2 * points)
+        return trials * (half + points * first**2 + self.arms)
 
     def _along(
         self, tensor: Tensor, factors: list[Tensor], shape: Size, out: Tensor | None

@@ -18,7 +18,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import clear_
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.rows import Rows, room_for
 
 Take = Callable[[Tensor, int, Tensor], tuple[Tensor, "Loss"]]
 """Takes an observation in. Its arguments are s^(-½), `batch_shape`, where ± s is the posterior
@@ -128,6 +128,20 @@ class RowLoss(Loss):
         )
         return cls(rows, zeros.new_zeros(*batch_shape, 0), None, zeros)
 
+    @staticmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        """Numbers per trial, held and worked on, after so many rows were appended."""
+        size, most = basis.size, most_rows(basis)
+        first = min(most, 128)
+        room = room_for(min(rounds, most), first)
+        if rounds < most:
+            older = room // 2 if room > first else 0  # while they are copied
+            return (room + older) * size
+        # Weighted rows beside the rows and their sum; later three matrices beside few rows.
+        absorbing = (room + most + size) * size
+        fewer = room_for(FEWEST_ROWS, first)
+        return max(absorbing, (fewer + FEWEST_ROWS + 3 * size) * size if rounds > most else 0)
+
     @classmethod
     def of_matrix(cls, basis: Basis, matrix: Tensor) -> RowLoss:
         """A given D in coordinates of the basis, `batch_shape x r x r`."""
@@ -219,6 +233,19 @@ class ArmLoss(Loss):
             inverse=basis.variance.new_zeros(*batch_shape, FIRST_SLOTS, FIRST_SLOTS),
             count=torch.zeros(batch_shape, dtype=torch.int64, device=device),
             width=0,
+        )
+
+    @staticmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        """Numbers per trial, held and worked on, after so many rounds, each of another arm."""
+        width = min(rounds, basis.arms, basis.size + 1)
+        slots = room_for(width + 1, FIRST_SLOTS)
+        older = slots // 2 if slots > FIRST_SLOTS else 0  # while they are copied
+        held = slots**2 + max(older**2, basis.numbers_of_mixture(width))
+        if width <= basis.size:
+            return held
+        return max(
+            slots**2 + (2 * width + basis.size) * basis.size, RowLoss.numbers(basis, rounds - width)
         )
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -324,6 +351,11 @@ class RootLoss(Loss):
         """Nothing lost yet."""
         identity = torch.diag_embed(basis.variance.new_ones(basis.size))
         return cls(identity.repeat(*batch_shape, 1, 1))
+
+    @staticmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        """Numbers per trial, held and worked on, after any number of rounds."""
+        return basis.size**2
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         prior = basis.row(index)

@@ -125,9 +125,38 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
 
 def _together(basis: Basis, evidence: Evidence) -> int:
     """Number of trials in a block."""
-    rows = evidence.y.shape[-1]
+    return _block_trials(basis, evidence.y.shape[-1])
+
+
+def _block_trials(basis: Basis, rows: int) -> int:
     per_trial = max(1, rows * max(rows, basis.size))
-    return max(1, BLOCK_NUMBERS.get(evidence.y.device.type, 2**18) // per_trial)
+    return max(1, BLOCK_NUMBERS.get(basis.variance.device.type, 2**18) // per_trial)
+
+
+def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
+    """Numbers that :func:`regress_on_arms` works on at a time, its results aside.
+
+    Args:
+        basis: Coordinates of the kernel over the arms.
+        rows: Observations per trial.
+        trials: Trials of the whole batch.
+        moves: Whether covariances decay with time.
+    """
+    together = min(trials, _block_trials(basis, rows))
+    # The posterior of a block stays until the next one is there.
+    held = min(rows, basis.size) * basis.size if trials > together else 0
+    one = numbers_of_regression(basis, rows, moves)
+    known = basis.size if _is_few(basis, rows) and not moves else rows
+    left = known * basis.size + basis.numbers_of_squares(known, together) // together
+    return together * (max(one, left) + held)
+
+
+def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
+    """Numbers per trial that :func:`regress` works on; ``rows`` and ``moves`` as above."""
+    if _is_few(basis, rows) and not moves:
+        return 2 * rows * basis.size + 4 * basis.size**2
+    # The Cholesky factor beside the kernel while it is made, or beside three of the columns.
+    return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 
 
 def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | None:
@@ -170,8 +199,12 @@ def regress(basis: Basis, evidence: Evidence) -> Regression:
 
 def _fits_information_form(basis: Basis, evidence: Evidence) -> bool:
     static = evidence.decay is None and evidence.present_decay is None
-    few = not isinstance(basis, ArmBasis) and evidence.y.shape[-1] > basis.size
-    return static and few
+    return static and _is_few(basis, evidence.y.shape[-1])
+
+
+def _is_few(basis: Basis, rows: int) -> bool:
+    """Whether there are fewer coordinates than rows."""
+    return not isinstance(basis, ArmBasis) and rows > basis.size
 
 
 def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:

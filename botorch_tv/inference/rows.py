@@ -7,6 +7,19 @@ from dataclasses import dataclass
 import torch
 from torch import Size, Tensor
 
+FIRST_ROWS = 16
+"""Rows for which there is room at first, unless more are asked for."""
+
+
+def room_for(rows: int, first: int = FIRST_ROWS) -> int:
+    """Rows for which there is room once so many have been appended one by one.
+
+    Args:
+        rows: How many.
+        first: Rows for which there was room at first.
+    """
+    return first << max(0, -(-rows // first) - 1).bit_length()
+
 
 @dataclass
 class _Storage:
@@ -39,7 +52,7 @@ class Rows:
         *,
         dtype: torch.dtype,
         device: torch.device,
-        capacity: int = 16,
+        capacity: int = FIRST_ROWS,
     ) -> Rows:
         """No rows yet, each to be of shape `batch_shape x event_shape`."""
         shape = (*batch_shape, capacity, *event_shape)
@@ -70,7 +83,7 @@ class Rows:
         storage = self._storage
         capacity = storage.tensor.shape[self._batch_dim]
         if self._length == capacity or storage.written > self._length:
-            storage = self._copied(capacity=max(capacity, 2 * self._length, 16))
+            storage = self._copied(capacity=max(capacity, 2 * self._length, FIRST_ROWS))
         storage.tensor.select(self._batch_dim, self._length).copy_(row)
         storage.written = self._length + 1
         return Rows(storage, self._length + 1, self._batch_dim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 import torch
@@ -53,21 +54,27 @@ def chunk_size(
         ValueError: If memory does not hold one.
     """
     pairs = list(strategies)
-    numbers = sum(strategy.numbers_per_trial(state, horizon) for strategy, state in pairs)
-    numbers += (recorded * horizon + mapped) * len(pairs)
     variance = pairs[0][1].basis.variance
-    free, single = free_bytes(variance.device), numbers * variance.element_size()
+
+    def needed(together: int) -> int:
+        """Bytes that so many trials take together."""
+        numbers = sum(one.numbers_per_trial(state, horizon, together) for one, state in pairs)
+        numbers += (recorded * horizon + mapped) * len(pairs)
+        return together * numbers * variance.element_size()
+
+    free, single = free_bytes(variance.device), needed(1)
     require(
         single <= free,
         f"run_study: a single trial of {horizon:,} rounds takes {in_words(single)}, but "
         f"{in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds or "
         "strategies.",
     )
-    fits = int(MEMORY_SHARE * free / workers / single)
-    if variance.device.type == "cpu":
-        fits = min(fits, MOST_TRIALS)
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(pairs[0][1].domain)))
-    return max(1, min(fits, share, trials))
+    most = min(share, trials)
+    if variance.device.type == "cpu":
+        most = min(most, MOST_TRIALS)
+    room = MEMORY_SHARE * free / workers
+    return max(1, bisect_right(range(1, most + 1), room, key=needed))
 
 
 def breadth(domain: Domain) -> int:

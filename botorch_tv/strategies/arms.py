@@ -11,7 +11,13 @@ from torch import Size, Tensor
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, first_maximum
-from botorch_tv.inference.regression import information_gain, regress, regress_on_arms
+from botorch_tv.inference.regression import (
+    information_gain,
+    numbers_of_block,
+    regress,
+    regress_on_arms,
+)
+from botorch_tv.inference.rows import room_for
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.engines import Choice, Engine, Marginal
 from botorch_tv.strategies.outlook import View
@@ -22,6 +28,8 @@ AT_ONCE = 8
 """Vectors over all arms that a round works on."""
 
 
+DECAYS_AT_ONCE = 4
+"""Matrices of all pairs of observations that the temporal factors are computed in."""
 JOINTLY = 512
 """Arms whose joint covariance is computed at a time."""
 
@@ -165,15 +173,22 @@ class FromLog(ArmEngine):
             arm_basis(state), self.evidence(state, now, reference, inflation_power=2)
         )
 
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        # The regression itself runs on small blocks of trials; only the log grows with each.
-        return AT_ONCE * arm_basis(state).arms + 5 * horizon
+    def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
+        basis, kept, moves = arm_basis(state), self.most_kept(horizon), self.strategy.decay.moves
+        block = numbers_of_block(basis, kept, trials, moves)  # the regression runs on some trials
+        times = DECAYS_AT_ONCE * kept**2 if moves else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + times + -(-block // trials)
 
 
 def arm_basis(state: State) -> Basis:
     """The kernel factored over the arms."""
     assert isinstance(state.basis, Basis)
     return state.basis
+
+
+def log_numbers(horizon: int) -> int:
+    """Numbers per trial of a log: choice, observation, noise and time of every round."""
+    return 4 * room_for(horizon) + 4 * horizon
 
 
 def per_trial(offset: Tensor | float) -> Tensor | float:

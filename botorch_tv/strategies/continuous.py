@@ -15,6 +15,7 @@ from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import PathDraw, PointPosterior, point_posterior
 from botorch_tv.inference.regression import Evidence
+from botorch_tv.strategies.arms import log_numbers
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.engines import Choice, Engine, Marginal
@@ -22,6 +23,13 @@ from botorch_tv.strategies.evidence import gather_evidence
 from botorch_tv.strategies.prospect import Prospect, best_observed, with_context
 from botorch_tv.strategies.state import State
 from botorch_tv.strategies.surface import Surface
+
+POSTERIOR_MATRICES = 6
+"""Matrices of all pairs of observations that a posterior is computed in."""
+DECAY_MATRICES = 2
+"""Those besides where covariances decay with time."""
+WAVES = 5
+"""Numbers per frequency that the value of a function drawn is computed in."""
 
 
 class OnBox(Engine):
@@ -100,8 +108,15 @@ class OnBox(Engine):
         evidence = self._flat_evidence(state, now, reference, inflation_power=2)
         return point_posterior(_surface(state).points, evidence).information_gain.view_as(gain)
 
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        return 3 * horizon**2
+    def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
+        box, kept, parts = _box(state), self.most_kept(horizon), self.strategy
+        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if parts.decay.moves else 0)
+        search = 0
+        if parts.exploration.scores:
+            features = WAVES * FREQUENCIES if parts.exploration.samples else 0
+            search = -(-box.search.numbers(box.dim, kept, trials, features) // trials)
+        # The posterior found keeps two of its matrices while the box is searched.
+        return log_numbers(horizon) + max(matrices * kept**2, 2 * kept**2 + search)
 
     def believed_noise(self, state: State, noise: Tensor) -> Tensor:
         factor = _surface(state).noise_factor

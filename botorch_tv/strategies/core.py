@@ -536,9 +536,17 @@ class Strategy:
         """
         return StrategyModel(self, state, now)
 
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        """Numbers held and worked on per trial by round ``horizon``, for sizing batches."""
-        return self.engine_for(state.domain).numbers_per_trial(state, horizon)
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        """Numbers held and worked on per trial by round ``horizon``, for sizing batches.
+
+        The most there can be. On a grid it is above what is needed as far as arms are played again.
+
+        Args:
+            state: Any state of this strategy.
+            horizon: Rounds.
+            trials: Trials that run together, among which some memory is shared.
+        """
+        return self.engine_for(state.domain).numbers_per_trial(state, horizon, trials)
 
     def engine_for(self, domain: Domain) -> Engine:
         """How the posterior is computed on a domain."""

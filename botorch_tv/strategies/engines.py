@@ -134,8 +134,16 @@ class Engine(ABC):
         """The gain ``gain`` with the factor on the noise squared, `batch_shape`."""
 
     @abstractmethod
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        """Numbers held and worked on per trial by round ``horizon``."""
+    def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
+        """Numbers held and worked on by round ``horizon`` per trial, where ``trials`` do together.
+
+        The most there can be: every round tells of another arm.
+        """
+
+    def most_kept(self, horizon: int) -> int:
+        """Most observations that a trial keeps within ``horizon`` rounds."""
+        first = self.strategy.retention.first_kept
+        return max(told - first(told) for told in range(horizon + 1))
 
     def believed_noise(self, state: State, noise: Tensor) -> Tensor:
         """What noise variances told, `batch_shape`, are taken for now."""

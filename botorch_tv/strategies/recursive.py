@@ -9,10 +9,18 @@ from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss, most_rows
+from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
 from botorch_tv.inference.recursion import Belief
-from botorch_tv.inference.regression import constant_mean
-from botorch_tv.strategies.arms import AT_ONCE, ArmEngine, Prediction, arm_basis, per_trial, scaled
+from botorch_tv.inference.regression import constant_mean, numbers_of_regression
+from botorch_tv.strategies.arms import (
+    AT_ONCE,
+    ArmEngine,
+    Prediction,
+    arm_basis,
+    log_numbers,
+    per_trial,
+    scaled,
+)
 from botorch_tv.strategies.engines import Marginal
 from botorch_tv.strategies.state import State
 from botorch_tv.strategies.surface import Surface
@@ -130,13 +138,21 @@ class Recursion(ArmEngine):
     ) -> Tensor:
         return gain
 
-    def numbers_per_trial(self, state: State, horizon: int) -> int:
-        basis = arm_basis(state)
-        size, rows = basis.size, min(horizon, most_rows(basis))
-        if self._form(basis) is RootLoss:
-            return AT_ONCE * basis.arms + size**2 + 5 * horizon
-        absorbed = 3 * size**2 if horizon > rows else 0
-        return AT_ONCE * basis.arms + 2 * rows * size + absorbed + 5 * horizon
+    def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
+        basis, form, kept = arm_basis(state), self._form(arm_basis(state)), self.most_kept(horizon)
+        if not self.strategy.retention.slides:
+            lost = form.numbers(basis, kept)
+        else:
+            # A row for what is told and one for what is left out, until a regression replaces them.
+            lost = RowLoss.numbers(basis, min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS))
+            often = _amplifies(self.strategy.noise, basis)
+            if horizon > kept and (often or horizon >= REFRESH_ROUNDS):
+                none = RowLoss.numbers(basis, 0)
+                regression = numbers_of_regression(basis, kept, moves=False)
+                lost = max(lost, none + max(regression, none + kept * basis.size))
+        # What all trials begin with is made once for a single one.
+        template = -(-(basis.size**2) // trials) if form is RootLoss else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + lost + template
 
     def _form(self, basis: Basis) -> type[ArmLoss | RowLoss | RootLoss]:
         """How the covariance lost is held; the same in all trials, whatever they play."""

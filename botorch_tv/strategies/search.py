@@ -30,6 +30,10 @@ trials that the points belong to, None for all."""
 
 BLOCK_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
+SCORING = 5
+"""Matrices of points against observations that a score is computed in."""
+CLIMBING = 12
+"""The same where its derivative is computed besides."""
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial go on."""
 
@@ -55,6 +59,17 @@ class Search(ABC):
             told: Rounds told, so that different rounds look at different points.
             unit: Unit of scores, in which ties are told and progress is measured.
         """
+
+    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+        """Numbers that :meth:`best` works on.
+
+        Args:
+            dim: Dimensions of the box.
+            rows: Observations per trial.
+            trials: Trials searched together.
+            features: Numbers that the score of a point takes whatever the observations.
+        """
+        return _numbers_of_scores(512 + rows, rows, trials, features)
 
     @abstractmethod
     def first(self, box: Box, like: Tensor) -> Tensor:
@@ -99,6 +114,9 @@ class Candidates(Search):
         X = self._points.like(observed)
         values = _in_blocks(score, X.expand(len(observed), *X.shape), observed.shape[1])
         return X[first_maximum(values, TIE_TOLERANCE * unit, Scratch())]
+
+    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+        return _numbers_of_scores(len(self.X), rows, trials, features)
 
     def first(self, box: Box, like: Tensor) -> Tensor:
         return self._points.like(like)[0]
@@ -150,6 +168,14 @@ class MultiStart(Search):
         end, values = _climbed(box, score, _at(scouted, better), self.evaluations, unit)
         best = first_maximum(values, TIE_TOLERANCE, Scratch())
         return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
+
+    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+        starts = 4 + 3 * dim if self.restarts is None else self.restarts
+        points = self.raw_samples + rows
+        scores = _numbers_of_scores(points, rows, trials, features)
+        climbs = trials * starts * (CLIMBING * rows + 2 * features)
+        distances = self.raw_samples**2
+        return max(scores, climbs, distances) + trials * points * (dim + 3)
 
     def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
@@ -228,6 +254,13 @@ def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:
     block = max(1, BLOCK_NUMBERS // max(1, len(X) * max(rows, X.shape[-1])))
     with torch.no_grad():
         return torch.cat([score(part, None) for part in torch.split(X, block, dim=1)], 1)
+
+
+def _numbers_of_scores(points: int, rows: int, trials: int, features: int) -> int:
+    """Numbers that scoring so many points of every trial works on."""
+    whole = trials * max(1, rows)
+    block = min(points, max(1, BLOCK_NUMBERS // whole))
+    return block * (SCORING * whole + trials * features)
 
 
 def _peaks(points: Tensor, values: Tensor) -> Tensor:
