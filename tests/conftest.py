@@ -28,3 +28,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No test is played on a misfit unawares.
+
+    Said here and not in pyproject.toml, where pytest imports the warning, and so PyTorch, before
+    the number of threads above is known.
+    """
+    config.addinivalue_line("filterwarnings", "error::botorch_tv.validation.MisfitWarning")

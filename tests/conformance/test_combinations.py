@@ -3,6 +3,8 @@
 import pytest
 from conformance.combinations import check
 
+# Random parts fit each other seldom.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 TOLERANCE = 1e-8
 TOGETHER = 25
 

@@ -320,7 +320,7 @@ def test_a_late_or_absent_expert_is_reported() -> None:
     plain = gp_ucb(kernel=strategy.kernel, noise=NOISE)  # falls back on the ordinary observation
     told, _ = plain.tell(
         plain.init(GRID, batch_shape=(2,)),
-        suggestion._replace(X=GRID.X[[0, 0]], index=torch.tensor([0, 0])),
+        plain.suggestion_at(plain.init(GRID, batch_shape=(2,)), GRID.X[[0, 0]]),
         y,
     )
     assert torch.allclose(

@@ -14,6 +14,8 @@ from botorch_tv.strategies import Box, Grid, gp_ucb, tv_gp_ucb, ui_tvbo
 from botorch_tv.strategies.checks import least_noise
 from botorch_tv.validation import largest, latest
 
+# Extremes are the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 D, S = torch.float64, torch.float32
 NAMES = [
     "GP-UCB",

@@ -87,14 +87,14 @@ def test_the_folder_remembers_the_chunk(tmp_path) -> None:
 
 
 def test_threads_are_those_of_the_first_call(tmp_path) -> None:
-    study(tmp_path, trials=10)
+    study(tmp_path, trials=10, workers=1)
     file = tmp_path / "study.json"
     kept = json.loads(file.read_text())
     assert kept["cut"] == {"chunk": CHUNK, "threads": torch.get_num_threads()}
     before = torch.get_num_threads()
     torch.set_num_threads(before + 1)
     try:
-        study(tmp_path, trials=20)
+        study(tmp_path, trials=20, workers=1)
         assert torch.get_num_threads() == before + 1
     finally:
         torch.set_num_threads(before)

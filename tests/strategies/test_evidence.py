@@ -16,6 +16,8 @@ from botorch_tv.inference.basis import ArmBasis, FeatureBasis
 from botorch_tv.strategies import Box, Candidates, Grid, State, Strategy, gp_ucb, w_gp_ucb
 from botorch_tv.strategies.arms import ArmEngine
 
+# Surprises are what sets a trigger off.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 SETTING = Setting(points=4, kernel="se", noise=0.1, rounds=0)
 X = SETTING.domain.X
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)

@@ -11,6 +11,8 @@ from botorch_tv.simulation.prediction_error.plot import Score, arrangement, latt
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
+# Tiny grids have arms far apart.
+pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 KERNEL = unit_kernel("se", 0.3)
 PLAYERS = {
     "GP": gp_ucb(kernel=KERNEL, noise=0.1),
