@@ -128,15 +128,17 @@ def test_pathwise_samples_have_the_moments_of_the_posterior(forgetting):
     assert ((samples.var(0) / variance - 1).abs() < 4 * (2 / 1_000) ** 0.5 + 0.05).all()
 
 
-def test_pathwise_samples_of_a_batch_with_two_outputs():
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("forgetting", ["markov and weights", "wiener"])
+def test_pathwise_samples_of_a_batch(forgetting, m):
     torch.manual_seed(0)
-    model = build("markov and weights", m=2, batch=(3,))
+    model = build(forgetting, m=m, batch=(3,))
     model.eval()
-    test_X = present(model, q=6, batch=(3, 1))
+    test_X = present(model, q=6, batch=(3,))
     paths = draw_matheron_paths(model, torch.Size([500]))
     with torch.no_grad():
-        samples, posterior = paths(test_X), model.posterior(test_X.squeeze(1))
-    assert samples.shape == (500, 3, 2, 6)
+        samples = paths(test_X if m == 1 else test_X.unsqueeze(1)).view(500, 3, m, 6)
+        posterior = model.posterior(test_X)
     gap = samples.mean(0).mT - posterior.mean
     assert (gap.abs() < 4 * (posterior.variance / 500).sqrt() + 0.02).all()
 

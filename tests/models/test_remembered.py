@@ -190,3 +190,15 @@ def test_acquisition_functions_leave_the_factor_alone(monkeypatch):
     assert model.prediction_strategy is factor
     model.float()
     assert model.prediction_strategy is None
+
+
+@pytest.mark.parametrize("forgetting", ["static", "markov", "markov and weights"])
+def test_relatives_remember_each_their_own(forgetting):
+    """Two children of one parent, each with rows of its own, and the parent again."""
+    X, Y = data(n=16)
+    parent = TimeVaryingGP(X[:12], Y[:12], forgetting=FORGETTINGS[forgetting], now=60.0)
+    predicted(parent, at(60.0))
+    first = parent.condition_on_observations(X[12:14], Y[12:14])
+    second = parent.condition_on_observations(X[14:16], Y[14:16])
+    for model in (first, second, parent, first):
+        assert_fresh(model, at(60.0))
