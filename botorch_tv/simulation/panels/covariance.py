@@ -63,6 +63,11 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     vectors: np.ndarray
 
+    def less(self, noise: float) -> Spectrum:
+        """This covariance without noise of a variance below the largest eigenvalue."""
+        kept = self.eigenvalues > noise
+        return Spectrum(self.eigenvalues[kept] - noise, self.vectors[:, kept])
+
     def matrix(self) -> np.ndarray:
         """The covariance, `arms x arms`."""
         return _gram((self.vectors * np.sqrt(self.eigenvalues)).T)

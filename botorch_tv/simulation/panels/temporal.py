@@ -23,6 +23,10 @@ LOWEST = 1e-8
 """Smallest ε told from 0: over a million rounds it forgets one percent."""
 _GRID = np.concatenate([[0.0], np.logspace(math.log10(LOWEST), 0.0, 41)])
 _NARROWINGS = 6
+LEAST_SHARE = 1e-4
+"""Smallest noise fitted, as a share of the variance of the readings."""
+ROWS_PER_ARM = 4
+"""Fewest complete rows per arm to fit noise to."""
 
 
 class RateFit(NamedTuple):
@@ -86,6 +90,63 @@ def fit_rate(
         likelihood = filters.log_likelihood(grid)
     best = int(likelihood.argmax())
     return RateFit(float(grid[best]), float(likelihood[best]))
+
+
+class NoiseFit(NamedTuple):
+    """Noise and rate of change that explain a record best.
+
+    Args:
+        noise: Variance σ² of the noise of a reading.
+        epsilon: ε in [0, 1].
+        covariance: The covariance across arms less that noise.
+    """
+
+    noise: float
+    epsilon: float
+    covariance: Spectrum
+
+
+def fit_noise(
+    values: np.ndarray, sample: Spectrum, groups: int | Sequence[object] | None
+) -> NoiseFit:
+    """Noise and rate of change of largest marginal likelihood, given what the record varies by.
+
+    The covariance S of the readings is that of the objective and the noise, S = K_arms + σ² I, so
+    K_arms is what S leaves over σ², and what is not repeated from row to row is noise. Rows with
+    missing readings are left out.
+
+    Args:
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where there is none.
+        sample: S.
+        groups: As for :func:`fit_epsilon`.
+
+    Raises:
+        ValueError: If there are fewer than ``ROWS_PER_ARM`` complete rows per arm, of which S and
+            the noise cannot be told apart.
+    """
+    whole = ~np.isnan(values).any(1)
+    rows, arms = int(whole.sum()), values.shape[1]
+    require(
+        rows >= ROWS_PER_ARM * arms,
+        f"noise can be fitted to {ROWS_PER_ARM * arms:,} or more complete rows of {arms} arms, but "
+        f"there are {rows:,}; give more rows, fewer arms, or the noise as a number.",
+    )
+    complete = np.where(whole[:, None], values, np.nan)
+    variance = float(np.mean(values[whole] ** 2))
+    shares = np.geomspace(LEAST_SHARE, 0.95 * min(1.0, sample.eigenvalues.max() / variance), 15)
+    found: dict[float, tuple[RateFit, Spectrum]] = {}
+    for _ in range(_NARROWINGS):
+        for share in shares:
+            if share not in found:
+                left = sample.less(share * variance)
+                found[share] = (fit_rate(complete, left, share * variance, groups), left)
+        known = sorted(found)
+        best = max(known, key=lambda share: found[share][0].log_likelihood)
+        place = known.index(best)
+        low, high = known[max(place - 1, 0)], known[min(place + 1, len(known) - 1)]
+        shares = np.array([math.sqrt(low * best), math.sqrt(best * high)])
+    fit, left = found[best]
+    return NoiseFit(best * variance, fit.epsilon, left)
 
 
 def log_likelihood(

@@ -19,7 +19,7 @@ from botorch_tv.simulation.panels.covariance import (
 )
 from botorch_tv.simulation.panels.gaps import carried_forward
 from botorch_tv.simulation.panels.record import Panel
-from botorch_tv.simulation.panels.temporal import fit_rate, group_starts
+from botorch_tv.simulation.panels.temporal import fit_noise, fit_rate, group_starts
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
@@ -41,7 +41,8 @@ class PanelWorld(GridWorld):
 
     One ε stands for patterns of every scale, and there are more small ones than large; since the
     covariance holds the noise of the readings as well, ε of a slow world comes out too high (0.06
-    instead of 0.01 from 300 rows of 20 arms, where the true covariance gives 0.01). Tell strategies
+    instead of 0.01 from 300 rows of 20 arms, where the true covariance gives 0.01;
+    noise that is fitted, which leaves the covariance, brings it down to 0.03). Tell strategies
     another if you know it.
 
     Rows are rounds of the same length; a panel whose times say otherwise is told in a warning.
@@ -56,7 +57,9 @@ class PanelWorld(GridWorld):
         center: ``"all"`` takes one mean from all readings. ``"arm"`` takes from each arm its own
             mean, so that the objective is how far an arm is above its usual reading.
         standardise: False leaves the unit of the readings (scale 1), so regret is in it as well.
-        noise_share: Noise of the model, as a share of the variance of the training rows.
+        noise_share: Noise of the model, as a share of the variance of the training rows; or
+            ``"fitted"`` for the one of largest marginal likelihood, which needs four complete
+            training rows per arm and takes seconds. The kernel is then the covariance less it.
         groups: For ε, rows per independent group of training rows (say a day), or a label for each
             training row, a group ending where it changes; all depend on each other unless given.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
@@ -72,8 +75,7 @@ class PanelWorld(GridWorld):
     Attributes:
         domain: The arms, a :class:`Grid` of their coordinates.
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
-        model_noise: Variance of the noise that the model assumes in a reading: ``noise_share``, not
-            fitted.
+        model_noise: Variance of the noise that the model assumes in a reading.
         epsilon: Rate of change ε per round; fitted when it is first asked for.
         mean: What is taken from readings: one number, or one per arm, `arms`.
         scale: What they are divided by.
@@ -98,7 +100,7 @@ class PanelWorld(GridWorld):
         *,
         center: Center = "all",
         standardise: bool = True,
-        noise_share: float = 0.05,
+        noise_share: float | Literal["fitted"] = 0.05,
         groups: int | Sequence[object] | None = None,
         observation_noise: float = 0.0,
         first_arm: int | Literal["random", "each"] | None = "random",
@@ -115,12 +117,13 @@ class PanelWorld(GridWorld):
         rows, arms = readings.shape
         _check_rows(readings, train, names)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
-        noise_share = require_number(
-            "PanelWorld: noise_share",
-            noise_share,
-            "(0, 1]",
-            "a share of the variance lies in (0, 1]; 0.05 is usual.",
-        )
+        if not isinstance(noise_share, str) or noise_share != "fitted":
+            noise_share = require_number(
+                "PanelWorld: noise_share",
+                noise_share,
+                "(0, 1]",
+                "a share of the variance lies in (0, 1]; 0.05 is usual, 'fitted' finds one.",
+            )
         if first_arm is not None and first_arm != "random" and first_arm != "each":
             first_arm = require_integer(
                 "PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None."
@@ -137,9 +140,17 @@ class PanelWorld(GridWorld):
         self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
         self.scale = scaled.scale
         self.training = scaled.apply(readings[:train])
-        self._groups, self.noise_share = groups, noise_share
-        self.kernel = torch.tensor(sample_covariance(self.training), device=device)
-        self.model_noise = noise_share * float(np.nanmean(self.training**2))
+        self._groups = groups
+        variance = float(np.nanmean(self.training**2))
+        if isinstance(noise_share, str):
+            fit = fit_noise(self.training, sample_spectrum(self.training), groups)
+            self.model_noise, self.noise_share = fit.noise, fit.noise / variance
+            self.kernel = torch.tensor(fit.covariance.matrix(), device=device)
+            self._fitted: float | None = fit.epsilon
+        else:
+            self.model_noise, self.noise_share = noise_share * variance, noise_share
+            self.kernel = torch.tensor(sample_covariance(self.training), device=device)
+            self._fitted = None
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
         self.horizon = rows - train
@@ -149,6 +160,8 @@ class PanelWorld(GridWorld):
     @cached_property
     def epsilon(self) -> float:
         """Rate of change ε of the largest marginal likelihood on the training rows, [B16] (24)."""
+        if self._fitted is not None:
+            return self._fitted
         covariance = sample_spectrum(self.training)
         return fit_rate(self.training, covariance, self.model_noise, self._groups).epsilon
 

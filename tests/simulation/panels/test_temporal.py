@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from botorch.exceptions import InputDataError
+from oracles.panels import dense_log_likelihood
 
 from botorch_tv.simulation.panels import fit_epsilon, log_likelihood, make_panel
 
@@ -13,21 +14,6 @@ def line_covariance(arms: int, reach: float = 2.0) -> np.ndarray:
 def plane_covariance(coordinates: np.ndarray) -> np.ndarray:
     apart = ((coordinates[:, None] - coordinates[None]) ** 2).sum(-1)
     return np.exp(-apart / (2 * 0.3**2))
-
-
-def dense_log_likelihood(values, covariance, noise, epsilon, labels=None) -> float:
-    """[B16] (24) on the readings there are, by the dense matrix."""
-    rounds, arms = values.shape
-    t = np.arange(rounds)
-    stay = (1.0 - epsilon) ** (np.abs(t[:, None] - t) / 2)
-    if labels is not None:
-        stay = stay * (labels[:, None] == labels)
-    matrix = np.kron(stay, covariance) + noise * np.eye(rounds * arms)
-    y = values.ravel()
-    read = ~np.isnan(y)
-    y, matrix = y[read], matrix[np.ix_(read, read)]
-    _, logdet = np.linalg.slogdet(matrix)
-    return -0.5 * (y @ np.linalg.solve(matrix, y) + logdet + len(y) * np.log(2 * np.pi))
 
 
 RATES = [0.0, 1e-6, 0.01, 0.3, 0.97, 1.0]
