@@ -329,8 +329,18 @@ def each_pair(turn: int, presets: Sequence[Preset] = PRESETS) -> pytest.MarkDeco
     return pytest.mark.parametrize(("preset", "engine"), pairs_of(turn, presets))
 
 
-def pairs_of(turn: int, presets: Sequence[Preset] = PRESETS) -> list[ParameterSet]:
-    """Every path, and every recursion of the paths that explore by an upper bound.
+def each_path(turn: int, presets: Sequence[Preset] = PRESETS) -> pytest.MarkDecorator:
+    """Parametrises ``preset`` and ``engine``: every path by one preset and one recursion.
+
+    For what the recursions have little part in; another ``turn`` brings others.
+    """
+    return pytest.mark.parametrize(("preset", "engine"), pairs_of(turn, presets, every=False))
+
+
+def pairs_of(
+    turn: int, presets: Sequence[Preset] = PRESETS, every: bool = True
+) -> list[ParameterSet]:
+    """Every path, and, if ``every``, each recursion of the paths that explore by an upper bound.
 
     Other explorations see of a recursion what it predicts and no more, so their paths have one
     recursion in each test. The presets of a path stand for it in turn, and another ``turn`` brings
@@ -339,7 +349,7 @@ def pairs_of(turn: int, presets: Sequence[Preset] = PRESETS) -> list[ParameterSe
     own = set()
     for path, names in _on_path(presets).items():
         recursions = BY_NAME[names[0]].recursions
-        count = len(recursions) if path[1] == "ucb" else 1
+        count = len(recursions) if every and path[1] == "ucb" else 1
         for one in range(turn * count, (turn + 1) * count):
             own.add((names[one % len(names)], recursions[one % len(recursions)]))
     return _marked(own, presets)

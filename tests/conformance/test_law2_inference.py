@@ -131,7 +131,7 @@ def test_the_worlds_make_triggers_fire() -> None:
 )
 def test_long_run_on_few_arms(preset: Callable, book: dict) -> None:
     """Many more rounds than arms: every arm has been seen a dozen times."""
-    setting = Setting(points=4, kernel="se", noise=0.01, rounds=200, lengthscale=0.3)
+    setting = Setting(points=3, kernel="se", noise=0.01, rounds=110, lengthscale=0.3)
     world = make_world(setting.points, setting.noise, setting.rounds, 1)
     book = {"multiplier": logarithmic, "gains": False} | book
     expected = dense_run(setting.matrix(), 0.01, book, world, every=30)

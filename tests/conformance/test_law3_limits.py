@@ -33,7 +33,7 @@ from botorch_tv.strategies import (
     w_gp_ucb,
 )
 
-SETTING = Setting(points=7, kernel="se", noise=0.02, rounds=60)
+SETTING = Setting(points=7, kernel="se", noise=0.02, rounds=36)
 T = SETTING.rounds
 TRIALS = 3
 COMMON = {"kernel": SETTING.module(), "noise": SETTING.noise, "width": NARROW}
@@ -52,6 +52,11 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def gp_ucb_run(engine: str) -> Run:
     return run(gp_ucb(**COMMON), engine)
+
+
+@pytest.fixture(scope="module")
+def newest_only(engine: str) -> Run:
+    return run(sw_gp_ucb(window=1, **COMMON), engine)
 
 
 @pytest.mark.parametrize(
@@ -158,12 +163,11 @@ def test_epsilon_one_without_time_passing_still_learns(engine: str) -> None:
 
 
 @pytest.mark.parametrize("gamma", [1e-12, 1e-300])
-def test_gamma_to_zero_leaves_the_newest_point(engine: str, gamma: float) -> None:
+def test_gamma_to_zero_leaves_the_newest_point(engine: str, gamma: float, newest_only: Run) -> None:
     weighted = run(w_gp_ucb(gamma=gamma, **COMMON), engine)
-    newest = run(sw_gp_ucb(window=1, **COMMON), engine)
-    assert_same_choices(weighted.index, newest.index)
-    assert_close(weighted.mean, newest.mean, 1e-8, "mean")
-    assert_close(weighted.sd, newest.sd, 1e-8, "sd")
+    assert_same_choices(weighted.index, newest_only.index)
+    assert_close(weighted.mean, newest_only.mean, 1e-8, "mean")
+    assert_close(weighted.sd, newest_only.sd, 1e-8, "sd")
 
 
 def test_reset_in_every_round_leaves_nothing(engine: str) -> None:
@@ -172,7 +176,9 @@ def test_reset_in_every_round_leaves_nothing(engine: str) -> None:
     assert_close(actual.sd, 1.0, 1e-12, "sd")
 
 
-def test_trigger_on_anything_keeps_one_point(engine: str, gp_ucb_run: Run) -> None:
+def test_trigger_on_anything_keeps_one_point(
+    engine: str, gp_ucb_run: Run, newest_only: Run
+) -> None:
     """A threshold near zero fires in every round: the window of one."""
 
     def always(*arguments: object, **named: object) -> torch.Tensor:
@@ -180,7 +186,7 @@ def test_trigger_on_anything_keeps_one_point(engine: str, gp_ucb_run: Run) -> No
         return torch.ones(shape, dtype=torch.bool)
 
     strategy = replace(gp_ucb(**COMMON), retention=EventTrigger(0.1, rule=always))
-    fired, newest = run(strategy, engine), run(sw_gp_ucb(window=1, **COMMON), engine)
+    fired = run(strategy, engine)
     assert fired.reset.all()
-    assert_same_choices(fired.index, newest.index)
+    assert_same_choices(fired.index, newest_only.index)
     assert not np.array_equal(fired.index, gp_ucb_run.index)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import RECURSIONS, Preset, each_pair
+from conformance.presets import RECURSIONS, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 
 from botorch_tv.inference.constant import Constant
@@ -131,7 +131,7 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     assert_identical(common, alone)
 
 
-@each_pair(2)
+@each_path(2)
 def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's own random numbers are left alone meanwhile."""
     torch.manual_seed(0)
@@ -153,7 +153,7 @@ def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> No
     assert torch.equal(torch.get_rng_state(), random_state)
 
 
-@each_pair(0)
+@each_path(0)
 def test_choices_do_not_depend_on_where_memory_lies(preset: Preset, engine: str) -> None:
     """Some processors round matrix products by it."""
     strategy = strategies(preset, engine)

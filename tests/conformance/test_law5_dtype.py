@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import RECURSIONS, Preset, each_pair
+from conformance.presets import RECURSIONS, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
@@ -70,7 +70,7 @@ def assert_kinds(handed: dict[str, Tensor], dtype: torch.dtype, device: str) -> 
             assert torch.isfinite(value).all(), name
 
 
-@each_pair(1)
+@each_path(1)
 def test_float32_is_float64_to_its_own_precision(
     preset: Preset, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

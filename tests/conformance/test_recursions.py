@@ -51,6 +51,12 @@ def test_every_turn_brings_every_path_and_every_recursion_of_a_bound(turn: int) 
     assert len(pairs) == len(own(pairs_of(turn))) <= 50
 
 
+@pytest.mark.parametrize("turn", range(3))
+def test_a_short_turn_brings_every_path_once(turn: int) -> None:
+    paths = sorted(str(BY_NAME[name].path) for name, _ in own(pairs_of(turn, every=False)))
+    assert paths == sorted({str(preset.path) for preset in PRESETS})
+
+
 def test_turns_together_bring_every_recursion_to_every_path() -> None:
     every = {(preset.path, engine) for preset in PRESETS for engine in preset.recursions}
     turns = [own(pairs_of(turn)) for turn in range(3)]

@@ -13,6 +13,7 @@ from conformance.presets import (
     RECURSIONS,
     Preset,
     each_pair,
+    each_path,
     logarithmic,
     one_per,
 )
@@ -133,7 +134,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
     return record
 
 
-@each_pair(0)
+@each_path(0)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """Seconds since 1970 are as good as rounds: the clock's zero is nowhere in the formulas."""
     strategy = strategy_of(preset, engine)
@@ -144,7 +145,7 @@ def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
         torch.testing.assert_close(one.sd, other.sd, atol=1e-10, rtol=0.0)
 
 
-@each_pair(1)
+@each_path(1)
 def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     strategy = strategy_of(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
@@ -163,7 +164,7 @@ def test_a_number_stands_for_every_trial(preset: Preset, engine: str) -> None:
     assert torch.equal(strategy.ask(state).time, torch.full((TRIALS,), 5.25).double())
 
 
-@each_pair(2)
+@each_path(2)
 def test_default_time_counts_rounds(preset: Preset, engine: str) -> None:
     """1 in the first round, then one after the newest time told, in each trial."""
     strategy = strategy_of(preset, engine)
