@@ -11,7 +11,7 @@ from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 from gpytorch.likelihoods.likelihood import _Likelihood
 from torch import Tensor
 
-from botorch_tv.validation import require, require_trials
+from botorch_tv.validation import largest, require, require_trials
 
 
 def check_inputs(X: Tensor, columns: int | None = None) -> None:
@@ -56,6 +56,26 @@ def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
                 f"train_{name} is {tuple(value.shape)} and train_X {tuple(X.shape)}, but both need "
                 "the same batch shape and number of rows."
             )
+
+
+def check_magnitude(name: str, value: Tensor) -> None:
+    """Raise if sums of squares of such values may overflow; NaN is another check's.
+
+    Args:
+        name: What they are, for the error.
+        value: Any shape, floating.
+
+    Raises:
+        InputDataError: If some value is infinite or too large.
+    """
+    limit = largest(value.dtype)
+    beyond = value[value.abs() > limit]
+    if beyond.numel():
+        raise InputDataError(
+            f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
+            f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave out "
+            "what is no measurement."
+        )
 
 
 def check_times(times: Tensor) -> None:
@@ -114,7 +134,8 @@ def check_train_data(
 
     Raises:
         BotorchTensorDimensionError: If columns or rows do not fit.
-        InputDataError: If a time is not finite, a target is NaN or dtypes differ.
+        InputDataError: If a time is not finite, a target is NaN, a value too large to compute with
+            or dtypes differ.
     """
     check_inputs(X, columns)
     rows = X.shape[-2]
@@ -136,6 +157,8 @@ def check_train_data(
     check_times(X[..., time])
     if bool(targets.isnan().any()):
         raise InputDataError("The targets contain NaN; leave out what was not measured.")
+    check_magnitude("X", X)
+    check_magnitude("Y", targets)
 
 
 def check_honoured(model: GPyTorchModel) -> None:
@@ -190,7 +213,7 @@ def check_new_outputs(
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
-        InputDataError: If dtypes differ, or a value is NaN.
+        InputDataError: If dtypes differ, or a value is NaN or too large to compute with.
     """
     check_inputs(X, model.train_inputs[0].shape[-1])
     rows = X.shape[-2]
@@ -219,3 +242,4 @@ def check_new_outputs(
     for name, value in (("X", X), ("Y", Y), ("noise", noise)):
         if value is not None and bool(value.isnan().any()):
             raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
+    check_magnitude("Y", Y)

@@ -27,6 +27,7 @@ from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import (
     check_honoured,
     check_inputs,
+    check_magnitude,
     check_now,
     check_outputs,
     check_times,
@@ -122,6 +123,8 @@ class TimeVaryingGP(AgingGP):
         time = time_dim % d
         times = train_X[..., time]
         check_times(times)
+        check_magnitude("train_X", train_X)
+        check_magnitude("train_Y", train_Y)
         if input_transform is not None and train_X.shape[-2]:
             check_transform(input_transform, train_X, time)
         decay, inflation = separate(forgetting)
@@ -233,6 +236,7 @@ class TimeVaryingGP(AgingGP):
         """
         check_inputs(X, self.train_inputs[0].shape[-1])
         check_times(X[..., self.time_dim])
+        check_magnitude("X", X)
         if self._now is not None and X.shape[-2]:
             check_now(self._now, X[..., self.time_dim].amax(-1))
         return super().condition_on_observations(X, Y, noise)

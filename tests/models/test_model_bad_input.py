@@ -120,6 +120,29 @@ def test_nan_and_mixed_dtypes():
     assert_same(model.posterior(X), before, atol=0)
 
 
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308, 1.1e150, float("inf")])
+@pytest.mark.parametrize("forgetting", ["markov", "weights"])
+def test_values_whose_squares_overflow(value, forgetting):
+    said = r"within ±1e\+150 in torch.float64"
+    with pytest.raises(InputDataError, match="train_Y contains .*" + said):
+        TimeVaryingGP(X, altered(Y, 2, 0, value))
+    with pytest.raises(InputDataError, match="train_X contains .*" + said):
+        TimeVaryingGP(altered(X, 2, 0, value), Y)
+    model = build(forgetting)
+    before = model.posterior(X)
+    with pytest.raises(InputDataError, match="Y contains .*" + said):
+        model.condition_on_observations(X[-1:], torch.full((1, 1), value, dtype=X.dtype))
+    with pytest.raises(InputDataError, match="X contains .*" + said):
+        model.condition_on_observations(altered(X[-1:], 0, 0, value), Y[:1])
+    with pytest.raises(InputDataError, match="Y contains .*" + said):
+        model.set_train_data(X, altered(Y, 2, 0, value).squeeze(-1))
+    with pytest.raises(InputDataError, match="X contains .*" + said):
+        model.set_train_data(altered(X, 2, 0, value), Y.squeeze(-1))
+    assert_same(model.posterior(X), before, atol=0)
+    with pytest.raises(InputDataError, match=r"within ±1e\+15 in torch.float32"):
+        TimeVaryingGP(X.float(), altered(Y.float(), 2, 0, 2e15))
+
+
 def test_shapes_that_do_not_fit():
     batch_X, batch_Y = data(batch=(3,))
     for bad_X, bad_Y, bad_V in (
