@@ -20,7 +20,7 @@ from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation.rivals import unit_kernel
 
 D = torch.float64
-UNITS = {"seconds": 3600.0, "years": 1 / 8766, "milliseconds": 3.6e6}
+UNITS = {"years": 1 / 8766, "milliseconds": 3.6e6}
 ONE = default_rate.data_set(0)
 
 
@@ -57,11 +57,14 @@ def test_a_model_learns_the_same_rate(start):
 
 
 @pytest.mark.parametrize(
+    "units", [(3600.0,), pytest.param((3600.0, 1 / 8766), marks=pytest.mark.slow)], ids=len
+)
+@pytest.mark.parametrize(
     "forgetting", [Wiener(0.03), ExponentialWeights(0.97), UncertaintyInjection(1.0, 0.1)], ids=repr
 )
-def test_other_rates_are_the_same_too(forgetting):
+def test_other_rates_are_the_same_too(forgetting, units):
     _, value = fitted(1.0, forgetting=forgetting)
-    for unit in (3600.0, 1 / 8766):
+    for unit in units:
         scaled = {
             Wiener: lambda u: Wiener(0.03 / u),
             ExponentialWeights: lambda u: ExponentialWeights(0.97 ** min(1 / u, 400)),
@@ -105,10 +108,11 @@ def test_bounds_and_priors_of_ones_own_are_per_unit_of_the_user():
         assert 1e-7 * (1 - 1e-9) <= float(found.rate) <= 2e-7 * (1 + 1e-9)
 
 
-def test_what_the_defaults_learn_is_near_the_truth():
+@pytest.mark.parametrize("sets", [3, pytest.param(9, marks=pytest.mark.slow)])
+def test_what_the_defaults_learn_is_near_the_truth(sets):
     ratios = [
         default_rate.learned(one, "hours")[0] / one.epsilon
-        for one in map(default_rate.data_set, range(9))
+        for one in map(default_rate.data_set, range(sets))
     ]
     verdict = default_rate.judged(ratios)
     assert 0.6 < verdict["median"] < 1.6
