@@ -39,11 +39,11 @@ from botorch_tv.strategies import Grid, gp_ucb, sw_gp_ucb, tv_gp_ucb, ui_tvbo, w
 
 TOLERANCE = 1e-8
 TRIALS = 2
-ROUGH = Setting(points=7, kernel="matern", noise=0.01, rounds=50)
-FINE = Setting(points=12, kernel="se", noise=0.01, rounds=40)
+ROUGH = Setting(points=7, kernel="matern", noise=0.01, rounds=36)
+FINE = Setting(points=12, kernel="se", noise=0.01, rounds=32)
 LONG = Setting(points=8, kernel="se", noise=0.02, rounds=140)  # rows and arms outgrow their memory
 SETTINGS = [ROUGH, FINE, LONG]
-EVERY = {50: 5, 40: 4, 140: 10}  # rounds between looks at the posterior of the whole grid
+EVERY = {36: 4, 32: 4, 140: 10}  # rounds between looks at the posterior of the whole grid
 WAYS_TO_FORGET = one_per(
     lambda preset: preset.way_to_forget, [preset for preset in CHOOSING if preset.only_forgets]
 )
@@ -196,7 +196,7 @@ def test_window_that_slides_for_long_stays_accurate(points: int, lengthscale: fl
 
     The library plays; the textbook regresses on the log of what it chose and saw.
     """
-    window, trials = 150, 6
+    window, trials = 150, 2
     setting = Setting(points, "se", noise=0.01, rounds=400, lengthscale=lengthscale)
     world = make_world(points, setting.noise, 100, trials)  # comes round four times
     strategy = sw_gp_ucb(

@@ -50,7 +50,8 @@ def test_equals_a_refit(forgetting, known, m, batch):
         pytest.param("markov", 1_000, marks=pytest.mark.slow),
         pytest.param("weights", 1_000, marks=pytest.mark.slow),
         pytest.param("markov and weights", 1_000, marks=pytest.mark.slow),
-        ("markov and weights", 300),
+        pytest.param("markov and weights", 300, marks=pytest.mark.slow),
+        ("markov and weights", 120),
     ],
 )
 def test_many_chained_calls(forgetting, n):
