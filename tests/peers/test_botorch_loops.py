@@ -14,7 +14,11 @@ def world(seed):
     return rewards(points=POINTS, epsilon=0.03, trials=TRIALS, seed=seed)
 
 
-@pytest.mark.parametrize("epsilon", [None, 0.03, 0.3], ids=["gp_ucb", "tv_0.03", "tv_0.3"])
+@pytest.mark.parametrize(
+    "epsilon",
+    [None, 0.03, pytest.param(0.3, marks=pytest.mark.slow)],
+    ids=["gp_ucb", "tv_0.03", "tv_0.3"],
+)
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.name)
 def test_loop_makes_the_choices_of_the_library(loop, epsilon):
     domain = Grid.regular(points=POINTS, dim=2)

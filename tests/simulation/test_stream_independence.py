@@ -6,6 +6,7 @@ are fixed, so a test that passes once passes always.
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 each_axis = pytest.mark.parametrize("axis", AXES.values(), ids=list(AXES))
 
 
+@cache
 def drawn(kind: str) -> np.ndarray:
     """Round by round, `seeds x purposes x trials x rounds`."""
 
