@@ -71,6 +71,31 @@ def test_runs_at_a_small_size(name, as_it_was, monkeypatch, capsys):
     assert count >= 2
 
 
+SMALL = """
+import os
+import matplotlib.pyplot as plt
+import pandas as pd
+size = 2 if "SMOKE_TEST" in os.environ else 10**9
+print(list(range(size)))
+display(pd.DataFrame({"a": range(size)}))
+for _ in range(2):
+    plt.plot(range(size))
+    plt.show()
+"""
+
+
+def test_a_kernel_fills_in_text_tables_and_pictures():
+    """Of a small notebook, for a real one imports everything anew."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SMALL.strip())])
+    execute.execute(notebook, smoke=True, timeout=120)
+    _, text = shown(notebook)
+    assert "[0, 1]" in text
+    assert "<table" in text
+    assert pictures(notebook) == 2
+    assert [cell.execution_count for cell in notebook.cells] == [1]
+
+
+@pytest.mark.slow
 def test_a_kernel_fills_in_the_outputs():
     """Text, tables and pictures; what libraries tell on standard error is theirs."""
     notebook = execute.read("many_loops_on_one_gpu")

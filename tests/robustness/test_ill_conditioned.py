@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import BY_NAME, DRAWING, ENGINES, NARROW, Preset, each_pair
+from conformance.presets import BY_NAME, DRAWING, ENGINES, NARROW, Preset, each_path
 from conformance.rounds import Setting, assert_close, make_world
 from oracles import exact
 from oracles.dense import squared_exponential
@@ -28,7 +28,7 @@ def line(arms: int) -> Grid:
     return Grid(torch.linspace(0.0, 1.0, arms, dtype=torch.float64).unsqueeze(-1))
 
 
-@pytest.mark.parametrize("noise", [1e-6, 0.01, 10.0])
+@pytest.mark.parametrize("noise", [1e-6, pytest.param(0.01, marks=pytest.mark.slow), 10.0])
 @each_engine
 def test_same_arm_a_thousand_times(engine: str, noise: float) -> None:
     """mean = k S / (k_00 n + noise), variance = k - k^2 n / (k_00 n + noise), S the sum of y."""
@@ -49,7 +49,7 @@ def test_same_arm_a_thousand_times(engine: str, noise: float) -> None:
     assert_close(posterior.variance[:, 0], expected, 1e-9, "variance")
 
 
-@each_pair(2)
+@each_path(2)
 def test_grid_with_every_arm_twice(preset: Preset, engine: str) -> None:
     """Twins are believed the same; the lower number is played, as if the others were not there."""
     single = SETTING.domain
