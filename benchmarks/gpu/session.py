@@ -25,7 +25,7 @@ TOLD = 4000
 """Characters of the end of a failed part's output that are kept."""
 LEAST = 5.0
 """Seconds below which a part is not started."""
-ASKED = ("scipy", "xarray", "pandas", "matplotlib", "tqdm", "filelock", "h5netcdf", "pytest")
+ASKED = ("scipy", "xarray", "pandas", "matplotlib", "tqdm", "h5netcdf", "pytest")
 """Packages whose versions are told besides."""
 
 

@@ -169,7 +169,7 @@ def warm() -> Iterator[str]:
     """Imports what all children need; nothing of this package's own."""
     for name in (
         *("torch", "gpytorch", "botorch", "hypothesis", "hypothesis.extra.numpy", "xarray"),
-        *("pandas", "matplotlib.pyplot", "h5netcdf", "tqdm", "filelock"),
+        *("pandas", "matplotlib.pyplot", "h5netcdf", "tqdm"),
     ):
         __import__(name)
         yield name
