@@ -93,7 +93,7 @@ def test_regret_picture(tmp_path):
 
 
 @pytest.mark.parametrize(("trials", "rounds"), [(1, 5), (3, 1), (1, 1)])
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     result = random_result({"A": 1.0, "B": 0.0}, trials, rounds)
     figure = result.plot(tmp_path / "small.png")

@@ -65,7 +65,7 @@ def test_lower_orders_touch_it_from_below() -> None:
         plot_orders(result, linear, lower=linear)
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     result = make_result({"A": [[0.5]]})
     bounds = plot_bounds(result, {"twice": lambda T: 2 * T}, path=tmp_path / "a.png")
@@ -80,7 +80,7 @@ def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     )
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::DeprecationWarning")
 def test_regret_of_nothing_has_no_logarithm() -> None:
     nothing = make_result({"A": np.zeros((2, 3))})
     (axes,) = plot_bounds(nothing, {"linear": lambda T: T}).axes
