@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from botorch_tv.simulation.merging import merged
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
 from botorch_tv.simulation.prediction_error.labelled import prediction_error, squared_error
 from botorch_tv.simulation.summary import Paired, Summary, summary_table
+from botorch_tv.validation import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -193,8 +193,7 @@ class StudyResult:
             ValueError: Naming those it has, and the closest.
         """
         if strategy not in self.strategies:
-            close = get_close_matches(str(strategy), self.strategies, n=1, cutoff=0.4)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(strategy, self.strategies)
             raise ValueError(
                 f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
                 f"{hint}"
