@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import shutil
 import signal
 import time
 import zipfile
@@ -47,10 +48,17 @@ def whole() -> StudyResult:
     return study()
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the study when it is through, for copies alone."""
+    folder = tmp_path_factory.mktemp("study") / "kept"
+    study(folder)
+    return folder
+
+
 @pytest.fixture
-def finished(tmp_path: Path) -> Path:
-    study(tmp_path / "kept")
-    return tmp_path / "kept"
+def finished(kept: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(kept, tmp_path / "kept")
 
 
 # ------------------------------------------------------------------ going on
@@ -155,7 +163,10 @@ def test_kills_at_random_moments(whole, tmp_path, kills) -> None:
         folder = tmp_path / str(kill)
         child = Child(run_through, folder)
         assert child.told() == "started"
-        time.sleep((kill + moments.uniform(0, 1)) / kills * duration)
+        deadline = time.perf_counter() + 60
+        while len(files(folder)) < kill * CHUNKS // kills and time.perf_counter() < deadline:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 1) / CHUNKS * duration)
         child.kill()
         assert child.process.exitcode in (-signal.SIGKILL, 0)
         before = files(folder)
