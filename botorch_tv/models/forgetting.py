@@ -11,8 +11,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.kernels.rate import RateKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging, FixedAging
@@ -31,7 +30,7 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     parts = parts if isinstance(parts, Sequence) else (parts,)
     decays, inflations = [], []
     for part in parts:
-        if is_static(part):
+        if isinstance(part, Static):
             continue
         if isinstance(part, Decay):
             decays.append(part)

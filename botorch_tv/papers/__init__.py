@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from botorch_tv.papers import (
     bogunovic2016,
     cart_pole,
@@ -18,7 +20,6 @@ from botorch_tv.papers import (
 )
 from botorch_tv.papers.cases import Case, Drawn, Recorded
 from botorch_tv.papers.experiment import Experiment, Outcome
-from botorch_tv.validation import did_you_mean
 
 EXPERIMENTS = {
     one.id: one
@@ -56,7 +57,8 @@ def experiment_named(name: str) -> Experiment:
         ValueError: If there is none, with the ids there are.
     """
     if name not in EXPERIMENTS:
-        hint = did_you_mean(name, EXPERIMENTS)
+        close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
         raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.{hint}")
     return EXPERIMENTS[name]
 

@@ -10,7 +10,6 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Markov, Wiener
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.fit import Learned, learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.refit import Refit
@@ -34,8 +33,6 @@ class MarkovPerTrial(Decay):
 
     log_kept: Tensor
 
-    markovian = True
-
     @property
     def epsilon(self) -> Tensor:
         """ε per unit of time, in [0, 1], `batch_shape`."""
@@ -57,8 +54,6 @@ class WienerPerTrial(Decay):
     """
 
     sigma_w2: Tensor
-
-    markovian = True
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)
@@ -112,7 +107,7 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
         flat(rows.noise / strategy.noise),
         surface.parameters,
         inflation=None
-        if is_static(strategy.inflation)
+        if strategy.inflation.constant
         else flat(strategy.inflation.log_factor(lag).exp()),
         estimates_mean=known_mean is None,
         extent=box.extent,

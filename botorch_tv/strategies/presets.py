@@ -3,8 +3,8 @@
 Each is a composition of parts; the table in the package's README is this file at a glance. Every
 preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
 its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
-``maximize`` (False where the smallest value is wanted), ``mean``, the prior mean (a number or
-``"estimated"``), and ``inference``.
+``maximize`` (False where the smallest value is wanted) and ``mean``, the prior mean (a number or
+``"estimated"``).
 
 Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
 TV-GP-UCB and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and
@@ -16,17 +16,22 @@ comparison of ways to forget should pass the same ``width`` to all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack
+from typing import Literal
+
+from gpytorch.kernels import Kernel
+from torch import Tensor
 
 from botorch_tv.acquisition import (
     IGPUCB,
     WGPUCB,
     ExpectedImprovement,
+    Exploration,
     Heteroscedastic,
     Logarithmic,
     ProbabilityOfImprovement,
     Thompson,
     UniformChoice,
+    Width,
 )
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -39,164 +44,353 @@ from botorch_tv.forgetting import (
     Wiener,
     prediction_error,
 )
+from botorch_tv.inference.factor import Inference
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.signature import Bounded, Common, Modelled, SubGaussian, preset, settled
 from botorch_tv.validation import require_noise
 
+Mean = float | Literal["estimated"]
 
-@preset
-def gp_ucb(**common: Unpack[Common]) -> Strategy:
+
+def gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
     """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
-    return Strategy(**settled(common, Logarithmic()))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=Logarithmic() if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
-def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
-    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain."""
-    return Strategy(**settled(common, _igp_width(common)))
+def igp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain.
+
+    ``B`` bounds the norm of the objective in the kernel's space, ``R`` is the sub-Gaussian scale of
+    the noise (its standard deviation unless given), ``delta`` the chance that the band fails.
+    """
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=_igp_width(B, R, noise, delta) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
-def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
+def gp_ts(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
-    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given.
+    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given; ``B``, ``R`` and
+    ``delta`` are as in :func:`igp_ucb`.
     """
-    width = _igp_width(common, parts=2)
-    return Strategy(exploration=Thompson(), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        width=_igp_width(B, R, noise, delta, parts=2) if width is None else width,
+        exploration=Thompson(),
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
-def gp_ei(**common: Unpack[Modelled]) -> Strategy:
+def gp_ei(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
     """GP-EI, compared with in [C17] §6: expected improvement on the best posterior mean so far."""
-    return Strategy(exploration=ExpectedImprovement(), **common)
+    return _without_width(kernel, noise, ExpectedImprovement(), maximize, mean, inference)
 
 
-@preset
-def gp_pi(**common: Unpack[Modelled]) -> Strategy:
+def gp_pi(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
     """GP-PI, compared with in [C17] §6: probability of improvement, as :func:`gp_ei`."""
-    return Strategy(exploration=ProbabilityOfImprovement(), **common)
+    return _without_width(kernel, noise, ProbabilityOfImprovement(), maximize, mean, inference)
 
 
-@preset
-def random_search(**common: Unpack[Modelled]) -> Strategy:
+def random_search(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
     """Uniform choices; the model serves predictions and recommendations only."""
-    return Strategy(exploration=UniformChoice(), **common)
+    return _without_width(kernel, noise, UniformChoice(), maximize, mean, inference)
 
 
-@preset
-def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> Strategy:
-    """R-GP-UCB, [B16] Algorithm 1: forgets everything every so many rounds.
+def r_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    period: float,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """R-GP-UCB, [B16] Algorithm 1: forgets everything every ``period`` rounds N."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=PeriodicReset(period),
+        width=Logarithmic() if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
-    Args:
-        period: Rounds N between resets.
-    """
-    return Strategy(retention=PeriodicReset(period), **settled(common, Logarithmic()))
 
-
-@preset
 def br_gp_ucb(
     *,
+    kernel: Kernel | Tensor,
+    noise: float,
     period: float,
-    **common: Unpack[SubGaussian],
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
 ) -> Strategy:
-    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every so many rounds.
+    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every ``period`` rounds H.
 
-    Args:
-        period: Rounds H between restarts, which follow from a variation budget.
+    H follows from a variation budget; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
     """
-    width = _igp_width(common)
-    return Strategy(retention=PeriodicReset(period), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=PeriodicReset(period),
+        width=_igp_width(B, R, noise, delta) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
 def sw_gp_ucb(
     *,
+    kernel: Kernel | Tensor,
+    noise: float,
     window: float,
-    **common: Unpack[SubGaussian],
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
 ) -> Strategy:
-    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
+    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest ``window`` rounds W.
 
-    Args:
-        window: How many, W.
+    ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
     """
-    width = _igp_width(common)
-    return Strategy(retention=SlidingWindow(window), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=SlidingWindow(window),
+        width=_igp_width(B, R, noise, delta) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
-def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> Strategy:
-    """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
+def tv_gp_ucb(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    epsilon: float,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """TV-GP-UCB, [B16] Algorithm 2: a Markov objective with rate of change ``epsilon`` ε."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        decay=Markov(epsilon),
+        width=Logarithmic() if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
-    Args:
-        epsilon: Its rate of change ε.
-    """
-    return Strategy(decay=Markov(epsilon), **settled(common, Logarithmic()))
 
-
-@preset
 def w_gp_ucb(
     *,
+    kernel: Kernel | Tensor,
+    noise: float,
     gamma: float,
-    **common: Unpack[SubGaussian],
+    B: float = 1.0,
+    R: float | None = None,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
 ) -> Strategy:
-    """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
+    """WGP-UCB, [W22] Algorithm 1: an observation counts ``gamma`` times less with every round.
 
-    Args:
-        gamma: How many times as much it counts after every round.
+    ``noise`` is λ; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
     """
-    width = WGPUCB(B=common["B"], R=_scale(common), noise=common["noise"], delta=common["delta"])
-    return Strategy(inflation=ExponentialWeights(gamma), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        inflation=ExponentialWeights(gamma),
+        width=WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
-def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> Strategy:
-    """UI-TVBO, compared with in [ET]: the objective is a random walk.
+def ui_tvbo(
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    sigma_w2: float,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
+) -> Strategy:
+    """UI-TVBO, compared with in [ET]: a random walk of variance ``sigma_w2`` per unit of time."""
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        decay=Wiener(sigma_w2),
+        width=Logarithmic() if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
-    Args:
-        sigma_w2: Variance that it gains per unit of time.
-    """
-    return Strategy(decay=Wiener(sigma_w2), **settled(common, Logarithmic()))
 
-
-@preset
 def ui_gp_ucb(
     *,
+    kernel: Kernel | Tensor,
+    noise: float,
     alpha: float,
     kappa: float = 1.0,
-    **common: Unpack[Bounded],
+    B: float = 1.0,
+    delta: float = 0.1,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
 ) -> Strategy:
-    """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + kappa lag^alpha).
+    """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + ``kappa`` lag^``alpha``).
 
-    Args:
-        alpha: Exponent of the age.
-        kappa: Its factor.
+    ``B`` and ``delta`` are as in :func:`igp_ucb`.
     """
-    width = Heteroscedastic(B=common["B"], delta=common["delta"])
-    return Strategy(inflation=UncertaintyInjection(alpha, kappa), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        inflation=UncertaintyInjection(alpha, kappa),
+        width=Heteroscedastic(B=B, delta=delta) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-@preset
 def et_gp_ucb(
-    *, delta: float = 0.1, rule: TriggerRule = prediction_error, **common: Unpack[Common]
+    *,
+    kernel: Kernel | Tensor,
+    noise: float,
+    delta: float = 0.1,
+    rule: TriggerRule = prediction_error,
+    width: Width | None = None,
+    maximize: bool = True,
+    mean: Mean = 0.0,
+    inference: Inference = "auto",
 ) -> Strategy:
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
-    Args:
-        delta: δ_B, the chance of a false alarm on an objective that stands still.
-        rule: The test, the paper's unless given.
+    ``delta`` is δ_B, the chance of a false alarm on an objective that stands still; ``rule`` is the
+    test, the paper's unless given.
     """
-    width = Logarithmic(c1=0.4, c2=4.0)
-    return Strategy(retention=EventTrigger(delta, rule), **settled(common, width))
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        retention=EventTrigger(delta, rule),
+        width=Logarithmic(c1=0.4, c2=4.0) if width is None else width,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
 
 
-def _igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
+def _without_width(
+    kernel: Kernel | Tensor,
+    noise: float,
+    exploration: Exploration,
+    maximize: bool,
+    mean: Mean,
+    inference: Inference,
+) -> Strategy:
+    return Strategy(
+        kernel=kernel,
+        noise=noise,
+        exploration=exploration,
+        maximize=maximize,
+        mean=mean,
+        inference=inference,
+    )
+
+
+def _igp_width(B: float, R: float | None, noise: float, delta: float, parts: int = 1) -> IGPUCB:
     """The width whose failure probability is one of some equal parts of ``delta``."""
-    whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
+    whole = IGPUCB(B=B, R=_scale(R, noise), delta=delta)
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
 
-def _scale(common: SubGaussian) -> float:
+def _scale(R: float | None, noise: float) -> float:
     """The sub-Gaussian scale of the noise: its standard deviation unless given."""
-    R = common["R"]
-    return require_noise("noise", common["noise"]) ** 0.5 if R is None else R
+    return require_noise("noise", noise) ** 0.5 if R is None else R
