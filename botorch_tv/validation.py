@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
+from collections.abc import Iterable
 
 import torch
 from botorch.exceptions import InputDataError
@@ -19,6 +21,12 @@ def require(condition: bool, message: str) -> None:
     """Raise a ``ValueError`` with ``message`` unless ``condition`` holds (NaN never does)."""
     if not condition:
         raise ValueError(message)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of an error about an unknown name: the closest known one, if any is close."""
+    close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
+    return f" Did you mean {close[0]}?" if close else ""
 
 
 def require_number(name: str, value: object, within: str, limit: str) -> float:

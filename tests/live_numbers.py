@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 
 class LiveNumbers(TorchDispatchMode):
@@ -21,7 +20,8 @@ class LiveNumbers(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.most = 0
-        self._alive: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._known: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._bytes = 0  # of all that are known, also of those that are gone
 
     def __torch_dispatch__(
         self,
@@ -31,16 +31,28 @@ class LiveNumbers(TorchDispatchMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         made = func(*args, **(kwargs or {}))
-        # What is given and not counted was there before.
-        given = {StorageWeakRef(one).cdata for one in _storages((args, kwargs))}
-        for storage in _storages(made):
-            reference = StorageWeakRef(storage)
-            if reference.cdata not in given:
-                self._alive[reference.cdata] = (reference, storage.nbytes())
-        self._alive = {key: one for key, one in self._alive.items() if not one[0].expired()}
-        self.most = max(self.most, sum(size for _, size in self._alive.values()) // 8)
+        new = [one for one in _storages(made) if one._cdata not in self._known]
+        if new:  # what is given and not counted was there before
+            given = {one._cdata for one in _storages((args, kwargs))}
+            for storage in new:
+                if storage._cdata not in given:
+                    self._known[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+                    self._bytes += storage.nbytes()
+            if self._bytes // 8 > self.most:  # looking for those that are gone takes long
+                self._forget_what_is_gone()
+                self.most = max(self.most, self._bytes // 8)
         return made
+
+    def _forget_what_is_gone(self) -> None:
+        self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
+        self._bytes = sum(size for _, size in self._known.values())
 
 
 def _storages(nested: Any) -> list[torch.UntypedStorage]:
-    return [one.untyped_storage() for one in tree_leaves(nested) if isinstance(one, torch.Tensor)]
+    if isinstance(nested, torch.Tensor):
+        return [nested.untyped_storage()]
+    if isinstance(nested, dict):
+        nested = nested.values()
+    elif not isinstance(nested, (list, tuple)):
+        return []
+    return [storage for part in nested for storage in _storages(part)]

@@ -11,6 +11,7 @@ from torch import Tensor
 from benchmarks.speed.count import Count, round_count
 from benchmarks.speed.runs import Play, play, replay, rewards
 from benchmarks.speed.traffic import Traffic
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.strategies import Grid, Strategy
 from botorch_tv.strategies.arms import arm_basis
@@ -69,7 +70,7 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
     trial_rounds = size.trials * size.horizon
     seconds = min(passes) / trial_rounds
     live = played.live.double().mean(-1).tolist()
-    different = None if strategy.decay.moves else distinct_arms(played)
+    different = distinct_arms(played) if is_static(strategy.decay) else None
     count = mean_count(basis, live, different)
     bytes_counted = count.numbers * basis.variance.element_size()
     bytes_moved, flops_done = traffic.bytes / trial_rounds, traffic.flops / trial_rounds

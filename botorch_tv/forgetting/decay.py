@@ -1,41 +1,58 @@
 """Decay of covariance: how far the objective has moved since a measurement was taken.
 
-Every decay here is a Gauss-Markov process in time, whose covariance splits into two factors,
+A decay is the temporal factor of the covariance,
 
-    cov(f_s(x), f_t(x')) = v(min(s, t)) * a(|t - s|) * k(x, x'),
+    cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
-the prior variance ``v`` reached by the earlier of the two times and the attenuation ``a`` since.
-Two factors are all that the batch regression and the Kalman recursion need to know.
+times counted from an origin. Usually it splits into two factors, D(s, t) = v(min(s, t)) *
+a(|t - s|): the prior variance ``v`` reached by the earlier of the two times and the attenuation
+``a`` since. A decay of one's own defines ``attenuation`` alone (stationary, of variance 1), both,
+or ``covariance`` alone:
+
+    class QuasiPeriodic(Decay):
+        def attenuation(self, elapsed):
+            return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import settle_number
+from botorch_tv.validation import require, settle_number
+
+UNDEFINED = (
+    "{} defines no covariance in time; define attenuation(elapsed), and prior_variance(elapsed) "
+    "where the variance changes, or covariance(first, second) alone."
+)
 
 
-class Decay(ABC):
+class Decay:
     """How the covariance between two times falls with the time between them."""
 
-    moves: bool = True
-    """Whether the prior changes with time at all; a static one needs no arithmetic."""
+    markovian: bool = False
+    """Whether the present says all that the past could say of the future.
 
-    @abstractmethod
+    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t; then a grid may be served by a recursion,
+    whose cost does not grow with the rounds. It is a claim, which a strategy checks.
+    """
+
     def attenuation(self, elapsed: Tensor) -> Tensor:
         """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
+        raise NotImplementedError(UNDEFINED.format(type(self).__name__))
 
-    @abstractmethod
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
 
-        The origin of time is the first observation, or the last reset.
+        The origin of time is the first observation, or the last reset. 1 unless defined, or what
+        ``covariance`` says where that is.
         """
+        if type(self).covariance is Decay.covariance:
+            return torch.ones_like(elapsed)
+        return self.covariance(elapsed, elapsed)
 
     def covariance(self, first: Tensor, second: Tensor) -> Tensor:
         """Temporal factor of the covariance between two times, counted from the origin.
@@ -50,6 +67,24 @@ class Decay(ABC):
         return self.prior_variance(torch.minimum(first, second)) * self.attenuation(
             (first - second).abs()
         )
+
+    def transition(self, first: Tensor, second: Tensor) -> Tensor:
+        """Factor on what is known of a Markovian objective as time passes, the arguments' shape.
+
+        Args:
+            first: Times, counted from the origin.
+            second: Later ones, of the same shape or broadcastable.
+        """
+        if type(self).attenuation is Decay.attenuation:
+            return self.covariance(first, second) / self.prior_variance(first)
+        return self.attenuation((second - first).clamp_min(0))
+
+
+def require_defined(decay: Decay) -> None:
+    """Raise a ``ValueError`` unless a decay says what its covariance is."""
+    kind = type(decay)
+    defined = kind.attenuation is not Decay.attenuation or kind.covariance is not Decay.covariance
+    require(defined, UNDEFINED.format(kind.__name__))
 
 
 @dataclass(frozen=True)
@@ -67,6 +102,8 @@ class Markov(Decay):
 
     epsilon: float
 
+    markovian = True
+
     def __post_init__(self) -> None:
         settle_number(
             self,
@@ -80,9 +117,6 @@ class Markov(Decay):
         if self.epsilon == 1:
             return (elapsed == 0).to(elapsed.dtype)
         return torch.exp(0.5 * math.log1p(-self.epsilon) * elapsed)
-
-    def prior_variance(self, elapsed: Tensor) -> Tensor:
-        return torch.ones_like(elapsed)
 
 
 @dataclass(frozen=True)
@@ -99,6 +133,8 @@ class Wiener(Decay):
     """
 
     sigma_w2: float
+
+    markovian = True
 
     def __post_init__(self) -> None:
         settle_number(

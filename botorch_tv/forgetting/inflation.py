@@ -19,9 +19,6 @@ class Inflation(ABC):
     observation told has lag 0 and plain noise.
     """
 
-    constant: bool = False
-    """Whether noise does not grow at all, so that inference may run recursively."""
-
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
         """Logarithm of the factor on the noise variance, any shape; 0 at lag 0.

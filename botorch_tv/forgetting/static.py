@@ -15,14 +15,18 @@ from botorch_tv.forgetting.inflation import Inflation
 class Static(Decay, Inflation):
     """The decay and the inflation of ordinary Gaussian-process regression: none."""
 
-    moves = False
-    constant = True
+    markovian = True
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)
 
-    def prior_variance(self, elapsed: Tensor) -> Tensor:
-        return torch.ones_like(elapsed)
-
     def log_factor(self, lag: Tensor) -> Tensor:
         return torch.zeros_like(lag)
+
+
+def is_static(part: Decay | Inflation) -> bool:
+    """Whether nothing changes with time, which needs no arithmetic.
+
+    Not so for a subclass, which may define another formula.
+    """
+    return type(part) is Static

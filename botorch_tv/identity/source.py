@@ -28,7 +28,7 @@ COMPUTING = (
     "learning",
     "likelihoods",
     "simulation/chunks.py",
-    "simulation/recorders",
+    "simulation/prediction_error",
     "simulation/records.py",
     "simulation/streams.py",
     "simulation/worlds",

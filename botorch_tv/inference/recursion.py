@@ -54,6 +54,7 @@ class Belief(NamedTuple):
 def prior_belief(
     basis: Basis,
     batch_shape: Size,
+    variance: Tensor,
     *,
     form: type[ArmLoss | RowLoss | RootLoss],
     visits: bool,
@@ -64,6 +65,7 @@ def prior_belief(
     Args:
         basis: Coordinates of the kernel.
         batch_shape: Shape of the trials.
+        variance: Of the prior at the origin of time, `M`.
         form: How the covariance lost is held.
         visits: Whether to count the observations of every arm.
         trend: Whether the prior mean is to be estimated.
@@ -73,7 +75,7 @@ def prior_belief(
     counts = torch.zeros(over_arms, dtype=torch.int32, device=none.device) if visits else None
     return Belief(
         mean=none.new_zeros(over_arms),
-        variance=basis.variance.repeat(*batch_shape, 1),
+        variance=variance.repeat(*batch_shape, 1),
         loss=form.none(basis, batch_shape),
         information_gain=none,
         number=none.long(),
@@ -121,10 +123,10 @@ def moved_(
     )
 
 
-def cleared_(belief: Belief, basis: Basis, trials: Tensor) -> Belief:
+def cleared_(belief: Belief, variance: Tensor, trials: Tensor) -> Belief:
     """Forget everything in some trials, `batch_shape`, in the memory of ``belief``.
 
-    The variance becomes that of a prior whose factor is 1, where the clock counts anew.
+    The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
     """
     kept = ~trials
     visits, trend = belief.visits, belief.trend
@@ -133,7 +135,7 @@ def cleared_(belief: Belief, basis: Basis, trials: Tensor) -> Belief:
         trend = trend._replace(cross=trend.cross * kept, weight=trend.weight * kept)
     return belief._replace(
         mean=clear_(belief.mean, trials),
-        variance=clear_(belief.variance, trials, basis.variance),
+        variance=clear_(belief.variance, trials, variance),
         loss=belief.loss.cleared(trials),
         information_gain=belief.information_gain * kept,
         number=belief.number * kept,

@@ -15,6 +15,7 @@ from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods.aging import Aging, FixedAging
 from botorch_tv.likelihoods.rows import stacked
@@ -179,7 +180,7 @@ class AgeNoise(Noise):  # type: ignore[misc]
     @property
     def _constant(self) -> bool:
         """Whether nothing ages."""
-        return isinstance(self.aging, FixedAging) and self.aging.inflation.constant
+        return isinstance(self.aging, FixedAging) and is_static(self.aging.inflation)
 
     @staticmethod
     def _joint(variance: torch.Size, shape: torch.Size) -> torch.Size:

@@ -11,7 +11,8 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_tv.forgetting import Decay, Inflation, Markov, Static, Wiener
+from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.kernels import MarkovKernel, WienerKernel
 from botorch_tv.kernels.rate import RateKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging, FixedAging
@@ -30,7 +31,7 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     parts = parts if isinstance(parts, Sequence) else (parts,)
     decays, inflations = [], []
     for part in parts:
-        if isinstance(part, Static):
+        if is_static(part):
             continue
         if isinstance(part, Decay):
             decays.append(part)

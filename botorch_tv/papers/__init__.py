@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from botorch_tv.papers import (
     bogunovic2016,
     cart_pole,
@@ -20,6 +18,7 @@ from botorch_tv.papers import (
 )
 from botorch_tv.papers.cases import Case, Drawn, Recorded
 from botorch_tv.papers.experiment import Experiment, Outcome
+from botorch_tv.validation import did_you_mean
 
 EXPERIMENTS = {
     one.id: one
@@ -57,8 +56,7 @@ def experiment_named(name: str) -> Experiment:
         ValueError: If there is none, with the ids there are.
     """
     if name not in EXPERIMENTS:
-        close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
+        hint = did_you_mean(name, EXPERIMENTS)
         raise ValueError(f"Unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}.{hint}")
     return EXPERIMENTS[name]
 

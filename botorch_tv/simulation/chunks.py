@@ -11,13 +11,20 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.memory import breadth
+from botorch_tv.simulation.prediction_error.maps import RunningMaps
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.recorders.recorder import Seen
-from botorch_tv.simulation.records import Arrays, Records
+from botorch_tv.simulation.records import (
+    SQUARED_ERROR,
+    Arrays,
+    blank_records,
+    chosen,
+    on_host,
+)
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.state import Info, State
+from botorch_tv.strategies.state import State, Suggestion
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,8 @@ class Game:
             stop: Ends the game after the current round once it is set.
 
         Returns:
-            What was recorded; None if stopped.
+            The variables recorded, each `strategies x trials x horizon`, and the maps of prediction
+            errors where they are asked for; None if stopped.
         """
         place = _Place(chunk)
         with place:
@@ -62,7 +70,8 @@ class Game:
                 )
             table.play_round(step, objective)
             progress.add(place.chunk.trials)
-        return table.records.finished()
+        maps = {} if table.maps is None else table.maps.finished(self.settings.horizon)
+        return {**on_host(table.records), **maps}
 
 
 class _Place:
@@ -115,12 +124,23 @@ class _Table:
         self.spread = math.sqrt(settings.world.noise)
         self.maximize = self.players[0].maximize
         self.opening = settings.world.opening(self.draws("first arm"))
-        self.records = Records(
-            settings.layout,
-            chunk.trials,
+        self.records = blank_records(
+            (settings.horizon, len(self.players), chunk.trials),
             dtype=settings.dtype,
             device=settings.device,
+            diagnose=settings.diagnose,
+            columns=settings.columns,
+            prediction_error=settings.prediction_error,
         )
+        self.maps = None
+        if settings.prediction_error:
+            self.maps = RunningMaps(
+                len(self.players),
+                chunk.trials,
+                breadth(settings.world.domain),
+                dtype=settings.dtype,
+                device=settings.device,
+            )
 
     def draws(self, purpose: str) -> Stream:
         """Random numbers of these trials for one purpose."""
@@ -135,6 +155,8 @@ class _Table:
             objective: That of every trial.
         """
         world = self.settings.world
+        # Written once a round for all strategies: small writes would take longer than the bandits.
+        seen: dict[str, list[Tensor]] = {name: [] for name in self.records}
         best = objective.best(self.maximize)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
@@ -148,18 +170,13 @@ class _Table:
             truth = objective.at(suggestion.choice)
             observation = truth + noise
             ok = world.available(step, suggestion.choice)
-            seen = Seen(
-                step + 1,
-                self.labels[number],
-                player,
-                state,
-                suggestion,
-                objective,
-                best,
-                truth,
-                observation if ok is None else observation.masked_fill(~ok, math.nan),
-            )
-            self._record(number, seen, None)
+            if self.settings.diagnose:
+                told = observation if ok is None else observation.masked_fill(~ok, math.nan)
+                noted = self._diagnosed(number, suggestion, objective) | {"observation": told}
+                for name, value in noted.items():
+                    seen[name].append(value)
+            if self.maps is not None:
+                seen[SQUARED_ERROR].append(self.maps.add(number, player, state, objective))
             self.place.reach(step + 1, f"{name} is told")
             self.states[number], info = player.tell(
                 state,
@@ -169,17 +186,14 @@ class _Table:
                 check=False,
                 consume=True,
             )
+            seen["regret"].append(self._regret(best, truth))
+            seen["resets"].append(info.reset)
             self.place.reach(step + 1, f"{name} consults an expert")
-            info = info._replace(side_queries=self._consult(number, step, objective))
-            self._record(number, seen._replace(state=self.states[number]), info)
-        self.records.close_round(step)
-
-    def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Let every recorder see a round: before the observation, or what happened after it."""
-        for one in self.settings.recorders:
-            self.place.reach(seen.round, f"{one!r} records the strategy {seen.label!r}")
-            told = one.before(seen) if info is None else one.after(seen, info)
-            self.records.note(number, one, told)
+            seen["side_queries"].append(self._consult(number, step, objective))
+            for name, value in chosen(suggestion).items():
+                seen[name].append(value)
+        for name, row in seen.items():
+            self.records[name][step] = torch.stack(row)
 
     def _consult(self, number: int, step: int, objective: Objective) -> Tensor:
         """Let an expert answer what a strategy asks about this round; side queries, `trials`.
@@ -199,3 +213,25 @@ class _Table:
         ok = torch.stack(measured, -1) if measured else None
         self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
         return asked.side_queries
+
+    def _diagnosed(
+        self, number: int, suggestion: Suggestion, objective: Objective
+    ) -> dict[str, Tensor]:
+        """What a strategy knows before its observation, and how good its advice would be."""
+        player, state = self.players[number], self.states[number]
+        named = objective.at(player.recommended_arm(state))
+        given = torch.full_like(suggestion.sd, player.noise)
+        noise = player.engine_for(state.domain).believed_noise(state, given)
+        band = player.retention.band(suggestion.sd, noise, state.since)
+        return {
+            "objective": objective.at(suggestion.choice),
+            "mean": suggestion.mean,
+            "sd": suggestion.sd,
+            "multiplier": suggestion.multiplier,
+            "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
+            "simple_regret": self._regret(objective.best(self.maximize), named),
+        }
+
+    def _regret(self, best: Tensor, chosen: Tensor) -> Tensor:
+        """How far chosen values fall short of the best, `trials`."""
+        return best - chosen if self.maximize else chosen - best

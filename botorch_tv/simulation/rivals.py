@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from botorch_tv.strategies import (
     ui_tvbo,
     w_gp_ucb,
 )
-from botorch_tv.validation import require, require_number
+from botorch_tv.validation import did_you_mean, require, require_number
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
 KERNELS = ("se", *SMOOTHNESS)
@@ -90,59 +90,38 @@ class Settings:
 
 
 class Rival(NamedTuple):
-    """The name of an algorithm in its paper, and how it is made."""
+    """The name of an algorithm in its paper, its preset, and the settings it takes by name."""
 
     label: str
-    make: Callable[[Settings], Strategy]
+    preset: Callable[..., Strategy]
+    takes: tuple[str, ...] = ()
+
+    def make(self, settings: Settings) -> Strategy:
+        """The strategy of these settings."""
+        own = {name: getattr(settings, name) for name in ("kernel", "noise", *self.takes)}
+        return self.preset(**own)
 
 
+# The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
+SPARQ = functools.partial(sparq_gp_ucb, steps="exact")
+W_SPARQ = functools.partial(w_sparq_gp_ucb, steps="exact")
 RIVALS = {
-    "GP": Rival("GP-UCB", lambda s: gp_ucb(kernel=s.kernel, noise=s.noise, width=s.width)),
-    "IGP": Rival("IGP-UCB", lambda s: igp_ucb(kernel=s.kernel, noise=s.noise)),
-    "R": Rival(
-        "R-GP-UCB",
-        lambda s: r_gp_ucb(kernel=s.kernel, noise=s.noise, period=s.period, width=s.width),
-    ),
-    "BR": Rival("BR-GP-UCB", lambda s: br_gp_ucb(kernel=s.kernel, noise=s.noise, period=s.period)),
-    "SW": Rival(
-        "SW-GP-UCB",
-        lambda s: sw_gp_ucb(kernel=s.kernel, noise=s.noise, window=s.window, width=s.width),
-    ),
-    "TV": Rival(
-        "TV-GP-UCB",
-        lambda s: tv_gp_ucb(kernel=s.kernel, noise=s.noise, epsilon=s.epsilon, width=s.width),
-    ),
-    "UI-TVBO": Rival(
-        "UI-TVBO",
-        lambda s: ui_tvbo(kernel=s.kernel, noise=s.noise, sigma_w2=s.sigma_w2, width=s.width),
-    ),
-    "WGP": Rival(
-        "WGP-UCB",
-        lambda s: w_gp_ucb(kernel=s.kernel, noise=s.noise, gamma=s.gamma, width=s.width),
-    ),
-    "UI": Rival(
-        "UI-GP-UCB",
-        lambda s: ui_gp_ucb(kernel=s.kernel, noise=s.noise, alpha=s.alpha, width=s.width),
-    ),
-    "ET": Rival(
-        "ET-GP-UCB",
-        lambda s: et_gp_ucb(kernel=s.kernel, noise=s.noise, delta=s.delta, width=s.width),
-    ),
-    # The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
-    "SparQ": Rival(
-        "SparQ-GP-UCB",
-        lambda s: sparq_gp_ucb(kernel=s.kernel, noise=s.noise, steps="exact", width=s.width),
-    ),
-    "W-SparQ": Rival(
-        "W-SparQ-GP-UCB",
-        lambda s: w_sparq_gp_ucb(
-            kernel=s.kernel, noise=s.noise, alpha=s.alpha, steps="exact", width=s.width
-        ),
-    ),
-    "TS": Rival("GP-TS", lambda s: gp_ts(kernel=s.kernel, noise=s.noise, width=s.width)),
-    "EI": Rival("GP-EI", lambda s: gp_ei(kernel=s.kernel, noise=s.noise)),
-    "PI": Rival("GP-PI", lambda s: gp_pi(kernel=s.kernel, noise=s.noise)),
-    "Random": Rival("Random", lambda s: random_search(kernel=s.kernel, noise=s.noise)),
+    "GP": Rival("GP-UCB", gp_ucb, ("width",)),
+    "IGP": Rival("IGP-UCB", igp_ucb),
+    "R": Rival("R-GP-UCB", r_gp_ucb, ("period", "width")),
+    "BR": Rival("BR-GP-UCB", br_gp_ucb, ("period",)),
+    "SW": Rival("SW-GP-UCB", sw_gp_ucb, ("window", "width")),
+    "TV": Rival("TV-GP-UCB", tv_gp_ucb, ("epsilon", "width")),
+    "UI-TVBO": Rival("UI-TVBO", ui_tvbo, ("sigma_w2", "width")),
+    "WGP": Rival("WGP-UCB", w_gp_ucb, ("gamma", "width")),
+    "UI": Rival("UI-GP-UCB", ui_gp_ucb, ("alpha", "width")),
+    "ET": Rival("ET-GP-UCB", et_gp_ucb, ("delta", "width")),
+    "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
+    "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
+    "TS": Rival("GP-TS", gp_ts, ("width",)),
+    "EI": Rival("GP-EI", gp_ei),
+    "PI": Rival("GP-PI", gp_pi),
+    "Random": Rival("Random", random_search),
 }
 
 
@@ -165,7 +144,6 @@ def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
     require(len(wanted) > 0, f"No strategy given; choose from {', '.join(RIVALS)}.")
     for name in wanted:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f" Did you mean {close[0]}?" if close else ""
+            hint = did_you_mean(name, known)
             raise ValueError(f"Unknown strategy {name!r}; known: {', '.join(RIVALS)}.{hint}")
     return {known[name].label: known[name].make(settings) for name in wanted}

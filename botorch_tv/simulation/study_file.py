@@ -17,10 +17,9 @@ from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.identity import Description, differences
-from botorch_tv.simulation.layout import Layout
 from botorch_tv.validation import require, require_integer
 
-FORMAT = 3
+FORMAT = 2
 """Changes whenever files of an older version could not be gone on with."""
 STUDY_FILE = "study.json"
 MOST_THREADS = 4096
@@ -107,18 +106,18 @@ class StudyFile(NamedTuple):
             f"settings found there, or remove this one.{hint}"
         )
 
-    def chunk_format(self, layout: Layout) -> ChunkFormat:
-        """What the chunks of this study look like.
-
-        Args:
-            layout: What is recorded.
-        """
+    def chunk_format(self) -> ChunkFormat:
+        """What the chunks of this study look like."""
         whole = json.dumps([FORMAT, self.study, self.cut.chunk, self.cut.threads], sort_keys=True)
         return ChunkFormat(
             study=hashlib.sha256(whole.encode()).hexdigest(),
             strategies=len(self.study["strategies"]),
-            layout=layout,
+            horizon=self.study["horizon"],
+            dtype=self.study["dtype"],
             trials=self.cut.chunk,
+            diagnose=self.study["diagnose"],
+            columns=self.study.get("columns", 0),
+            prediction_error=self.study.get("prediction_error", False),
         )
 
 
@@ -148,6 +147,9 @@ def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> 
 
 def _check(study: Any) -> None:
     """Raise unless this may be the description of a study."""
+    missing = {"strategies", "horizon", "dtype", "diagnose"} - set(study)
+    if missing:
+        raise KeyError(*missing)
     require(isinstance(study["strategies"], dict), "strategies are no mapping")
 
 

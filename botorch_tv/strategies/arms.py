@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, first_maximum
 from botorch_tv.inference.regression import (
@@ -167,14 +168,15 @@ class FromLog(ArmEngine):
     def doubly_weighted_gain(
         self, state: State, gain: Tensor, now: Tensor, reference: Tensor
     ) -> Tensor:
-        if self.strategy.inflation.constant:
+        if is_static(self.strategy.inflation):
             return gain
         return information_gain(
             arm_basis(state), self.evidence(state, now, reference, inflation_power=2)
         )
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
-        basis, kept, moves = arm_basis(state), self.most_kept(horizon), self.strategy.decay.moves
+        basis, kept = arm_basis(state), self.most_kept(horizon)
+        moves = not is_static(self.strategy.decay)
         block = numbers_of_block(basis, kept, trials, moves)  # the regression runs on some trials
         times = DECAYS_AT_ONCE * kept**2 if moves else 0
         return AT_ONCE * basis.arms + log_numbers(horizon) + times + -(-block // trials)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
@@ -103,14 +104,14 @@ class OnBox(Engine):
     def doubly_weighted_gain(
         self, state: State, gain: Tensor, now: Tensor, reference: Tensor
     ) -> Tensor:
-        if self.strategy.inflation.constant:
+        if is_static(self.strategy.inflation):
             return gain
         evidence = self._flat_evidence(state, now, reference, inflation_power=2)
         return point_posterior(_surface(state).points, evidence).information_gain.view_as(gain)
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int) -> int:
         box, kept, parts = _box(state), self.most_kept(horizon), self.strategy
-        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if parts.decay.moves else 0)
+        matrices = POSTERIOR_MATRICES + (0 if is_static(parts.decay) else DECAY_MATRICES)
         search = 0
         if parts.exploration.scores:
             features = WAVES * FREQUENCIES if parts.exploration.samples else 0

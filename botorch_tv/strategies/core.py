@@ -23,6 +23,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
+from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.factor import Inference
@@ -158,6 +159,7 @@ class Strategy:
             self.inference in get_args(Inference),
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
         )
+        require_sound(self.decay)
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))
 
     @functools.cached_property

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Retention
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.regression import Evidence
 from botorch_tv.strategies.state import State
 
@@ -82,7 +83,7 @@ def gather_evidence(
     lag = reference.unsqueeze(-1) - time
     log_noise = noise.log() + inflation_power * inflation.log_factor(lag)
     root = (torch.exp(-0.5 * log_noise) * kept).to(y.dtype)
-    if not decay.moves:
+    if is_static(decay):
         return Evidence(choice, y, root, estimates_mean=mean is None)
     # Times before the origin belong to rows that are not kept; any finite factor will do for them.
     elapsed = (time - origin).clamp_min(0)

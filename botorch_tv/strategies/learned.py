@@ -10,6 +10,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Markov, Wiener
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.fit import Learned, learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.refit import Refit
@@ -33,6 +34,8 @@ class MarkovPerTrial(Decay):
 
     log_kept: Tensor
 
+    markovian = True
+
     @property
     def epsilon(self) -> Tensor:
         """ε per unit of time, in [0, 1], `batch_shape`."""
@@ -54,6 +57,8 @@ class WienerPerTrial(Decay):
     """
 
     sigma_w2: Tensor
+
+    markovian = True
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)
@@ -107,7 +112,7 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
         flat(rows.noise / strategy.noise),
         surface.parameters,
         inflation=None
-        if strategy.inflation.constant
+        if is_static(strategy.inflation)
         else flat(strategy.inflation.log_factor(lag).exp()),
         estimates_mean=known_mean is None,
         extent=box.extent,

@@ -15,6 +15,7 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, evaluated
 from botorch_tv.strategies.box import Box
@@ -66,7 +67,7 @@ def warn_of_observation(
         prior = 2 * prior  # two draws differ by twice the variance of one
     else:
         mean = torch.full_like(y, strategy.mean)
-    if strategy.decay.moves:
+    if not is_static(strategy.decay):
         elapsed = (time - state.origin).clamp_min(0)
         prior = prior * strategy.decay.prior_variance(elapsed).to(y)
     spread = (prior + variance).sqrt()
@@ -202,7 +203,10 @@ def _if_flat(between: Tensor, variance: Tensor) -> str | None:
 
 def _decayed(strategy: Strategy, times: Tensor) -> Tensor:
     gap, decay = times.diff(dim=-1), strategy.decay
-    return (decay.attenuation(gap) < FORGOTTEN) | (decay.prior_variance(gap) > FORGOTTEN**-2)
+    gap = torch.stack([gap, 0.97 * gap])  # what oscillates may be uncorrelated at one time alone
+    start = torch.zeros_like(gap)
+    scale = decay.prior_variance(start) * decay.prior_variance(gap)
+    return (decay.covariance(start, gap).abs() < FORGOTTEN * scale.sqrt()).all(0)
 
 
 def _inflated(strategy: Strategy, times: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 Each is a composition of parts; the table in the package's README is this file at a glance. Every
 preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
 its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
-``maximize`` (False where the smallest value is wanted) and ``mean``, the prior mean (a number or
-``"estimated"``).
+``maximize`` (False where the smallest value is wanted), ``mean``, the prior mean (a number or
+``"estimated"``), and ``inference``.
 
 Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
 TV-GP-UCB and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and
@@ -16,22 +16,17 @@ comparison of ways to forget should pass the same ``width`` to all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
-
-from gpytorch.kernels import Kernel
-from torch import Tensor
+from typing import Unpack
 
 from botorch_tv.acquisition import (
     IGPUCB,
     WGPUCB,
     ExpectedImprovement,
-    Exploration,
     Heteroscedastic,
     Logarithmic,
     ProbabilityOfImprovement,
     Thompson,
     UniformChoice,
-    Width,
 )
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -44,353 +39,164 @@ from botorch_tv.forgetting import (
     Wiener,
     prediction_error,
 )
-from botorch_tv.inference.factor import Inference
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.signature import Bounded, Common, Modelled, SubGaussian, preset, settled
 from botorch_tv.validation import require_noise
 
-Mean = float | Literal["estimated"]
 
-
-def gp_ucb(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
+@preset
+def gp_ucb(**common: Unpack[Common]) -> Strategy:
     """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        width=Logarithmic() if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    return Strategy(**settled(common, Logarithmic()))
 
 
-def igp_ucb(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    B: float = 1.0,
-    R: float | None = None,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
-    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain.
-
-    ``B`` bounds the norm of the objective in the kernel's space, ``R`` is the sub-Gaussian scale of
-    the noise (its standard deviation unless given), ``delta`` the chance that the band fails.
-    """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        width=_igp_width(B, R, noise, delta) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+@preset
+def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
+    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain."""
+    return Strategy(**settled(common, _igp_width(common)))
 
 
-def gp_ts(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    B: float = 1.0,
-    R: float | None = None,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
+@preset
+def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
-    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given; ``B``, ``R`` and
-    ``delta`` are as in :func:`igp_ucb`.
+    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        width=_igp_width(B, R, noise, delta, parts=2) if width is None else width,
-        exploration=Thompson(),
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = _igp_width(common, parts=2)
+    return Strategy(exploration=Thompson(), **settled(common, width))
 
 
-def gp_ei(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
+@preset
+def gp_ei(**common: Unpack[Modelled]) -> Strategy:
     """GP-EI, compared with in [C17] §6: expected improvement on the best posterior mean so far."""
-    return _without_width(kernel, noise, ExpectedImprovement(), maximize, mean, inference)
+    return Strategy(exploration=ExpectedImprovement(), **common)
 
 
-def gp_pi(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
+@preset
+def gp_pi(**common: Unpack[Modelled]) -> Strategy:
     """GP-PI, compared with in [C17] §6: probability of improvement, as :func:`gp_ei`."""
-    return _without_width(kernel, noise, ProbabilityOfImprovement(), maximize, mean, inference)
+    return Strategy(exploration=ProbabilityOfImprovement(), **common)
 
 
-def random_search(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
+@preset
+def random_search(**common: Unpack[Modelled]) -> Strategy:
     """Uniform choices; the model serves predictions and recommendations only."""
-    return _without_width(kernel, noise, UniformChoice(), maximize, mean, inference)
+    return Strategy(exploration=UniformChoice(), **common)
 
 
-def r_gp_ucb(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    period: float,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
-    """R-GP-UCB, [B16] Algorithm 1: forgets everything every ``period`` rounds N."""
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        retention=PeriodicReset(period),
-        width=Logarithmic() if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+@preset
+def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> Strategy:
+    """R-GP-UCB, [B16] Algorithm 1: forgets everything every so many rounds.
+
+    Args:
+        period: Rounds N between resets.
+    """
+    return Strategy(retention=PeriodicReset(period), **settled(common, Logarithmic()))
 
 
+@preset
 def br_gp_ucb(
     *,
-    kernel: Kernel | Tensor,
-    noise: float,
     period: float,
-    B: float = 1.0,
-    R: float | None = None,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
+    **common: Unpack[SubGaussian],
 ) -> Strategy:
-    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every ``period`` rounds H.
+    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every so many rounds.
 
-    H follows from a variation budget; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    Args:
+        period: Rounds H between restarts, which follow from a variation budget.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        retention=PeriodicReset(period),
-        width=_igp_width(B, R, noise, delta) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = _igp_width(common)
+    return Strategy(retention=PeriodicReset(period), **settled(common, width))
 
 
+@preset
 def sw_gp_ucb(
     *,
-    kernel: Kernel | Tensor,
-    noise: float,
     window: float,
-    B: float = 1.0,
-    R: float | None = None,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
+    **common: Unpack[SubGaussian],
 ) -> Strategy:
-    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest ``window`` rounds W.
+    """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
 
-    ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    Args:
+        window: How many, W.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        retention=SlidingWindow(window),
-        width=_igp_width(B, R, noise, delta) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = _igp_width(common)
+    return Strategy(retention=SlidingWindow(window), **settled(common, width))
 
 
-def tv_gp_ucb(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    epsilon: float,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
-    """TV-GP-UCB, [B16] Algorithm 2: a Markov objective with rate of change ``epsilon`` ε."""
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        decay=Markov(epsilon),
-        width=Logarithmic() if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+@preset
+def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> Strategy:
+    """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
+
+    Args:
+        epsilon: Its rate of change ε.
+    """
+    return Strategy(decay=Markov(epsilon), **settled(common, Logarithmic()))
 
 
+@preset
 def w_gp_ucb(
     *,
-    kernel: Kernel | Tensor,
-    noise: float,
     gamma: float,
-    B: float = 1.0,
-    R: float | None = None,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
+    **common: Unpack[SubGaussian],
 ) -> Strategy:
-    """WGP-UCB, [W22] Algorithm 1: an observation counts ``gamma`` times less with every round.
+    """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
-    ``noise`` is λ; ``B``, ``R`` and ``delta`` are as in :func:`igp_ucb`.
+    Args:
+        gamma: How many times as much it counts after every round.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        inflation=ExponentialWeights(gamma),
-        width=WGPUCB(B=B, R=_scale(R, noise), noise=noise, delta=delta) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = WGPUCB(B=common["B"], R=_scale(common), noise=common["noise"], delta=common["delta"])
+    return Strategy(inflation=ExponentialWeights(gamma), **settled(common, width))
 
 
-def ui_tvbo(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    sigma_w2: float,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
-) -> Strategy:
-    """UI-TVBO, compared with in [ET]: a random walk of variance ``sigma_w2`` per unit of time."""
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        decay=Wiener(sigma_w2),
-        width=Logarithmic() if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+@preset
+def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> Strategy:
+    """UI-TVBO, compared with in [ET]: the objective is a random walk.
+
+    Args:
+        sigma_w2: Variance that it gains per unit of time.
+    """
+    return Strategy(decay=Wiener(sigma_w2), **settled(common, Logarithmic()))
 
 
+@preset
 def ui_gp_ucb(
     *,
-    kernel: Kernel | Tensor,
-    noise: float,
     alpha: float,
     kappa: float = 1.0,
-    B: float = 1.0,
-    delta: float = 0.1,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
+    **common: Unpack[Bounded],
 ) -> Strategy:
-    """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + ``kappa`` lag^``alpha``).
+    """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + kappa lag^alpha).
 
-    ``B`` and ``delta`` are as in :func:`igp_ucb`.
+    Args:
+        alpha: Exponent of the age.
+        kappa: Its factor.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        inflation=UncertaintyInjection(alpha, kappa),
-        width=Heteroscedastic(B=B, delta=delta) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = Heteroscedastic(B=common["B"], delta=common["delta"])
+    return Strategy(inflation=UncertaintyInjection(alpha, kappa), **settled(common, width))
 
 
+@preset
 def et_gp_ucb(
-    *,
-    kernel: Kernel | Tensor,
-    noise: float,
-    delta: float = 0.1,
-    rule: TriggerRule = prediction_error,
-    width: Width | None = None,
-    maximize: bool = True,
-    mean: Mean = 0.0,
-    inference: Inference = "auto",
+    *, delta: float = 0.1, rule: TriggerRule = prediction_error, **common: Unpack[Common]
 ) -> Strategy:
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
-    ``delta`` is δ_B, the chance of a false alarm on an objective that stands still; ``rule`` is the
-    test, the paper's unless given.
+    Args:
+        delta: δ_B, the chance of a false alarm on an objective that stands still.
+        rule: The test, the paper's unless given.
     """
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        retention=EventTrigger(delta, rule),
-        width=Logarithmic(c1=0.4, c2=4.0) if width is None else width,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
+    width = Logarithmic(c1=0.4, c2=4.0)
+    return Strategy(retention=EventTrigger(delta, rule), **settled(common, width))
 
 
-def _without_width(
-    kernel: Kernel | Tensor,
-    noise: float,
-    exploration: Exploration,
-    maximize: bool,
-    mean: Mean,
-    inference: Inference,
-) -> Strategy:
-    return Strategy(
-        kernel=kernel,
-        noise=noise,
-        exploration=exploration,
-        maximize=maximize,
-        mean=mean,
-        inference=inference,
-    )
-
-
-def _igp_width(B: float, R: float | None, noise: float, delta: float, parts: int = 1) -> IGPUCB:
+def _igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
     """The width whose failure probability is one of some equal parts of ``delta``."""
-    whole = IGPUCB(B=B, R=_scale(R, noise), delta=delta)
+    whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
 
-def _scale(R: float | None, noise: float) -> float:
+def _scale(common: SubGaussian) -> float:
     """The sub-Gaussian scale of the noise: its standard deviation unless given."""
-    return require_noise("noise", noise) ** 0.5 if R is None else R
+    R = common["R"]
+    return require_noise("noise", common["noise"]) ** 0.5 if R is None else R

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
@@ -52,13 +53,17 @@ class Recursion(ArmEngine):
     def serves(parts: Strategy) -> bool:
         """Whether a rank-one step per round is enough for these parts.
 
-        Noise that ages changes every row at every round; rows dropped by time leave at moments
+        A decay that is not Markovian has no state that a step could start from; noise that ages
+        changes every row at every round; rows dropped by time leave at moments
         that differ by trial; and a window over a moving prior drops rows that no observation made
         now can cancel.
         """
-        slides_while_moving = parts.retention.slides and parts.decay.moves
+        slides_while_moving = parts.retention.slides and not is_static(parts.decay)
         return (
-            parts.inflation.constant and not parts.retention.uses_time and not slides_while_moving
+            parts.decay.markovian
+            and is_static(parts.inflation)
+            and not parts.retention.uses_time
+            and not slides_while_moving
         )
 
     def prior(self, basis: Basis | Surface, batch_shape: Size) -> Belief:
@@ -66,6 +71,7 @@ class Recursion(ArmEngine):
         return recursion.prior_belief(
             basis,
             batch_shape,
+            self._first_variance(basis),
             form=self._form(basis),
             visits=self.strategy.exploration.uses_incumbent,
             trend=self.known_mean is None,
@@ -92,7 +98,7 @@ class Recursion(ArmEngine):
         if trend is not None:
             estimate = constant_mean(trend.cross, trend.weight)
             mean = mean - estimate.unsqueeze(-1) * trend.response
-        if self.strategy.decay.moves:
+        if not is_static(self.strategy.decay):
             attenuation, before, prior = self._motion(state, state.time, state, now)
             factor, square = attenuation.unsqueeze(-1), attenuation.square()
             mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
@@ -123,7 +129,7 @@ class Recursion(ArmEngine):
             # Both series decay alike, so the estimate may be taken off before time passes.
             estimate = constant_mean(trend.cross, trend.weight)
             mean = mean - estimate.unsqueeze(-1) * trend.response.gather(-1, index)
-        if self.strategy.decay.moves:
+        if not is_static(self.strategy.decay):
             attenuation, _, prior = self._motion(state, state.time, state, now)
             mean, loss = mean * attenuation.unsqueeze(-1), loss.decayed(attenuation.square())
         lost = basis.inner(loss.at(basis, index), index)
@@ -157,7 +163,7 @@ class Recursion(ArmEngine):
     def _form(self, basis: Basis) -> type[ArmLoss | RowLoss | RootLoss]:
         """How the covariance lost is held; the same in all trials, whatever they play."""
         parts = self.strategy
-        if parts.decay.moves or parts.retention.slides:
+        if not is_static(parts.decay) or parts.retention.slides:
             return RowLoss
         small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
         if small or parts.exploration.samples:
@@ -189,18 +195,18 @@ class Recursion(ArmEngine):
         if isinstance(belief.loss, ArmLoss) and _amplifies(after.least_noise, basis):
             belief = belief._replace(loss=belief.loss.as_rows(basis))
         prior = None
-        if parts.decay.moves:
+        if not is_static(parts.decay):
             attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
             belief = recursion.moved_(belief, basis, attenuation, earlier, prior)
         if fired is not None:
-            belief = recursion.cleared_(belief, basis, fired)
+            belief = recursion.cleared_(belief, self._first_variance(basis), fired)
         belief = self._observed(belief, after, told - 1, prior, ok)
         for number in range(before.dropped, after.dropped):
             noise = after.history.noise.row(number)
             belief = self._observed(belief, after, number, prior, noise.isfinite(), leave_out=True)
         if self.strategy.retention.slides:
             # Of a window without data only rounding is left, and a ratio of it would be any number.
-            belief = recursion.cleared_(belief, basis, belief.number == 0)
+            belief = recursion.cleared_(belief, basis.variance, belief.number == 0)
         return belief
 
     def _refreshes(self, state: State) -> bool:
@@ -231,14 +237,19 @@ class Recursion(ArmEngine):
             leave_out=leave_out,
         )
 
+    def _first_variance(self, basis: Basis) -> Tensor:
+        """Of the prior at the origin of time, `M`."""
+        origin = basis.variance.new_zeros((), dtype=torch.float64)
+        return basis.variance * self.strategy.decay.prior_variance(origin).to(basis.variance)
+
     def _motion(
         self, early: State, then: Tensor, late: State, now: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attenuation from then to now, and the factors on the prior variance then and now."""
         decay, dtype = self.strategy.decay, arm_basis(early).variance.dtype
-        # Before the first observation the clock stands at 0, and now may lie before that.
-        attenuation = decay.attenuation((now - then).clamp_min(0)).to(dtype)
-        before = decay.prior_variance(_elapsed(early, then)).to(dtype)
+        start, end = _elapsed(early, then), _elapsed(early, now)
+        attenuation = decay.transition(start, end).to(dtype)
+        before = decay.prior_variance(start).to(dtype)
         return attenuation, before, decay.prior_variance(_elapsed(late, now)).to(dtype)
 
 

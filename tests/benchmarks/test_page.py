@@ -9,18 +9,20 @@ from benchmarks.paper.collect import collect
 from botorch_tv.papers import EXPERIMENTS, markov
 
 
-@pytest.fixture
-def collected(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
     """Two experiments, small, run and collected one after the other; and their outcomes."""
-    monkeypatch.setattr(markov, "POINTS", 5)
+    folder = tmp_path_factory.mktemp("collected")
     outcomes = {}
-    for id in ("et-table2", "et-fig2"):
-        runs = tmp_path / id
-        runs.mkdir()
-        small = dataclasses.replace(EXPERIMENTS[id], horizon=3)
-        outcomes[id] = small.run(runs, trials=2, seed=7, progress=False)
-        collect(runs, tmp_path / "benchmarks" / "results")
-    return tmp_path / "benchmarks", outcomes
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(markov, "POINTS", 5)
+        for id in ("et-table2", "et-fig2"):
+            runs = folder / id
+            runs.mkdir()
+            small = dataclasses.replace(EXPERIMENTS[id], horizon=3)
+            outcomes[id] = small.run(runs, trials=2, seed=7, progress=False)
+            collect(runs, folder / "benchmarks" / "results")
+    return folder / "benchmarks", outcomes
 
 
 def test_page_tells_verdicts_numbers_and_origin(collected):

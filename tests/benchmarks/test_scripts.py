@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from multiprocessing import dummy
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from benchmarks.speed import figure4, limits, rates, scaling
 from benchmarks.statistics import float32
+from botorch_tv.papers import markov
 
 STRATEGY = ["TV-GP-UCB"]
 
@@ -20,9 +23,13 @@ def short(monkeypatch):
     monkeypatch.setattr(figure4, "LARGE", 16)
     monkeypatch.setattr(figure4, "FIGURE_4", replace(figure4.FIGURE_4, horizon=4))
     monkeypatch.setattr(float32, "POINTS", 5)
+    monkeypatch.setattr(markov, "POINTS", 5)
 
 
-def test_limits(short, tmp_path):
+def test_limits(short, tmp_path, monkeypatch):
+    # In a thread; a process of its own is started by test_scaling.
+    threads = SimpleNamespace(get_context=lambda method: dummy)
+    monkeypatch.setattr(limits, "multiprocessing", threads)
     path = tmp_path / "limits.json"
     sizes = ["--trials", "2", "--horizon", "3", "--points", "5", "--repeats", "1"]
     late = ["--rounds", "2", "4", "--late-trials", "2", "--window", "1", "--largest", "8000"]

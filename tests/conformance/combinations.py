@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
+from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit
@@ -82,13 +83,22 @@ def pick(random: np.random.Generator, options: Any) -> Any:
     return options[random.integers(len(options))]
 
 
-def make_case(random: np.random.Generator) -> Case:
-    """A random combination."""
-    decay = pick(
+def make_case(
+    random: np.random.Generator,
+    *,
+    decay: Any = None,
+    retention: Any = None,
+    inference: str | None = None,
+    on_box: bool | None = None,
+) -> Case:
+    """A random combination, but for what is given: a part and its name in the textbook."""
+    decay = decay or pick(
         random,
         [(Static(), ("static",))] * 3
         + [(Markov(e), ("markov", e)) for e in (0.03, pick(random, [0.0, 0.3, 1.0]))]
-        + [(Wiener(s), ("wiener", s)) for s in (pick(random, [0.0, 0.03, 0.2]),)],
+        + [(Wiener(s), ("wiener", s)) for s in (pick(random, [0.0, 0.03, 0.2]),)]
+        + [(QuasiPeriodic(), ("quasi-periodic", 0.05, 0.6))]
+        + [(pick(random, [DampedDrift(), DriftByCovariance()]), ("damped", 0.2, 3.0))],
     )
     gamma, alpha, kappa = (
         pick(random, some) for some in ([0.5, 0.9, 1.0], [0.0, 0.5, 2.0], [0.0, 0.4, 1.0])
@@ -101,7 +111,7 @@ def make_case(random: np.random.Generator) -> Case:
     )
     size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
     delta = pick(random, [0.01, 0.1, 0.9])
-    retention = pick(
+    retention = retention or pick(
         random,
         [(KeepAll(), ("all",))]
         + [(SlidingWindow(size), ("window", size, "rounds"))] * 6
@@ -133,7 +143,7 @@ def make_case(random: np.random.Generator) -> Case:
         "exploration": exploration,
         "noise": noise,
     }
-    domain, X, kernel, K = _space(random, exploration)
+    domain, X, kernel, K = _space(random, exploration, on_box)
     strategy = Strategy(
         kernel=kernel,
         noise=noise,
@@ -142,7 +152,7 @@ def make_case(random: np.random.Generator) -> Case:
         retention=retention[0],
         width=width,
         exploration=EXPLORATIONS[exploration],
-        inference=pick(random, ["exact", "auto", "auto", "features"]),
+        inference=inference or pick(random, ["exact", "auto", "auto", "features"]),
         **parts,
     )
     return Case(
@@ -157,7 +167,7 @@ def make_case(random: np.random.Generator) -> Case:
 
 
 def _space(
-    random: np.random.Generator, exploration: str
+    random: np.random.Generator, exploration: str, on_box: bool | None
 ) -> tuple[Grid | Box, torch.Tensor, Kernel | torch.Tensor, Array]:
     """A domain, its arms or candidates, and a kernel of unit scale as both sides take it."""
     points = 9 if random.random() < 0.04 else int(random.integers(2, 5))
@@ -169,7 +179,8 @@ def _space(
         lengthscale=pick(random, [0.15, 0.4, 1.0]),
     )
     grid, K = setting.domain, setting.matrix()
-    if random.random() < 0.25 and exploration != "thompson":
+    by_chance = random.random() < 0.25
+    if (by_chance if on_box is None else on_box) and exploration != "thompson":
         # A sample is a draw from features of the kernel there, and no joint draw at candidates.
         return Box(CUBE, search=Candidates(grid.X)), grid.X, setting.module(), K
     if random.random() < 0.25:  # of low rank, or with arms of different variance
@@ -246,14 +257,18 @@ def acceptable(bandit: DenseBandit, choice: Choice, arm: int) -> bool:
     return score[arm] >= limit - ROUNDING and (score[:arm] <= limit + ROUNDING).all()
 
 
-def check(number: int) -> float:
+def check(number: int, **chosen: Any) -> float:
     """Play one case; returns the largest difference from the textbook.
+
+    Args:
+        number: Which.
+        chosen: Parts that are not left to chance, see :func:`make_case`.
 
     Raises:
         AssertionError: If a choice, a reset or a shape is another.
     """
     random = np.random.default_rng(number)
-    case = make_case(random)
+    case = make_case(random, **chosen)
     shape, count = case.batch_shape, math.prod(case.batch_shape)
     strategy, state = case.strategy, case.strategy.init(case.domain, batch_shape=case.batch_shape)
     trials = [Trial.make(case, random) for _ in range(count)]

@@ -49,7 +49,6 @@ def test_what_does_not_grow(inflation: Inflation) -> None:
 def test_noise_grows_with_age_and_starts_at_its_own(inflation: Inflation) -> None:
     assert float(inflation.log_factor(LAGS[:1])) == 0.0
     assert (factor(inflation).diff() > 0).all()
-    assert not inflation.constant
 
 
 def test_weights_that_leave_every_range_are_still_told() -> None:

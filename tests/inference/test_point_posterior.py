@@ -39,7 +39,13 @@ KERNELS = {
     "scaled matern52": scaled(module("matern52"), 1.7),
     "general": AdditiveKernel(module(), scaled(PeriodicKernel().double(), 0.5)),
 }
-DECAYS = {"static": ("static",), "markov": ("markov", 0.2), "wiener": ("wiener", 0.3)}
+DECAYS = {
+    "static": ("static",),
+    "markov": ("markov", 0.2),
+    "wiener": ("wiener", 0.3),
+    "quasi-periodic": ("quasi-periodic", 0.05, 0.6),
+    "damped": ("damped", 0.2, 3.0),
+}
 
 
 def data(trials, n, seed=0, d=2):

@@ -5,7 +5,8 @@ and solves with it. The library is tested against this module, so it shares no c
 
 A model is told by plain tuples:
 
-* decay: ``("static",)``, ``("markov", epsilon)``, ``("wiener", sigma_w2)``;
+* decay: ``("static",)``, ``("markov", epsilon)``, ``("wiener", sigma_w2)``,
+  ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``;
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
   with ``by`` either ``"rounds"`` or ``"time"``;
@@ -55,6 +56,8 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
     """Factor of the covariance between observations at two lists of times: `n x m`.
 
     Markov: (1-eps)^(|t_i - t_j| / 2) ([B16] (7)-(8)). Wiener: 1 + s (min(t_i, t_j) - origin).
+    Quasi-periodic: exp(-a |t_i - t_j|) cos(w (t_i - t_j)). Damped: dz = -a z dt + sqrt(2a) dW from
+    a variance v0 at the origin, exp(-a |t_i - t_j|) + (v0 - 1) exp(-a (t_i + t_j - 2 origin)).
     """
     if decay[0] == "static":
         return np.ones((len(first), len(second)))
@@ -62,6 +65,13 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
         return (1.0 - decay[1]) ** (np.abs(np.subtract.outer(first, second)) / 2.0)
     if decay[0] == "wiener":
         return 1.0 + decay[1] * (np.minimum.outer(first, second) - origin)
+    if decay[0] == "quasi-periodic":
+        apart = np.subtract.outer(first, second)
+        return np.exp(-decay[1] * np.abs(apart)) * np.cos(decay[2] * apart)
+    if decay[0] == "damped":
+        apart = np.abs(np.subtract.outer(first, second))
+        since = np.add.outer(first - origin, second - origin)
+        return np.exp(-decay[1] * apart) + (decay[2] - 1.0) * np.exp(-decay[1] * since)
     raise ValueError(decay)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from lasting import CHUNK, TRIALS, files, same, study
@@ -45,17 +46,20 @@ def test_that_of_a_process_that_died_here_is_taken_over_at_once(tmp_path: Path) 
 def test_that_of_another_machine_only_without_sign_of_life(
     tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "LIFELESS_SECONDS", 0.3)
+    now = 0.0
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: now))
     path = tmp_path / "lock"
     held_by(path, "elsewhere", os.getpid())
     if content != "elsewhere":
         path.write_text(content)
     lock = WorkLock(path)
-    for _ in range(8):  # signs of life, for longer than a silence may last
-        time.sleep(0.05)
-        os.utime(path)
+    for beat in range(8):  # signs of life, for longer than a silence may last
+        now += locks.LIFELESS_SECONDS / 6
+        os.utime(path, (beat, beat))
         assert not lock.claim()
-    time.sleep(0.35)
+    now += locks.LIFELESS_SECONDS
+    assert not lock.claim()
+    now += 1.0
     assert lock.claim()
 
 

@@ -93,7 +93,7 @@ def test_cost_is_what_a_simulation_pays() -> None:
         for step in range(1500):
             force = -x @ gain
             if step >= 500:
-                total += np.einsum("ij,jk,ik->i", x, Q, x) + SYSTEM.force_cost * force**2
+                total += (x @ Q * x).sum(-1) + SYSTEM.force_cost * force**2
             x = x @ A.T + force[:, None] * B[:, 0]
             x += rng.standard_normal((4000, 4)) * np.sqrt(SYSTEM.disturbance)
         paid = total / 1000 / _riccati(0.03)[1]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
+import math
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 from botorch.exceptions import InputDataError
@@ -19,21 +21,9 @@ from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.consultations import Question, Reply
+from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.domain import domain_data, domain_from
-from botorch_tv.strategies.loop.log import Answer, Planned
-from botorch_tv.strategies.loop.rows import (
-    answer_data,
-    answer_from,
-    planned_data,
-    planned_from,
-    question_data,
-    question_from,
-    reply_data,
-    reply_from,
-)
-from botorch_tv.strategies.loop.sound import check_consultations, check_rows, rows, whole
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
@@ -42,10 +32,12 @@ VERSION = 2
 CHECKSUM = b',\n  "sha256": '
 """Begins the last line, a digest of all before; a file from which it is removed is not checked."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-
-
+LARGEST = 2**62
+"""Counters beyond are damage."""
+COPY = "give a copy of it, or begin a new loop: Loop.from_table takes in old measurements."
 DAMAGE = (
     ArithmeticError,
+    AssertionError,
     AttributeError,
     InputDataError,
     LookupError,
@@ -55,39 +47,45 @@ DAMAGE = (
     ValueError,
 )
 """What comes of reading content that no loop has written."""
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
 class LoopFile:
-    """What a file holds.
+    """What a file holds, field by field.
 
     Attributes:
         strategy: Description of the strategy, which is given again when the file is read.
         domain: Description of the domain.
-        dtype: Of all that is computed.
+        dtype: Name of the dtype in which all is computed.
         device: Where it was computed.
         pending: Most suggestions open at once.
         asked: Suggestions made.
-        generator: State of the random numbers; None where none are drawn.
-        waiting: Suggestions without an answer.
-        answers: In order of time.
         consulted: Consultations made.
-        questions: Consultations without answers.
+        generator: State of the random numbers, in base 64; None where none are drawn.
+        open: Suggestions without an answer.
+        answers: In order of time.
+        consultations: Those without answers.
         replies: What the expert answered, oldest first.
     """
 
-    strategy: Description
-    domain: Description
-    dtype: torch.dtype
+    strategy: Any
+    domain: dict[str, Any]
+    dtype: str
     device: str
     pending: int
     asked: int
-    generator: bytes | None
-    waiting: list[Planned]
-    answers: list[Answer]
     consulted: int
-    questions: list[Question]
-    replies: list[Reply]
+    generator: str | None
+    open: tuple[Planned, ...]
+    answers: tuple[Answer, ...]
+    consultations: tuple[Question, ...]
+    replies: tuple[Reply, ...]
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The dtype in which all is computed."""
+        return DTYPES[self.dtype]
 
     def write(self, path: Path) -> None:
         """Write the file, all of it or nothing.
@@ -95,27 +93,9 @@ class LoopFile:
         Raises:
             OSError: If that fails; an older file is then as it was.
         """
-        head = {
-            "format": FORMAT,
-            "version": VERSION,
-            "made_with": _libraries(),
-            "strategy": self.strategy,
-            "domain": self.domain,
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "device": self.device,
-            "pending": self.pending,
-            "asked": self.asked,
-            "consulted": self.consulted,
-            "generator": None
-            if self.generator is None
-            else base64.b64encode(self.generator).decode(),
-        }
-        lines = [f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in head.items()]
-        lines.append(f'  "open": {_rows(planned_data(one) for one in self.waiting)}')
-        lines.append(f'  "answers": {_rows(answer_data(one) for one in self.answers)}')
-        lines.append(f'  "consultations": {_rows(question_data(one) for one in self.questions)}')
-        lines.append(f'  "replies": {_rows(reply_data(one) for one in self.replies)}')
-        text = "{\n" + ",\n".join(lines)
+        content = {"format": FORMAT, "version": VERSION, "made_with": _libraries()}
+        content |= {one.name: getattr(self, one.name) for one in fields(self)}
+        text = "{\n" + ",\n".join(f'  "{key}": {_written(one)}' for key, one in content.items())
         text += f'{CHECKSUM.decode()}"{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
         write_whole(path.resolve(), lambda file: file.write(text.encode()))
 
@@ -128,61 +108,21 @@ class LoopFile:
             OSError: If it cannot be read.
         """
         text = path.read_bytes()
-        try:
+        fix = "give a file that Loop.save has written, or a copy of it."
+        with refused(f"{path} holds no loop, or is damaged", fix):
             content = json.loads(text)
-            if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']!r}")
+            require(content["format"] == FORMAT, f"its format is {content['format']!r}")
             version = content["version"]
             if version == VERSION:
                 _require_checksum(content, text)
-                file = cls._of(content)
+                file = _read(cls, content, "the file")
                 file._warn_of_versions(content["made_with"], path)
                 return file
-        except DAMAGE as error:
-            raise ValueError(
-                f"{path} holds no loop, or is damaged ({_told(error)}); give a file that Loop.save "
-                "has written, or a copy of it."
-            ) from error
         raise ValueError(
             f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; "
             "install the one that wrote it, or begin a new loop: Loop.from_table takes in the "
             "answers that stand in the file."
         )
-
-    def check(self, domain: Domain, path: Path) -> None:
-        """Raise a ``ValueError`` unless what is written down fits the domain and each other."""
-        try:
-            check_rows(self.answers, self.waiting, self.asked, domain=domain, dtype=self.dtype)
-            check_consultations(
-                self.replies,
-                self.questions,
-                self.consulted,
-                answers=len(self.answers),
-                domain=domain,
-                dtype=self.dtype,
-            )
-        except DAMAGE as error:
-            raise ValueError(
-                f"{path} is damaged ({_told(error)}); give a copy of it, or begin a new loop: "
-                "Loop.from_table takes in old measurements."
-            ) from error
-
-    def place(self, given: torch.device | str | None, path: Path) -> torch.device:
-        """Where to go on.
-
-        Raises:
-            ValueError: If that is not here.
-        """
-        try:
-            place = torch.device(self.device if given is None else given)
-            torch.empty(0, device=place)
-            require(place.type != "meta", "it holds no numbers")
-        except (TypeError, ValueError, RuntimeError, AssertionError, NotImplementedError) as error:
-            raise ValueError(
-                f"{path}: the device {self.device if given is None else given!r} cannot be used "
-                f"({_told(error)}); load it with device='cpu', or another that is here."
-            ) from error
-        return place
 
     def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
         here = _libraries()
@@ -199,6 +139,20 @@ class LoopFile:
         """Raise a ``ValueError`` naming every difference if the strategy was another."""
         _require_same(self.strategy, describe(strategy, "strategy"), "strategy", path)
 
+    def place(self, given: torch.device | str | None, path: Path) -> torch.device:
+        """Where to go on.
+
+        Raises:
+            ValueError: If that is not here.
+        """
+        wanted = self.device if given is None else given
+        fix = "load it with device='cpu', or another that is here."
+        with refused(f"{path}: the device {wanted!r} cannot be used", fix):
+            place = torch.device(wanted)
+            torch.empty(0, device=place)
+            require(place.type != "meta", "it holds no numbers")
+        return place
+
     def domain_or(self, given: Domain | None, device: torch.device, path: Path) -> Domain:
         """The domain that was saved, made from the file unless given.
 
@@ -208,37 +162,102 @@ class LoopFile:
         if given is not None:
             _require_same(self.domain, domain_data(given), "domain", path)
             return given
-        try:
+        with refused(f"{path}: its domain is damaged", "pass domain=."):
             domain = domain_from(self.domain, device)
-        except DAMAGE as error:
-            raise ValueError(
-                f"{path}: its domain is damaged ({_told(error)}); pass domain=."
-            ) from error
         if domain is None:
             raise ValueError(f"{path}: its domain cannot be made from the file; pass domain=.")
         return domain
 
-    @classmethod
-    def _of(cls, content: Mapping[str, Any]) -> LoopFile:
-        drawn, device = content["generator"], content["device"]
-        require(isinstance(device, str), f"device is {device!r}")
-        require(isinstance(content["domain"], dict), "its domain is no mapping")
-        return cls(
-            strategy=content["strategy"],
-            domain=content["domain"],
-            dtype=DTYPES[content["dtype"]],
-            device=device,
-            pending=whole(content["pending"], "pending", 1),
-            asked=whole(content["asked"], "asked"),
-            generator=None if drawn is None else base64.b64decode(drawn, validate=True),
-            waiting=[planned_from(one) for one in rows(content["open"], "open")],
-            answers=[answer_from(one) for one in rows(content["answers"], "answers")],
-            consulted=whole(content["consulted"], "consulted"),
-            questions=[
-                question_from(one) for one in rows(content["consultations"], "consultations")
-            ],
-            replies=[reply_from(one) for one in rows(content["replies"], "replies")],
+    def check(self, domain: Domain, path: Path) -> None:
+        """Raise a ``ValueError`` unless what is written down fits the domain and each other."""
+        with refused(f"{path} is damaged", COPY):
+            self._check_rows(domain)
+            self._check_suggestions()
+            self._check_consultations()
+
+    def _check_rows(self, domain: Domain) -> None:
+        n = len(self.answers)
+        rows: list[Planned | Question] = [*self.answers, *self.open]
+        for row in [*rows, *self.replies, *self.consultations]:
+            _check_points(row, domain, self.kind)
+            require(
+                row.known <= n,
+                f"{row.name} was made when {row.known} answers were known, but there are {n}",
+            )
+
+    def _check_suggestions(self) -> None:
+        require(self.pending >= 1, f"pending is {self.pending}, which is no whole number from 1 on")
+        plans = (*self.answers, *self.open)
+        for plan in plans:
+            said = plan.predicted
+            require(said is None or said.sd >= 0, f"{plan.name} has a negative deviation, sd")
+        _check_numbers([one.number for one in plans if one.number], self.asked, "suggestion")
+        for plan in self.open:
+            require(
+                plan.number > 0 and plan.predicted is not None,
+                f"{plan.name} is open, but without number or prediction",
+            )
+        for one in self.answers:
+            require(
+                one.noise is None or one.noise > 0,
+                f"{one.name}: noise is {one.noise or 0:g}, which is not positive",
+            )
+        n = len(self.answers)
+        require(
+            sorted(one.arrival for one in self.answers) == list(range(n)),
+            f"the arrivals of {n} answers are not 0 to {n - 1}, each once",
         )
+        times = [one.time for one in self.answers]
+        require(times == sorted(times), "the answers are not in order of time")
+
+    def _check_consultations(self) -> None:
+        numbers = [one.number for one in (*self.replies, *self.consultations)]
+        require(numbers == sorted(numbers), "the consultations are not in order")
+        _check_numbers(numbers, self.consulted, "consultation")
+        for reply in self.replies:
+            require(
+                len(reply.y) == len(reply.points),
+                f"{reply.name} has {len(reply.y)} answers for {len(reply.points)} points",
+            )
+
+
+@contextmanager
+def refused(what: str, fix: str) -> Iterator[None]:
+    """Whatever comes of damage within becomes a ``ValueError`` that says what is to be done."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ValueError(f"{what} ({_told(error)}); {fix}") from error
+
+
+def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -> None:
+    points, arms = row.points, row.arms
+    require(len(points) > 0, f"{row.name} asks about no point")
+    for point in points:
+        require(
+            len(point) == domain.columns,
+            f"{row.name} has a point of {len(point)} coordinates, but {domain!r} has "
+            f"{domain.columns}",
+        )
+    X = torch.tensor(points, dtype=dtype, device=domain.device)
+    domain.locate(X)
+    if not isinstance(domain, Grid):
+        require(arms is None, f"{row.name} names an arm, but {domain!r} has none")
+        return
+    require(
+        arms is not None and len(arms) == len(points) and all(one < len(domain) for one in arms),
+        f"{row.name} has arms {arms}, but {domain!r} needs one for each point",
+    )
+    there = domain.X.to(X)[torch.tensor(arms, dtype=torch.int64, device=X.device)]
+    require(torch.equal(there, X), f"{row.name} is at {points[0]}, which is not arm {arms}")
+
+
+def _check_numbers(numbers: Iterable[int], most: int, what: str) -> None:
+    seen: set[int] = set()
+    for number in numbers:
+        require(number not in seen, f"{what} {number} is there twice")
+        require(1 <= number <= most, f"{what} {number} is there, but {most} were made")
+        seen.add(number)
 
 
 def _require_same(there: Description, here: Description, name: str, path: Path) -> None:
@@ -273,8 +292,48 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
 
 
-def _rows(entries: Iterable[Description]) -> str:
-    """A list with a line per entry."""
+def _written(value: Any) -> str:
+    """As JSON: rows with a line for each, all else on one."""
+    if not isinstance(value, tuple):
+        return json.dumps(value)
     encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
-    lines = [f"    {encode(one)}" for one in entries]
+    lines = [f"    {encode(asdict(one))}" for one in value]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
+
+
+def _read(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
+    """A dataclass of the fields that its types ask for.
+
+    Raises:
+        KeyError, TypeError, ValueError: If the data are damaged.
+    """
+    require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
+    return kind(**{one: _value(hint, data[one], one) for one, hint in get_type_hints(kind).items()})
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    """A value of JSON, checked against the type of a field."""
+    kinds = get_args(hint)
+    if NoneType in kinds:
+        return None if value is None else _value(kinds[0], value, name)
+    if get_origin(hint) is tuple:
+        require(isinstance(value, list), f"{name} is {_short(value)}, which is no list")
+        return tuple(_value(kinds[0], one, name) for one in value)
+    if hint is int:
+        whole = type(value) is int and 0 <= value < LARGEST
+        require(whole, f"{name} is {_short(value)}, which is no whole number from 0 on")
+        return value
+    if hint is float:
+        plain = type(value) is float or (type(value) is int and abs(value) < LARGEST)
+        finite = plain and math.isfinite(value)
+        require(finite, f"{name} is {_short(value)}, which is no finite number")
+        return float(value)
+    if hint is str or get_origin(hint) is dict:
+        require(isinstance(value, get_origin(hint) or hint), f"{name} is {_short(value)}")
+        return value
+    return value if hint is Any else _read(hint, value, name)
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, (list, dict)) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."

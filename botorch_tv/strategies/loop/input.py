@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.state import State
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
@@ -45,7 +47,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     Raises:
         InputDataError: If they are of another shape.
     """
-    own = state.basis.variance
+    own = like(state)
     try:
         X = torch.as_tensor(value, dtype=own.dtype, device=own.device)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -141,21 +143,57 @@ def as_series(name: str, value: object, rows: int) -> list[float]:
     Raises:
         InputDataError: If the number of rows differs or a number is not finite.
     """
+    series = _column(name, value, rows, f"X has {rows} rows; give one number per row.")
+    for row, one in enumerate(series):
+        if not math.isfinite(one):
+            raise InputDataError(
+                f"{name} is {one} in row {row}; leave out rows without a measurement."
+            )
+    return series
+
+
+def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
+    """What an expert answered, point by point; None where it did not.
+
+    Args:
+        y: The values; anything where ``ok`` is False.
+        ok: Which points were answered: one bool for all, one for each, or None for all of them.
+        points: How many it was asked about.
+
+    Raises:
+        InputDataError: If there is not one value per point, or one of those answered is not finite.
+    """
+    asked = f"the expert was asked about {points} points; give one"
+    rest = "for each, and ok=False for points without answer."
+    if ok is None or isinstance(ok, bool):
+        good = [ok is not False] * points
+    else:
+        good = _column("ok", ok, points, f"{asked} bool {rest}", torch.bool)
+    if y is None and not any(good):
+        return (None,) * points
+    if isinstance(y, (list, tuple)):
+        y = [math.nan if one is None else one for one in y]
+    values = _column("y", y, points, f"{asked} value {rest}")
+    for place, (value, counts) in enumerate(zip(values, good)):
+        if counts and not math.isfinite(value):
+            raise InputDataError(
+                f"answer number {place} is {value}, but answers are finite; pass ok=False for "
+                "points that the expert did not answer."
+            )
+    return tuple(float(value) if counts else None for value, counts in zip(values, good))
+
+
+def _column(
+    name: str, value: object, rows: int, fix: str, dtype: torch.dtype = torch.float64
+) -> list[Any]:
+    """One value per row, whatever it is."""
     try:
-        series = torch.as_tensor(value, dtype=torch.float64).cpu()
+        series = torch.as_tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
+        if series.dtype != dtype:  # numbers would all be taken for True
+            raise TypeError
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputDataError(f"{name} is {value!r}; give {rows} numbers, one per row.") from error
-    if series.numel() != rows or series.dim() not in (1, 2):
-        raise InputDataError(
-            f"{name} has shape {tuple(series.shape)}, but X has {rows} rows; give one number per "
-            "row."
-        )
-    series = series.reshape(-1)
-    bad = ~series.isfinite()
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
-        raise InputDataError(
-            f"{name} is {float(series[row])} in row {row}; leave out rows without a measurement."
-        )
-    numbers: list[float] = series.tolist()
+        raise InputDataError(f"{name} is {value!r}, but {fix}") from error
+    if series.numel() != rows or series.dim() > 2:
+        raise InputDataError(f"{name} has shape {tuple(series.shape)}, but {fix}")
+    numbers: list[Any] = series.reshape(-1).tolist()
     return numbers

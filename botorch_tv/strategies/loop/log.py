@@ -1,31 +1,39 @@
-"""What a loop writes down: suggestions, answers to them, and a table of both."""
+"""What a loop writes down: suggestions and answers to them, questions to an expert and replies.
+
+All are plain data, which is what its file holds, field by field.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from botorch_tv.experts.refresh import Consultation
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 
-SHOWN = 20
-"""Rows of a table that are printed."""
+Extended = TypeVar("Extended", bound="Planned | Question")
 
 
-class Prediction(NamedTuple):
-    """What was predicted of a measurement before it was made."""
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was predicted of a measurement before it was made.
+
+    Attributes:
+        mean: Posterior mean of the objective there and then.
+        sd: Its standard deviation, without observation noise.
+        multiplier: Width of the confidence band in standard deviations, sqrt(beta), when it was
+            chosen.
+    """
 
     mean: float
-    """Posterior mean of the objective there and then."""
     sd: float
-    """Its standard deviation, without observation noise."""
     multiplier: float
-    """Width of the confidence band in standard deviations, sqrt(beta), when it was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +44,49 @@ class Planned:
         number: Of the suggestion; 0 where nobody suggested it.
         point: Its coordinates, the context behind.
         arm: Its number among the arms of a grid; None on a box.
-        time: For which it was chosen.
+        planned_for: The time for which it was chosen.
         known: Answers that had arrived by then.
-        prediction: Made from these; None where nobody needs one.
+        predicted: From these; None where nobody needs a prediction.
     """
 
     number: int
     point: tuple[float, ...]
     arm: int | None
-    time: float
+    planned_for: float
     known: int
-    prediction: Prediction | None
+    predicted: Prediction | None
+
+    @property
+    def points(self) -> tuple[tuple[float, ...], ...]:
+        """The one point."""
+        return (self.point,)
+
+    @property
+    def arms(self) -> tuple[int, ...] | None:
+        """Its arm."""
+        return None if self.arm is None else (self.arm,)
+
+    @property
+    def name(self) -> str:
+        """What it is called in errors."""
+        number = self.number
+        return f"suggestion {number}" if number else f"the measurement at {self.planned_for:g}"
+
+    def __str__(self) -> str:
+        return f"at {short(self.point)} for time {self.planned_for:g}"
 
     def suggestion(self, state: State) -> Suggestion:
         """As the strategy made it."""
-        own = state.basis.variance
-        numbers = (math.nan,) * 3 if self.prediction is None else self.prediction
+        own, said = like(state), self.predicted
+        numbers = (math.nan,) * 3 if said is None else (said.mean, said.sd, said.multiplier)
         mean, sd, multiplier = own.new_tensor(numbers).unbind()
-        arm = None if self.arm is None else torch.tensor(self.arm, device=own.device)
         return Suggestion(
             X=own.new_tensor(self.point),
-            index=arm,
+            index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
             mean=mean,
             sd=sd,
             multiplier=multiplier,
-            time=state.time.new_tensor(self.time),
+            time=state.time.new_tensor(self.planned_for),
         )
 
 
@@ -71,9 +97,9 @@ def planned(suggestion: Suggestion, number: int, known: int) -> Planned:
         number=number,
         point=tuple(suggestion.X.tolist()),
         arm=None if suggestion.index is None else int(suggestion.index),
-        time=float(suggestion.time),
+        planned_for=float(suggestion.time),
         known=known,
-        prediction=Prediction(*(float(one) for one in numbers)),
+        predicted=Prediction(*(float(one) for one in numbers)),
     )
 
 
@@ -85,132 +111,117 @@ def unpredicted(state: State, X: Tensor, time: float, known: int) -> Planned:
     """
     choice = state.domain.locate(X)
     arm = int(choice) if isinstance(state.domain, Grid) else None
-    point = state.domain.points(choice, state.basis.variance)
+    point = state.domain.points(choice, like(state))
     return Planned(0, tuple(point.tolist()), arm, time, known, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was measured.
+class Answer(Planned):
+    """What was measured where it was planned.
 
     Attributes:
-        planned: Where, and what was predicted before.
         y: The value; None where the measurement failed.
         time: When it was really made.
         noise: Its noise variance; None for the strategy's.
         arrival: How many answers had arrived before.
     """
 
-    planned: Planned
     y: float | None
     time: float
     noise: float | None
     arrival: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class NumberedSuggestion:
-    """What a loop asks to be measured.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Points that an expert is to measure again.
 
     Attributes:
-        number: By which ``tell`` and ``discard`` know it, counted from 1.
-        X: The point, `d`.
-        context: What was known before it was chosen, `c`; None where nothing was.
-        time: For which it was chosen.
-        mean: Mean predicted there, from answers alone.
-        sd: Standard deviation of that prediction, without observation noise.
+        number: Of the consultation, counted from 1.
+        points: The coordinates of each.
+        arms: Their numbers among the arms of a grid; None on a box.
+        time: The time that is asked about, that of the newest answer told by then.
+        known: Answers that had been told by then.
     """
 
     number: int
-    X: Tensor
-    context: Tensor | None
+    points: tuple[tuple[float, ...], ...]
+    arms: tuple[int, ...] | None
     time: float
-    mean: float
-    sd: float
+    known: int
 
     @property
-    def point(self) -> list[float]:
-        """The point as plain numbers."""
-        return [float(one) for one in self.X]
+    def name(self) -> str:
+        """What it is called in errors."""
+        return f"consultation {self.number}"
 
-    def describes(self, plan: Planned) -> bool:
-        """Whether it is what is written down there."""
-        known = [] if self.context is None else self.context.tolist()
-        own = (self.number, (*self.point, *known), self.time)
-        return own == (plan.number, plan.point, plan.time)
+    @property
+    def key(self) -> tuple[float, int]:
+        """Sorts it among answers by (time, arrival): behind all that had been told."""
+        return (self.time, self.known)
 
-    def __repr__(self) -> str:
-        at = f"at {short(self.point)} for time {self.time:g}"
-        given = "" if self.context is None else f", context {short(self.context.tolist())}"
-        return f"Suggestion {self.number}: {at}{given}; expects {self.mean:.4g} ± {self.sd:.2g}"
+    def __str__(self) -> str:
+        return f"about time {self.time:g}"
+
+    def consultation(self, state: State, told: int) -> Consultation:
+        """As the strategy made it, had ``told`` rounds been told."""
+        X = like(state).new_tensor(self.points)
+        return Consultation(
+            X=X,
+            choice=X if self.arms is None else torch.tensor(self.arms, device=X.device),
+            mask=torch.ones(len(self.points), dtype=torch.bool, device=X.device),
+            time=state.time.new_tensor(self.time),
+            told=told,
+            limit=len(self.points),
+        )
 
 
-def numbered(planned: Planned, state: State) -> NumberedSuggestion:
-    """A suggestion that is written down, for those who are to measure."""
-    assert planned.prediction is not None
-    X, d = state.basis.variance.new_tensor(planned.point), state.domain.dim
-    return NumberedSuggestion(
-        number=planned.number,
-        X=X[:d],
-        context=X[d:] if len(X) > d else None,
-        time=planned.time,
-        mean=planned.prediction.mean,
-        sd=planned.prediction.sd,
+def question(asked: Consultation, number: int, known: int) -> Question | None:
+    """A strategy's consultation, as a loop writes it down; None where it asks about no point."""
+    choice, X = asked.choice[asked.mask], asked.X[asked.mask]
+    if len(X) == 0:
+        return None
+    return Question(
+        number=number,
+        points=tuple(tuple(point) for point in X.tolist()),
+        arms=None if choice.is_floating_point() else tuple(choice.tolist()),
+        time=float(asked.time),
+        known=known,
     )
 
 
-class Table(NamedTuple):
-    """Everything measured, n rows in order of time; printed, it shows the newest."""
+@dataclass(frozen=True, slots=True)
+class Reply(Question):
+    """What an expert answered to it.
 
-    number: Tensor
-    """Of the suggestion that was answered, 0 where there was none, `n`, int64."""
-    X: Tensor
-    """Where, `n x d`."""
-    context: Tensor
-    """What was known beforehand, `n x c`."""
-    y: Tensor
-    """What came out, NaN where the measurement failed, `n`."""
-    time: Tensor
-    """When, `n`, float64."""
-    noise: Tensor
-    """Noise variance, infinite where the measurement failed, `n`."""
-    reset: Tensor
-    """Whether everything before was forgotten with it, `n`, bool."""
+    Attributes:
+        y: The values; None where there is no answer.
+    """
 
-    def __repr__(self) -> str:
-        names = ["number", "time", *(f"x{one}" for one in range(self.X.shape[1]))]
-        names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
-        first = max(0, len(self.y) - SHOWN)
-        lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-        text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
-        if first:
-            text.insert(1, f"... {first} earlier rows")
-        return "\n".join(text)
+    y: tuple[float | None, ...]
 
-    def _line(self, row: int) -> list[str]:
-        number = int(self.number[row])
-        values = [self.time[row], *self.X[row], *self.context[row], self.y[row], self.noise[row]]
-        shown = [f"{float(value):.6g}" for value in values]
-        return [str(number) if number else "-", *shown, "yes" if self.reset[row] else ""]
+    @property
+    def unanswered(self) -> int:
+        """Points without answer."""
+        return sum(one is None for one in self.y)
+
+    def values(self, state: State) -> tuple[Tensor, Tensor | None]:
+        """Answers in the kind of a state, and which there are, `Q` each; None where all are."""
+        own = like(state)
+        y = own.new_tensor([0.0 if one is None else one for one in self.y])
+        if not self.unanswered:
+            return y, None
+        return y, torch.tensor([one is not None for one in self.y], device=own.device)
 
 
-def table(answers: list[Answer], resets: list[bool], state: State, noise: float) -> Table:
-    """A loop's answers side by side; ``noise`` is the strategy's."""
-    own, d = state.basis.variance, state.domain.dim
-    points = own.new_tensor([one.planned.point for one in answers])
-    points = points.view(len(answers), state.domain.columns)
-    y = [math.nan if one.y is None else one.y for one in answers]
-    told = [noise if one.noise is None else one.noise for one in answers]
-    return Table(
-        number=torch.tensor([one.planned.number for one in answers], dtype=torch.int64),
-        X=points[:, :d],
-        context=points[:, d:],
-        y=own.new_tensor(y),
-        time=state.time.new_tensor([one.time for one in answers]),
-        noise=own.new_tensor([math.inf if one.y is None else v for one, v in zip(answers, told)]),
-        reset=torch.tensor(resets, dtype=torch.bool),
-    )
+def extended(kind: type[Extended], row: Planned | Question, **more: Any) -> Extended:
+    """A row with the fields that an :class:`Answer` or :class:`Reply` has besides."""
+    return kind(**{one.name: getattr(row, one.name) for one in fields(row)}, **more)
+
+
+def like(state: State) -> Tensor:
+    """A tensor of the dtype and device in which all is computed."""
+    return state.basis.variance
 
 
 def short(point: Sequence[float]) -> str:

@@ -14,31 +14,32 @@ from botorch_tv.experts.refresh import ExpertWarning
 from botorch_tv.experts.sparq import SparQ
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.consultations import (
-    NumberedConsultation,
-    Reply,
-    numbered_consultation,
-    question,
-)
-from botorch_tv.strategies.loop.expert_input import as_replies
 from botorch_tv.strategies.loop.input import (
     Numbers,
     as_known,
     as_number,
     as_point,
     as_points,
+    as_replies,
     measurements,
 )
 from botorch_tv.strategies.loop.log import (
     Answer,
-    NumberedSuggestion,
     Planned,
-    numbered,
+    Reply,
+    extended,
     planned,
+    question,
     unpredicted,
 )
 from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.replay import pretended
+from botorch_tv.strategies.loop.shown import (
+    NumberedConsultation,
+    NumberedSuggestion,
+    numbered,
+    numbered_consultation,
+)
 
 
 class Loop(Record):
@@ -157,7 +158,7 @@ class Loop(Record):
         present = self._present(now)
         known = as_known(self.state, context)
         state, strategy = self.state, self._credulous
-        waiting = list(self._open.plans.values())
+        waiting = list(self._open.rows.values())
         if isinstance(self._strategy, SparQ):
             self._strategy.warn_of_absence(state, stacklevel=3)
         if waiting:
@@ -200,10 +201,10 @@ class Loop(Record):
             InputDataError: If the suggestion is not open, or ``y``, ``time`` or ``noise`` is no
                 finite number. The loop is not changed.
         """
-        plan = self._open.find(suggestion, self._replay.answers)
+        plan = self._meant(suggestion)
         value = as_number("y", y, "tell(ok=False) says that a measurement failed.") if ok else None
-        reset = self._take(plan, value, plan.time if time is None else time, noise)
-        del self._open.plans[plan.number]
+        reset = self._take(plan, value, plan.planned_for if time is None else time, noise)
+        del self._open.rows[plan.number]
         return reset
 
     def observe(
@@ -254,8 +255,7 @@ class Loop(Record):
         Raises:
             InputDataError: If it is not open.
         """
-        plan = self._open.find(suggestion, self._replay.answers)
-        del self._open.plans[plan.number]
+        del self._open.rows[self._meant(suggestion).number]
 
     # ---------------------------------------------------------------- asking an expert
 
@@ -312,7 +312,7 @@ class Loop(Record):
                 "y) takes in what was measured besides."
             )
         asked = self._consultations.find(consultation, self._replay.replies)
-        reply = Reply(asked, as_replies(y, ok, len(asked.points)))
+        reply = extended(Reply, asked, y=as_replies(y, ok, len(asked.points)))
         self._replay.absorb(reply)
         self._consultations.answered(asked)
         if reply.unanswered == len(reply.y):
@@ -352,11 +352,17 @@ class Loop(Record):
 
     # ---------------------------------------------------------------- within
 
+    def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
+        if suggestion is None:
+            return self._open.only()
+        return self._open.find(suggestion, self._replay.answers)
+
     def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
         fix = "give the time of the measurement."
         variance = "give the variance of this measurement."
-        answer = Answer(
-            planned=plan,
+        answer = extended(
+            Answer,
+            plan,
             y=y,
             time=as_number("time", time, fix),
             noise=None if noise is None else as_number("noise", noise, variance),

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 from os import PathLike
 from pathlib import Path
 from typing import Self
 
 import torch
-from botorch.exceptions import InputDataError
 
 from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.consultations import (
-    NumberedConsultation,
-    Reply,
-    expert_table,
-    numbered_consultation,
-)
-from botorch_tv.strategies.loop.consulting import OpenConsultations
 from botorch_tv.strategies.loop.domain import domain_data
-from botorch_tv.strategies.loop.file import LoopFile
-from botorch_tv.strategies.loop.log import Answer, NumberedSuggestion, Table, numbered, table
-from botorch_tv.strategies.loop.open import OpenSuggestions
+from botorch_tv.strategies.loop.file import LoopFile, refused
+from botorch_tv.strategies.loop.log import Answer, Reply, like
 from botorch_tv.strategies.loop.replay import Replay, credulous
+from botorch_tv.strategies.loop.shown import (
+    Measured,
+    NumberedConsultation,
+    NumberedSuggestion,
+    Table,
+    numbered,
+    numbered_consultation,
+    table,
+)
+from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer
 
@@ -56,23 +58,31 @@ class Record:
     @property
     def history(self) -> Table:
         """Everything measured, in order of time."""
-        replay = self._replay
-        return table(replay.answers, replay.resets, self.state, self._strategy.noise)
+        rows = (
+            Measured(one.number, one.point, one.y, one.time, one.noise, reset)
+            for one, reset in zip(self._replay.answers, self._replay.resets)
+        )
+        return table(rows, self.state, self._strategy.noise)
 
     @property
     def expert_history(self) -> Table:
         """Everything an expert was asked and answered, a row per point, by consultation."""
-        return expert_table(self._replay.replies, self.state, self._strategy.noise)
+        rows = (
+            Measured(one.number, point, y, one.time, None, reset=False)
+            for one in self._replay.replies
+            for point, y in zip(one.points, one.y)
+        )
+        return table(rows, self.state, self._strategy.noise)
 
     @property
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
-        return [numbered(one, self.state) for one in self._open.plans.values()]
+        return [numbered(one, self.state) for one in self._open.rows.values()]
 
     @property
     def open_consultations(self) -> list[NumberedConsultation]:
         """Consultations that wait for an expert, oldest first."""
-        waiting = self._consultations.questions.values()
+        waiting = self._consultations.rows.values()
         return [numbered_consultation(one, self.state) for one in waiting]
 
     @property
@@ -121,19 +131,22 @@ class Record:
             OSError: If it cannot be written; an older file is then as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
+        state, drawn = self._generator.get_state(), None
+        if self._draws:
+            drawn = base64.b64encode(bytes(state.tolist())).decode()
         LoopFile(
             strategy=self._description,
             domain=domain_data(self.domain),
-            dtype=self.state.basis.variance.dtype,
+            dtype=str(like(self.state).dtype).removeprefix("torch."),
             device=str(self.state.time.device),
             pending=self.pending,
             asked=self._open.asked,
-            generator=bytes(self._generator.get_state().tolist()) if self._draws else None,
-            waiting=list(self._open.plans.values()),
-            answers=self._replay.answers,
             consulted=self._consultations.asked,
-            questions=list(self._consultations.questions.values()),
-            replies=self._replay.replies,
+            generator=drawn,
+            open=tuple(self._open.rows.values()),
+            answers=tuple(self._replay.answers),
+            consultations=tuple(self._consultations.rows.values()),
+            replies=tuple(self._replay.replies),
         ).write(Path(path))
 
     @classmethod
@@ -168,32 +181,25 @@ class Record:
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
         file.check(domain, path)
-        try:
-            loop = cls(strategy, domain, pending=file.pending, dtype=file.dtype, device=place)
-        except (InputDataError, ValueError) as error:
-            raise ValueError(
-                f"{path}: the strategy cannot begin on its domain ({error}); pass domain=, or give "
-                "a copy of the file."
-            ) from error
+        fix = "pass domain=, or give a copy of the file."
+        with refused(f"{path}: the strategy cannot begin on its domain", fix):
+            loop = cls(strategy, domain, pending=file.pending, dtype=file.kind, device=place)
         loop._restore(file, path)
         return loop
 
     def _restore(self, file: LoopFile, path: Path) -> None:
         """Take in all that a file holds."""
         row: Answer | Reply
-        try:
-            for row in file.answers:
+        fix = "Correct it in a copy of the file, without its line of sha256."
+        for row in file.answers:
+            with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.add(row, keep=2 * self.pending)
-            for row in file.replies:
+        for row in file.replies:
+            with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)
-        except (InputDataError, RuntimeError, ArithmeticError) as error:
-            raise ValueError(
-                f"{path} cannot be told anew: {row!r} is refused ({type(error).__name__}: {error})."
-                " Correct it in a copy of the file, without its line of sha256."
-            ) from error
-        for plan in file.waiting:
+        for plan in file.open:
             self._open.add(plan)
-        for question in file.questions:
+        for question in file.consultations:
             self._consultations.add(question)
         self._open.asked, self._consultations.asked = file.asked, file.consulted
         require(
@@ -201,15 +207,11 @@ class Record:
             f"{path} is damaged: its random numbers are "
             f"{'missing' if self._draws else 'there, but this strategy draws none'}; give a copy.",
         )
-        if file.generator is None:
-            return
-        try:
-            self._generator.set_state(torch.tensor(list(file.generator), dtype=torch.uint8))
-        except RuntimeError as error:
-            raise ValueError(
-                f"{path} is damaged: its random numbers are no state of a generator ({error}); "
-                "give a copy of it."
-            ) from error
+        if file.generator is not None:
+            what = f"{path} is damaged: its random numbers are no state of a generator"
+            with refused(what, "give a copy of it."):
+                drawn = list(base64.b64decode(file.generator, validate=True))
+                self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8))
 
     @property
     def _draws(self) -> bool:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from botorch_tv.experts.refresh import Never
 from botorch_tv.experts.sparq import SparQ
-from botorch_tv.forgetting import EventTrigger
+from botorch_tv.forgetting import Retention
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.loop.consultations import Question, Reply
-from botorch_tv.strategies.loop.log import Answer, Planned
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
 from botorch_tv.strategies.state import State
 
 NEVER = -1
@@ -95,10 +93,9 @@ class Replay:
             try:
                 moment, reset = self._step(moment, one, due)
             except Exception as error:
-                number = one.planned.number
                 error.add_note(
                     f"Loop: as measurement {moment.told + 1} is told, of time {one.time:g}"
-                    + (f", the answer to suggestion {number}." if number else ".")
+                    + (f", the answer to suggestion {one.number}." if one.number else ".")
                 )
                 raise
             moments.append(moment)
@@ -112,7 +109,7 @@ class Replay:
 
     def absorb(self, reply: Reply) -> None:
         """Take in what an expert replied to a question newer than all that it replied to before."""
-        place = self.place_of(reply.question)
+        place = self.place_of(reply)
         self._recent = [
             moment if moment.told < place else self._absorbed(moment, reply, place)
             for moment in self._recent
@@ -132,11 +129,10 @@ class Replay:
         """
         due = {}
         for reply in reversed(self.replies):
-            question = reply.question
-            place = self.place_of(question)
+            place = self.place_of(reply)
             if place <= told:
                 break
-            late = new is not None and (new.time, new.arrival) < question.key
+            late = new is not None and (new.time, new.arrival) < reply.key
             due[place + late] = reply
         return due
 
@@ -152,17 +148,17 @@ class Replay:
 
     def _absorbed(self, moment: Moment, reply: Reply, place: int) -> Moment:
         y, ok = reply.values(moment.state)
-        asked = reply.question.consultation(moment.state, place)
+        asked = reply.consultation(moment.state, place)
         state = self.strategy.absorb(moment.state, asked, y, ok=ok, check=False)
         return moment._replace(state=state)
 
     def _step(self, base: Moment, answer: Answer, due: Mapping[int, Reply]) -> tuple[Moment, bool]:
-        strategy, state, plan = self.strategy, base.state, answer.planned
-        suggestion = plan.suggestion(state)
-        if plan.prediction is not None and plan.known <= base.trigger:
+        strategy, state = self.strategy, base.state
+        suggestion = answer.suggestion(state)
+        if answer.predicted is not None and answer.known <= base.trigger:
             fresh = strategy.suggestion_at(state, suggestion.X, now=answer.time)
             suggestion = suggestion._replace(mean=fresh.mean, sd=fresh.sd)
-        own = state.basis.variance
+        own = like(state)
         good = answer.y is not None
         state, info = strategy.tell(
             state,
@@ -197,9 +193,9 @@ def pretended(
         now: The present; None where suggestions carry it.
     """
     for one in waiting:
-        time = max(one.time, float(state.time)) if state.told else one.time
+        time = max(one.planned_for, float(state.time)) if state.told else one.planned_for
         time = time if now is None else min(time, now)
-        X: Tensor = state.basis.variance.new_tensor(one.point)
+        X = like(state).new_tensor(one.point)
         suggestion = strategy.suggestion_at(state, X, now=time)
         state, _ = strategy.tell(state, suggestion, suggestion.mean)
     return state
@@ -212,13 +208,22 @@ def credulous(strategy: Strategy) -> Strategy:
     """
     if isinstance(strategy, SparQ):
         strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
-    retention = strategy.retention
-    if isinstance(retention, EventTrigger):
-        retention = replace(retention, rule=_never)
-    return replace(strategy, retention=retention, learning=None)
+    rule = strategy.retention
+    quiet = Undisturbed(rule) if rule.uses_data else rule
+    return replace(strategy, retention=quiet, learning=None)
 
 
-def _never(
-    y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor, delta: float
-) -> Tensor:
-    return torch.zeros_like(since, dtype=torch.bool)
+@dataclass(frozen=True)
+class Undisturbed(Retention):
+    """A retention, whichever it is, that no data set off; in all else it does the same.
+
+    Args:
+        rule: The retention.
+    """
+
+    rule: Retention
+
+    def __post_init__(self) -> None:
+        for name in vars(Retention):
+            if not name.startswith("_") and name != "fires":
+                object.__setattr__(self, name, getattr(self.rule, name))

@@ -29,8 +29,8 @@ from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb,
 from botorch_tv.experts.refresh import Never
 from botorch_tv.strategies import Loop, gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.loop import NumberedConsultation
-from botorch_tv.strategies.loop.consulting import MOST_OPEN
 from botorch_tv.strategies.loop.replay import credulous, pretended
+from botorch_tv.strategies.loop.waiting import MOST_OPEN
 from botorch_tv.strategies.state import State
 
 KINDS: dict[str, Callable[[], SparQ]] = {
@@ -361,7 +361,7 @@ def test_what_is_pretended_cries_for_no_expert() -> None:
     quiet = credulous(loop.strategy)
     assert isinstance(quiet, SparQ)
     assert isinstance(quiet.refresh.schedule, Never)
-    opened = [loop._open.plans[one] for one in (2, 3, 4)]
+    opened = [loop._open.rows[one] for one in (2, 3, 4)]
     state = pretended(quiet, loop.state, opened, None)
     assert choice.point == quiet.ask(state).X.tolist()
 

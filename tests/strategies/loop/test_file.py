@@ -26,7 +26,16 @@ from strategies.loop.loops import (
 )
 
 from botorch_tv import files
-from botorch_tv.strategies import Box, Candidates, Grid, Loop, MultiStart, Strategy, gp_ucb
+from botorch_tv.strategies import (
+    Box,
+    Candidates,
+    Grid,
+    Loop,
+    MultiStart,
+    Strategy,
+    gp_ucb,
+    sparq_gp_ucb,
+)
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.domain import domain_data, domain_from
 
@@ -107,6 +116,37 @@ def test_the_file_is_readable(tmp_path: Path) -> None:
     assert content["answers"][0]["point"] == [0.0, 0.0]
     assert next(line for line in text.splitlines() if '"y": 0.25' in line).endswith("}")
     assert text.count("\n") < 25
+
+
+def test_files_written_before_are_read(tmp_path: Path) -> None:
+    """The rows of a file are data that people keep: their names and meaning stay."""
+    planned = {"arm": None, "planned_for": 1.5, "known": 0}
+    planned |= {"predicted": {"mean": 0.25, "sd": 0.5, "multiplier": 1.5}}
+    asked = {"time": 1.75, "known": 1, "arms": None}
+    rows = {
+        "answers": [
+            {"y": 0.5, "time": 1.75, "noise": 0.02, "arrival": 0, "number": 1, "point": [0.5, 0.25]}
+            | planned
+        ],
+        "open": [planned | {"number": 2, "point": [0.125, 0.75]}],
+        "replies": [asked | {"y": [None, 0.75], "number": 1, "points": [[0.5, 0.25], [0.5, 0.5]]}],
+        "consultations": [asked | {"number": 2, "points": [[0.25, 0.25]]}],
+    }
+    file, strategy = tmp_path / "loop.json", sparq_gp_ucb(kernel=kernel(), noise=NOISE)
+    Loop(strategy, BOX, pending=2).save(file)
+    content = json.loads(unchecked(file.read_text())) | rows | {"asked": 2, "consulted": 2}
+    file.write_text(json.dumps(content))
+    loop = Loop.load(file, strategy)
+    history, experts = loop.history, loop.expert_history
+    assert (history.X.tolist(), history.y.tolist()) == ([[0.5, 0.25]], [0.5])
+    assert (history.time.tolist(), history.noise.tolist()) == ([1.75], [0.02])
+    assert repr(loop.open[0]) == "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 0.5"
+    assert (experts.X.tolist(), experts.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], [1.75] * 2)
+    assert experts.y[0].isnan()
+    assert experts.y[1] == 0.75
+    assert loop.open_consultations[0].points == [[0.25, 0.25]]
+    loop.save(file)
+    assert {name: json.loads(file.read_text())[name] for name in rows} == rows
 
 
 def test_single_precision_comes_back(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from strategies.loop.loops import (
     tensor,
 )
 
-from botorch_tv.forgetting import EventTrigger
+from botorch_tv.forgetting import EventTrigger, Retention
 from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.loop.replay import credulous, pretended
 
@@ -168,7 +168,7 @@ def dense(X: np.ndarray, times: np.ndarray, y: np.ndarray, Z: np.ndarray, now: f
 def test_pretending_keeps_means_and_shrinks_variances() -> None:
     """Against the textbook's posterior with a row more for each that is open."""
     loop = with_open(tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.05))
-    state = pretended(credulous(loop.strategy), loop.state, loop._open.plans.values(), now=None)
+    state = pretended(credulous(loop.strategy), loop.state, loop._open.rows.values(), now=None)
     history = loop.history
     X, y, times = history.X.numpy(), history.y.numpy(), history.time.numpy()
     Z = np.random.default_rng(0).uniform([0, -1], [1, 1], (9, 2))
@@ -217,18 +217,31 @@ def always(*_: Any) -> torch.Tensor:
     return torch.tensor(True)
 
 
-def test_what_is_pretended_fires_no_trigger_and_teaches_nothing() -> None:
-    strategy = Strategy(kernel=kernel(), noise=NOISE, retention=EventTrigger(0.1, rule=always))
+class Jumpy(Retention):
+    """A rule of one's own, which any observation sets off."""
+
+    uses_data = True
+    restarts = True
+
+    def fires(self, y: torch.Tensor, *_: Any) -> torch.Tensor:
+        return torch.ones_like(y, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("retention", [EventTrigger(0.1, rule=always), Jumpy()], ids=repr)
+def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
+    strategy = Strategy(kernel=kernel(), noise=NOISE, retention=retention)
     loop = Loop(strategy, GRID, pending=3)
     loop.observe([0.2, 0.2], 1.0)
     loop.ask()
     loop.ask()
-    waiting = loop._open.plans.values()
+    waiting = loop._open.rows.values()
     assert pretended(credulous(strategy), loop.state, waiting, None).start == loop.state.start
     assert pretended(strategy, loop.state, waiting, None).start > loop.state.start
 
+
+def test_what_is_pretended_teaches_nothing() -> None:
     learner = with_open(STRATEGIES["learning"]())
-    waiting = learner._open.plans.values()
+    waiting = learner._open.rows.values()
     learned = learner.state.basis
     assert pretended(credulous(learner.strategy), learner.state, waiting, None).basis is learned
     assert pretended(learner.strategy, learner.state, waiting, None).basis is not learned

@@ -6,10 +6,9 @@ import torch
 from matplotlib.collections import PathCollection, QuadMesh
 
 from botorch_tv.cli import main
-from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, run_study
-from botorch_tv.simulation.plots.prediction_error import arrangement, lattice
+from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation.prediction_error.plot import Score, arrangement, lattice
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
 # Tiny grids have arms far apart.
@@ -24,7 +23,7 @@ PLAYERS = {
 
 def study(grid: Grid, **changes: object) -> StudyResult:
     world = MarkovWorld(grid, kernel=KERNEL, epsilon=0.05, noise=0.01)
-    settings: dict = {"trials": 4, "horizon": 8, "progress": False, "record": (PredictionError(),)}
+    settings: dict = {"trials": 4, "horizon": 8, "progress": False, "prediction_error": True}
     return run_study(world, PLAYERS, **{**settings, **changes})
 
 
@@ -108,7 +107,7 @@ def test_what_cannot_be_drawn(result) -> None:
         result.plot_prediction_error(names=["lat"])
     with pytest.raises(ValueError, match="aspect is 0"):
         result.plot_prediction_error(aspect=0)
-    plain = study(Grid.regular(2, 2), record=())
+    plain = study(Grid.regular(2, 2), prediction_error=False)
     with pytest.raises(ValueError, match="did not record"):
         plain.plot_prediction_error()
 
@@ -124,7 +123,7 @@ def test_what_cannot_be_drawn(result) -> None:
     ],
 )
 def test_scores_in_words(mean, error, text) -> None:
-    assert str(Paired(mean, error)) == text
+    assert str(Score(mean, error)) == text
 
 
 def test_rows_are_about_equally_full() -> None:

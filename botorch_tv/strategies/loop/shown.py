@@ -1,0 +1,160 @@
+"""What a loop shows: suggestions for those who measure, consultations for experts, and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.strategies.loop.log import Planned, Question, like, short
+from botorch_tv.strategies.state import State
+
+SHOWN = 20
+"""Rows of a table that are printed."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberedSuggestion:
+    """What a loop asks to be measured.
+
+    Attributes:
+        number: By which ``tell`` and ``discard`` know it, counted from 1.
+        X: The point, `d`.
+        context: What was known before it was chosen, `c`; None where nothing was.
+        time: For which it was chosen.
+        mean: Mean predicted there, from answers alone.
+        sd: Standard deviation of that prediction, without observation noise.
+        row: What the loop has written down of it.
+    """
+
+    number: int
+    X: Tensor
+    context: Tensor | None
+    time: float
+    mean: float
+    sd: float
+    row: Planned = field(kw_only=True)
+
+    @property
+    def point(self) -> list[float]:
+        """The point as plain numbers."""
+        return [float(one) for one in self.X]
+
+    def __repr__(self) -> str:
+        at = f"at {short(self.point)} for time {self.time:g}"
+        given = "" if self.context is None else f", context {short(self.context.tolist())}"
+        return f"Suggestion {self.number}: {at}{given}; expects {self.mean:.4g} ± {self.sd:.2g}"
+
+
+def numbered(row: Planned, state: State) -> NumberedSuggestion:
+    """A suggestion that is written down, for those who are to measure."""
+    assert row.predicted is not None
+    X, d = like(state).new_tensor(row.point), state.domain.dim
+    known = X[d:] if len(X) > d else None
+    mean, sd = row.predicted.mean, row.predicted.sd
+    return NumberedSuggestion(row.number, X[:d], known, row.planned_for, mean, sd, row=row)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberedConsultation:
+    """What a loop asks an expert: the values now, at points chosen before.
+
+    Attributes:
+        number: By which ``absorb`` knows it, counted from 1.
+        X: The points, `Q x d`.
+        time: The time that is asked about, that of the newest measurement.
+        row: What the loop has written down of it.
+    """
+
+    number: int
+    X: Tensor
+    time: float
+    row: Question = field(kw_only=True)
+
+    @property
+    def points(self) -> list[list[float]]:
+        """The points as plain numbers."""
+        rows: list[list[float]] = self.X.tolist()
+        return rows
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __repr__(self) -> str:
+        many = f"{len(self)} points" if len(self) > 1 else "1 point"
+        shown = ", ".join(short(point) for point in self.points[:3])
+        rest = ", ..." if len(self) > 3 else ""
+        return f"Consultation {self.number}: {many} at time {self.time:g}: {shown}{rest}"
+
+
+def numbered_consultation(row: Question, state: State) -> NumberedConsultation:
+    """A consultation that is written down, for those who are to measure."""
+    return NumberedConsultation(row.number, like(state).new_tensor(row.points), row.time, row=row)
+
+
+class Table(NamedTuple):
+    """Everything measured, n rows in order of time; printed, it shows the newest."""
+
+    number: Tensor
+    """Of the suggestion that was answered, 0 where there was none, `n`, int64."""
+    X: Tensor
+    """Where, `n x d`."""
+    context: Tensor
+    """What was known beforehand, `n x c`."""
+    y: Tensor
+    """What came out, NaN where the measurement failed, `n`."""
+    time: Tensor
+    """When, `n`, float64."""
+    noise: Tensor
+    """Noise variance, infinite where the measurement failed, `n`."""
+    reset: Tensor
+    """Whether everything before was forgotten with it, `n`, bool."""
+
+    def __repr__(self) -> str:
+        names = ["number", "time", *(f"x{one}" for one in range(self.X.shape[1]))]
+        names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
+        first = max(0, len(self.y) - SHOWN)
+        lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+        text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+        if first:
+            text.insert(1, f"... {first} earlier rows")
+        return "\n".join(text)
+
+    def _line(self, row: int) -> list[str]:
+        number = int(self.number[row])
+        values = [self.time[row], *self.X[row], *self.context[row], self.y[row], self.noise[row]]
+        shown = [f"{float(value):.6g}" for value in values]
+        return [str(number) if number else "-", *shown, "yes" if self.reset[row] else ""]
+
+
+class Measured(NamedTuple):
+    """A row of a table."""
+
+    number: int
+    point: tuple[float, ...]
+    y: float | None
+    time: float
+    noise: float | None
+    reset: bool
+
+
+def table(measured: Iterable[Measured], state: State, noise: float) -> Table:
+    """Measurements side by side; ``noise`` is the strategy's."""
+    rows, own, d = list(measured), like(state), state.domain.dim
+    points = own.new_tensor([one.point for one in rows]).view(len(rows), state.domain.columns)
+    variances = [noise if one.noise is None else one.noise for one in rows]
+    variances = [math.inf if one.y is None else v for one, v in zip(rows, variances)]
+    return Table(
+        number=torch.tensor([one.number for one in rows], dtype=torch.int64),
+        X=points[:, :d],
+        context=points[:, d:],
+        y=own.new_tensor([math.nan if one.y is None else one.y for one in rows]),
+        time=state.time.new_tensor([one.time for one in rows]),
+        noise=own.new_tensor(variances),
+        reset=torch.tensor([one.reset for one in rows], dtype=torch.bool),
+    )

@@ -1,0 +1,188 @@
+"""What waits for an answer: suggestions that are open, and consultations."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from botorch.exceptions import InputDataError
+
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
+from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion
+from botorch_tv.validation import require_integer
+
+MOST_OPEN = 16
+"""Older consultations are given up, so that an expert who never answers costs no memory."""
+Row = TypeVar("Row", Planned, Question)
+Settled = TypeVar("Settled", Answer, Reply)
+Meant = int | NumberedSuggestion | NumberedConsultation
+
+
+class Waiting(ABC, Generic[Row, Settled]):
+    """Rows without an answer, oldest first.
+
+    Attributes:
+        rows: By number.
+        asked: How many there have ever been, which is the number of the newest.
+    """
+
+    kind: ClassVar[str]
+    """What they are."""
+    source: ClassVar[str]
+    """The method that they come from."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.rows: dict[int, Row] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return ", ".join(f"number {one.number} {one}" for one in self.rows.values())
+
+    @property
+    def newest(self) -> Row | None:
+        """The one made last."""
+        return next(reversed(self.rows.values()), None)
+
+    def add(self, row: Row) -> None:
+        """Take in a new one."""
+        self.rows[row.number] = row
+        self.asked = row.number
+
+    def find(self, meant: Meant, settled: Sequence[Settled]) -> Row:
+        """The one that is meant.
+
+        Args:
+            meant: It or its number.
+            settled: What was answered, to tell what became of those that are not open.
+
+        Raises:
+            InputDataError: If it is not open.
+        """
+        number = meant if isinstance(meant, int) else getattr(meant, "number", meant)
+        others = f"open: {self}" if self.rows else "none is open"
+        if type(number) is not int or not 1 <= number <= self.asked:
+            raise InputDataError(
+                f"there is no {self.kind} {number!r}; {others}. Give a number or what "
+                f"{self.source} gave."
+            )
+        if number not in self.rows:
+            reason = self._why_closed(number, settled)
+            raise InputDataError(f"{self.kind} {number} has been {reason}; {others}.")
+        row = self.rows[number]
+        if not isinstance(meant, int) and meant.row != row:
+            raise InputDataError(f"{meant!r} is of another loop; here {self._what(row)}.")
+        return row
+
+    @abstractmethod
+    def _what(self, row: Row) -> str:
+        """What stands under a number."""
+
+    @abstractmethod
+    def _why_closed(self, number: int, settled: Sequence[Settled]) -> str:
+        """What became of one that is not open."""
+
+
+class OpenSuggestions(Waiting[Planned, Answer]):
+    """The suggestions without an answer.
+
+    Args:
+        most: How many there may be at once.
+
+    Raises:
+        ValueError: If ``most`` is below 1.
+    """
+
+    kind = "suggestion"
+    source = "ask()"
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    @property
+    def most(self) -> int:
+        """How many there may be at once."""
+        return self._most
+
+    @most.setter
+    def most(self, number: int) -> None:
+        fix = "give how many measurements run side by side."
+        self._most = require_integer("Loop: pending", number, 1, fix)
+
+    def require_room(self) -> None:
+        """Raise an ``InputDataError`` if no other suggestion may be made."""
+        if len(self) < self.most:
+            return
+        oldest = next(iter(self.rows))
+        raise InputDataError(
+            f"{self._how_many} open and pending is {self.most}: {self}. "
+            f"tell(y, suggestion={oldest}) what came out, discard({oldest}) what will never come, "
+            "or allow more: loop.pending += 1."
+        )
+
+    def only(self) -> Planned:
+        """The only one.
+
+        Raises:
+            InputDataError: If there is none, or another.
+        """
+        if len(self) == 0:
+            raise InputDataError(
+                "no suggestion is open; ask() for one, or observe(X, y) what nobody suggested."
+            )
+        if len(self) > 1:
+            raise InputDataError(
+                f"{self._how_many} open: {self}; say which is meant, as in "
+                f"suggestion={next(iter(self.rows))}."
+            )
+        return next(iter(self.rows.values()))
+
+    @property
+    def _how_many(self) -> str:
+        return f"{len(self)} suggestion{' is' if len(self) == 1 else 's are'}"
+
+    def _what(self, row: Planned) -> str:
+        return f"number {row.number} is {row}"
+
+    def _why_closed(self, number: int, settled: Sequence[Answer]) -> str:
+        for one in settled:
+            if one.number == number:
+                came = "failed" if one.y is None else f"gave {one.y:g}"
+                return (
+                    f"answered already: at time {one.time:g} it {came}; observe(X, y, time=...) "
+                    "takes in another measurement"
+                )
+        return "discarded; observe(X, y, time=...) takes in what was measured after all"
+
+
+class OpenConsultations(Waiting[Question, Reply]):
+    """The consultations without answers, the newest ``MOST_OPEN`` of them."""
+
+    kind = "consultation"
+    source = "consult()"
+
+    def add(self, row: Question) -> None:
+        super().add(row)
+        if len(self) > MOST_OPEN:
+            del self.rows[next(iter(self.rows))]
+
+    def answered(self, question: Question) -> None:
+        """One is answered, which overtakes those before it."""
+        self.rows = {number: one for number, one in self.rows.items() if number > question.number}
+
+    def _what(self, row: Question) -> str:
+        return f"number {row.number} asks about {len(row.points)} points at time {row.time:g}"
+
+    def _why_closed(self, number: int, settled: Sequence[Reply]) -> str:
+        if any(one.number == number for one in settled):
+            return "absorbed already"
+        if settled and settled[-1].number > number:
+            return (
+                f"overtaken: answers to consultation {settled[-1].number}, {settled[-1]}, have "
+                "been absorbed, and answers that come after newer ones are dropped"
+            )
+        return f"given up, because {MOST_OPEN} newer ones wait for answers"

@@ -1,0 +1,132 @@
+"""A decay is taken at its word only as far as its numbers bear it out."""
+
+import re
+
+import pytest
+import torch
+from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.forgetting import Decay, Markov, Static, Wiener
+from botorch_tv.strategies import Strategy
+
+
+def strategy(decay: Decay) -> Strategy:
+    return Strategy(kernel=RBFKernel().double(), noise=0.02, decay=decay)
+
+
+SOUND = [
+    Static(),
+    *(Markov(epsilon) for epsilon in (0.0, 1e-15, 0.03, 1 - 1e-12, 1.0)),
+    *(Wiener(sigma_w2) for sigma_w2 in (0.0, 1e-15, 0.03, 1e100)),
+    QuasiPeriodic(),
+    DampedDrift(),
+    DriftByCovariance(),
+]
+
+
+@pytest.mark.parametrize("decay", SOUND, ids=repr)
+def test_a_covariance_is_taken(decay: Decay) -> None:
+    assert strategy(decay).decay is decay
+
+
+class Falsely(QuasiPeriodic):
+    markovian = True
+
+
+class FarBack(Markov):
+    """Inherits the claim, and is another formula."""
+
+    def attenuation(self, elapsed):
+        return 1 / (1 + elapsed)
+
+
+class Nothing(Decay):
+    pass
+
+
+class OnlyVariance(Decay):
+    def prior_variance(self, elapsed):
+        return 1 + elapsed
+
+
+class Growing(Decay):
+    def attenuation(self, elapsed):
+        return 1 + elapsed
+
+
+class Asymmetric(Decay):
+    def covariance(self, first, second):
+        return torch.exp(-first + 0.5 * second)
+
+
+class NotANumber(Decay):
+    def attenuation(self, elapsed):
+        return torch.exp(-elapsed) / (elapsed < 50)
+
+
+class StartsKnown(Decay):
+    def covariance(self, first, second):
+        return torch.minimum(first, second)
+
+
+class Contradiction(Decay):
+    def prior_variance(self, elapsed):
+        return 1 + elapsed
+
+    def covariance(self, first, second):
+        return torch.exp(-(first - second).abs())
+
+
+class Discontinuous(Decay):
+    """Halved at once: its variance is not what it says it is."""
+
+    def attenuation(self, elapsed):
+        return 0.5 * torch.exp(-elapsed)
+
+
+class OneNumber(Decay):
+    def attenuation(self, elapsed):
+        return torch.exp(-elapsed.amax())
+
+
+class WrongAttenuation(DriftByCovariance):
+    """Two formulas, of which a recursion would use one and a regression the other."""
+
+    def attenuation(self, elapsed):
+        return torch.exp(-0.3 * elapsed)
+
+
+REFUSED = {
+    Falsely(): "claims to be Markovian, but the correlation between times",
+    FarBack(0.1): "claims to be Markovian",
+    Nothing(): r"Nothing defines no covariance in time; define attenuation\(elapsed\)",
+    OnlyVariance(): "OnlyVariance defines no covariance in time",
+    Growing(): "is no covariance: the correlations .* have eigenvalues from -",
+    Asymmetric(): r"covariance\(s, t\) and covariance\(t, s\) of .* must agree",
+    NotANumber(): "between times 0 and .* is inf, but it must be finite",
+    StartsKnown(): "the variance of .* is 0 at time 0 since the origin, but it must be positive",
+    Contradiction(): r"prior_variance\(t\) and covariance\(t, t\) of .* must agree",
+    Discontinuous(): r"prior_variance\(t\) and covariance\(t, t\) of .* must agree",
+    OneNumber(): r"has shape \(12,\)|must agree",
+    WrongAttenuation(): r"prior_variance\(s\) attenuation\(t - s\) and covariance\(s, t\)",
+}
+
+
+@pytest.mark.parametrize("decay", REFUSED, ids=lambda decay: type(decay).__name__)
+def test_what_is_none_is_refused_with_the_value(decay: Decay) -> None:
+    with pytest.raises(ValueError, match=re.compile(REFUSED[decay])):
+        strategy(decay)
+
+
+def test_what_defines_nothing_says_so_wherever_it_is_asked() -> None:
+    with pytest.raises(NotImplementedError, match="define attenuation"):
+        Nothing().attenuation(torch.zeros(2))
+
+
+@pytest.mark.parametrize("decay", [Markov(0.1), Wiener(0.2), DampedDrift(), DriftByCovariance()])
+def test_a_transition_carries_the_covariance_on(decay: Decay) -> None:
+    """D(r, t) = D(r, s) D(s, t) / D(s, s), for which any r may be asked."""
+    r, s, t = (torch.tensor(time, dtype=torch.float64) for time in (0.7, 1.9, 4.4))
+    carried = decay.transition(s, t) * decay.covariance(r, s)
+    torch.testing.assert_close(carried, decay.covariance(r, t), rtol=1e-12, atol=0)

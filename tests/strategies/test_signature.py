@@ -1,0 +1,92 @@
+"""What a preset takes: listed, described, and nothing besides."""
+
+import inspect
+import pickle
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from gpytorch.kernels import RBFKernel
+
+import botorch_tv
+from botorch_tv import strategies
+from botorch_tv.identity import describe
+from botorch_tv.strategies.signature import ARGUMENTS
+
+PRESETS = {
+    name: preset
+    for name in strategies.__all__
+    if inspect.isfunction(preset := getattr(strategies, name))
+}
+OWN = {
+    "r_gp_ucb": {"period": 3},
+    "br_gp_ucb": {"period": 3},
+    "sw_gp_ucb": {"window": 3},
+    "tv_gp_ucb": {"epsilon": 0.1},
+    "w_gp_ucb": {"gamma": 0.9},
+    "ui_tvbo": {"sigma_w2": 0.1},
+    "ui_gp_ucb": {"alpha": 1.0},
+    "w_sparq_gp_ucb": {"alpha": 1.0},
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_argument_is_listed_taken_and_described(name):
+    preset = PRESETS[name]
+    listed = inspect.signature(preset).parameters
+    described = inspect.getdoc(preset).split("Args:\n")[1]
+    for one in listed.values():
+        assert f"    {one.name}: " in described
+        assert one.annotation is not one.empty
+    needed = {"kernel": RBFKernel(), "noise": 0.1} | OWN.get(name, {})
+    assert {one.name for one in listed.values() if one.default is one.empty} == set(needed)
+    spelled = {name: one.default for name, one in listed.items()} | needed
+    assert describe(preset(**spelled), "it") == describe(preset(**needed), "it")
+    assert pickle.loads(pickle.dumps(preset)) is preset
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_typos_are_refused(name):
+    needed = {"kernel": RBFKernel(), "noise": 0.1} | OWN.get(name, {})
+    takes = ", ".join(inspect.signature(PRESETS[name]).parameters)
+    message = rf"^{name} takes {takes}, all by name, but no maximise\. Did you mean maximize\?$"
+    with pytest.raises(TypeError, match=message):
+        PRESETS[name](**needed, maximise=False)
+    # Parts of a strategy that are the preset's own affair are no arguments either.
+    with pytest.raises(TypeError, match="but no exploration"):
+        PRESETS[name](**needed, exploration=None)
+
+
+def test_what_is_missing_is_said():
+    with pytest.raises(TypeError, match=r"^r_gp_ucb takes kernel, .*; missing: noise, period\.$"):
+        strategies.r_gp_ucb(kernel=RBFKernel())
+    with pytest.raises(TypeError, match=r"^gp_ucb takes .*, all by name; 2 came without\.$"):
+        strategies.gp_ucb(RBFKernel(), 0.1)
+
+
+def test_defaults_are_those_of_a_strategy():
+    defaults = {one.name: one.default for one in fields(strategies.Strategy)}
+    for name in ("maximize", "mean", "inference"):
+        assert ARGUMENTS[name].default == defaults[name]
+
+
+@pytest.mark.slow
+def test_types_are_checked_beforehand(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    calls = {
+        "gp_ucb(kernel=k, noise=0.1, mean='estimated')": "",
+        "gp_ucb(kernel=k, noise=0.1, wdith=None)": 'Unexpected keyword argument "wdith"',
+        "gp_ei(kernel=k, noise=0.1, width=None)": 'Unexpected keyword argument "width"',
+        "r_gp_ucb(kernel=k, noise=0.1)": 'Missing named argument "period"',
+        "r_gp_ucb(kernel=k, noise=0.1, period='3')": "incompatible type",
+        "tv_gp_ucb(kernel=k, epsilon=0.1)": 'Missing named argument "noise"',
+    }
+    head = f"from torch import Tensor\nfrom botorch_tv.strategies import {', '.join(PRESETS)}\n"
+    file = tmp_path / "calls.py"
+    file.write_text(head + "def play(k: Tensor) -> None:\n    " + "\n    ".join(calls) + "\n")
+    settings = Path(botorch_tv.__file__).parents[1] / "pyproject.toml"
+    told, _, _ = api.run(["--config-file", str(settings), "--no-error-summary", str(file)])
+    for line, expected in enumerate(calls.values(), start=4):
+        errors = [one for one in told.splitlines() if f"calls.py:{line}: error:" in one]
+        assert bool(errors) == bool(expected)
+        assert all(expected in one for one in errors)
