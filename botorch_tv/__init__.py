@@ -13,6 +13,78 @@ Papers are cited throughout by these tags:
   Non-stationary Environments", 2022.
 * [M] Mauduit, Berthier, Simonetto, "No-Regret Gaussian Process Optimization of Time-Varying
   Functions".
+
+What most people need is to be had from here; nothing is imported before it is asked for.
 """
 
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from botorch_tv.models import TimeVaryingGP
+    from botorch_tv.simulation import run_study
+    from botorch_tv.strategies import (
+        Box,
+        Grid,
+        Loop,
+        Strategy,
+        br_gp_ucb,
+        et_gp_ucb,
+        gp_ei,
+        gp_pi,
+        gp_ts,
+        gp_ucb,
+        igp_ucb,
+        r_gp_ucb,
+        random_search,
+        sparq_gp_ucb,
+        sw_gp_ucb,
+        tv_gp_ucb,
+        ui_gp_ucb,
+        ui_tvbo,
+        w_gp_ucb,
+        w_sparq_gp_ucb,
+    )
+
+__all__ = [
+    "Box",
+    "Grid",
+    "Loop",
+    "Strategy",
+    "TimeVaryingGP",
+    "br_gp_ucb",
+    "et_gp_ucb",
+    "gp_ei",
+    "gp_pi",
+    "gp_ts",
+    "gp_ucb",
+    "igp_ucb",
+    "r_gp_ucb",
+    "random_search",
+    "run_study",
+    "sparq_gp_ucb",
+    "sw_gp_ucb",
+    "tv_gp_ucb",
+    "ui_gp_ucb",
+    "ui_tvbo",
+    "w_gp_ucb",
+    "w_sparq_gp_ucb",
+]
 __version__ = "0.1.0"
+ELSEWHERE = {"TimeVaryingGP": "models", "run_study": "simulation"}
+"""Where the names are that ``botorch_tv.strategies`` does not have."""
+
+
+if not TYPE_CHECKING:  # checkers would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            here = sys.modules[__name__]
+            raise AttributeError(f"botorch_tv offers no {name!r}", name=name, obj=here)
+        home = importlib.import_module(f"{__name__}.{ELSEWHERE.get(name, 'strategies')}")
+        return globals().setdefault(name, getattr(home, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,10 +1,16 @@
 """What travels with the package, and that its parts say the same."""
 
+import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import botorch_tv
+from botorch_tv import models, simulation, strategies
 
 PACKAGE = Path(botorch_tv.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())
@@ -27,3 +33,27 @@ def test_they_are_installed_with_it():
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["botorch_tv"]
     assert all((PACKAGE / name).is_file() for name in shipped)
     assert {"py.typed", "LICENSE", "CITATION.cff", "CHANGELOG.md"} <= set(shipped)
+
+
+def test_what_most_people_need_is_at_hand():
+    presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
+    others = {"Strategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"}
+    assert set(botorch_tv.__all__) == presets | others
+    assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
+    for name in botorch_tv.__all__:
+        homes = [one for one in (strategies, models, simulation) if hasattr(one, name)]
+        assert all(getattr(botorch_tv, name) is getattr(one, name) for one in homes)
+        assert homes
+    with pytest.raises(AttributeError, match="botorch_tv offers no 'gp_ubc'"):
+        _ = botorch_tv.gp_ubc
+
+
+def test_nothing_is_imported_before_it_is_asked_for():
+    code = (
+        "import sys, botorch_tv; dir(botorch_tv); hasattr(botorch_tv, 'torch')\n"
+        "assert not {'torch', 'gpytorch', 'numpy'} & set(sys.modules)\n"
+        "from botorch_tv import Grid\n"
+        "assert 'botorch_tv.strategies' in sys.modules\n"
+        "assert 'botorch_tv.simulation' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parent)
