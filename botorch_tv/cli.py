@@ -178,8 +178,10 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.commands.stage import stage
-    from botorch_tv.simulation import run_study
+    from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
 
+    recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
+    recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = stage(arguments)
     device, folder = _device(arguments.device), _folder(arguments.out)
     if told:
@@ -193,8 +195,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         device=device,
         dtype=_dtype(arguments.dtype),
         chunk=given.get("chunk"),
-        diagnose=arguments.diagnose,
-        prediction_error=arguments.prediction_error,
+        record=recorders,
         save_to=given.get("save_to"),
         progress="quiet" not in given,
     )
@@ -283,8 +284,11 @@ def _tell_diagnosis(result: StudyResult, stem: Path) -> None:
     """Print and write the diagnosis of a study that recorded it."""
     if not result.diagnosed:
         return
-    from botorch_tv.simulation.diagnosis.files import write_diagnosis
-    from botorch_tv.simulation.diagnosis.report import diagnosis_table, diagnosis_text
+    from botorch_tv.simulation.diagnosis.report import (
+        diagnosis_table,
+        diagnosis_text,
+        write_diagnosis,
+    )
 
     print(f"\n{diagnosis_text(diagnosis_table(result))}")
     names = ", ".join(path.name for path in write_diagnosis(result, stem))
@@ -295,7 +299,7 @@ def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
     """Print prediction errors and draw their maps, for a study that recorded them."""
     if "prediction_error" not in result.data:
         return
-    from botorch_tv.simulation.prediction_error.files import errors_text, write_maps
+    from botorch_tv.simulation.diagnosis.report import errors_text, write_maps
 
     print(f"\n{errors_text(result)}")
     for path in write_maps(result, stem):

@@ -33,7 +33,14 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import BayesTV, Logarithmic, Thompson
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow
-from botorch_tv.simulation import AbruptWorld, GaussianDraw, GridWorld, MarkovWorld, run_study
+from botorch_tv.simulation import (
+    AbruptWorld,
+    Diagnosis,
+    GaussianDraw,
+    GridWorld,
+    MarkovWorld,
+    run_study,
+)
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ucb, tv_gp_ucb
 from botorch_tv.theory import (
@@ -315,8 +322,8 @@ plt.show()
 #
 # ## Why? Looking inside
 #
-# With `diagnose=True` a study records predictions, bands and observations besides (and takes about
-# twice the time). First the trigger: when does it fire, and was it right to?
+# With `record=(Diagnosis(),)` a study records predictions, bands and observations besides (and
+# takes about twice the time). First the trigger: when does it fire, and was it right to?
 
 # %%
 watched = {label: players[label] for label in ("0.03", "0.003", "trigger")}
@@ -325,7 +332,7 @@ inside = run_study(
     watched,
     trials=4 if SMOKE_TEST else 64,
     horizon=40 if SMOKE_TEST else ROUNDS,
-    diagnose=True,
+    record=(Diagnosis(),),
     progress=False,
 )
 alarms = inside.triggers()
@@ -507,7 +514,7 @@ shifts.summary().round(2)
 # 2. Run a pilot, look at the standard error of the *paired difference*, and solve for the number of
 #    trials. Then extend the same folder.
 # 3. Ask in more than one world, or the answer is about that world.
-# 4. Before explaining, look inside: `diagnose=True`.
+# 4. Before explaining, look inside: `record=(Diagnosis(),)`.
 # 5. `result.save("study.nc")` keeps everything, with seed, versions and settings;
 #    `StudyResult.load` reads it back.
 

@@ -36,7 +36,7 @@ import pandas as pd
 import torch
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.simulation import PanelWorld, run_study
+from botorch_tv.simulation import PanelWorld, PredictionError, run_study
 from botorch_tv.simulation.panels import load_panel, make_panel
 from botorch_tv.strategies import (
     et_gp_ucb,
@@ -196,7 +196,7 @@ def contest(world, **options):
     )
 
 
-result = contest(world, prediction_error=True)
+result = contest(world, record=(PredictionError(),))
 result.summary()[["regret_per_round", "difference", "difference_error", "t_ratio"]].round(2)
 
 
@@ -303,6 +303,6 @@ plt.show()
 #   task in two of three weeks. Take the cycle out of the archive before, or choose among rates by
 #   playing the last days of the archive, as we played the weeks.
 # * **Choose by the task.** For the hottest place, regret; for a map of all places,
-#   `prediction_error=True`. The best strategy need not be the same.
+#   `record=(PredictionError(),)`. The best strategy need not be the same.
 # * **Play other spans before you believe a standard error.** `panel.rows(start, stop)` and
 #   `panel.row_at(time)` cut them.

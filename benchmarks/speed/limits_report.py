@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from botorch_tv.simulation.drawing import GREY, canvas, lighten, looks, written
+from botorch_tv.simulation.plots.drawing import GREY, canvas, lighten, looks, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -28,7 +28,7 @@ COMPUTING = (
     "learning",
     "likelihoods",
     "simulation/chunks.py",
-    "simulation/prediction_error",
+    "simulation/recorders",
     "simulation/records.py",
     "simulation/streams.py",
     "simulation/worlds",

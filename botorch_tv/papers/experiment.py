@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from botorch_tv.papers.cases import Case, Setting
-from botorch_tv.simulation import StudyResult, run_study
+from botorch_tv.simulation import Recorder, StudyResult, run_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ class Experiment:
         cases: Its studies, by a name fit for a file.
         score: From the results to the outcome.
         picture: From the results to a figure, written to the path.
-        prediction_error: Whether to record how far strategies were from the truth on all arms.
+        record: What to record besides regret, resets and choices.
         remark: What the paper leaves open, and why results may differ from it.
         quick: The most a quick look takes.
     """
@@ -78,7 +78,7 @@ class Experiment:
     cases: Mapping[str, Case]
     score: Callable[[Results], Outcome]
     picture: Callable[[Results, Path], Figure]
-    prediction_error: bool = False
+    record: tuple[Recorder, ...] = ()
     remark: str = ""
     quick: Quick = _LITTLE
 
@@ -141,7 +141,7 @@ class Experiment:
                 dtype=dtype,
                 chunk=chunk,
                 save_to=chunks[name] if lasting else None,
-                prediction_error=self.prediction_error,
+                record=self.record,
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")

@@ -24,7 +24,7 @@ from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
 from botorch_tv.papers.mauduit import EXPERTS, line_up
 from botorch_tv.papers.order import Claim, judge, tested
 from botorch_tv.papers.recordings import Recordings
-from botorch_tv.simulation import PanelWorld
+from botorch_tv.simulation import PanelWorld, PredictionError
 from botorch_tv.simulation.panels import fit_epsilon
 from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import Strategy
@@ -141,7 +141,7 @@ TEMPERATURE = Experiment(
     cases=_CASES,
     score=_judge,
     picture=_draw,
-    prediction_error=True,
+    record=(PredictionError(),),
     remark="Hourly anomalies of a reanalysis over the United Kingdom in place of monthly ones of "
     "Berkeley Earth over France; α = 1, which the paper tunes.",
     quick=Quick(trials=2, horizon=60),

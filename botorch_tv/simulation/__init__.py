@@ -1,5 +1,20 @@
 """Regret studies: worlds, the engine that plays them, and labelled results."""
 
+try:
+    import pandas  # noqa: F401
+    import xarray  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"Regret studies need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
+    ) from error
+
+from botorch_tv.simulation.recorders import (
+    Diagnosis,
+    PredictionError,
+    Recorder,
+    Seen,
+    Variable,
+)
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.study import run_study
 from botorch_tv.simulation.worlds import (
@@ -21,6 +36,7 @@ from botorch_tv.simulation.worlds import (
 __all__ = [
     "AbruptWorld",
     "BoxWorld",
+    "Diagnosis",
     "DriftWorld",
     "GaussianDraw",
     "Given",
@@ -28,10 +44,14 @@ __all__ = [
     "KernelSum",
     "MarkovWorld",
     "PanelWorld",
+    "PredictionError",
+    "Recorder",
+    "Seen",
     "SineWorld",
     "SmoothedDraw",
     "StaticWorld",
     "StudyResult",
+    "Variable",
     "World",
     "run_study",
 ]

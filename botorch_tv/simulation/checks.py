@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import require, require_integer
@@ -44,6 +45,21 @@ def check_study(
         f"maximize={world.maximize}, or turn the problem around by negate.",
     )
     return trials, horizon, seed
+
+
+def require_recorders(record: Sequence[Recorder]) -> tuple[Recorder, ...]:
+    """Raise a ``ValueError`` unless these are recorders, which are returned."""
+    require(
+        isinstance(record, (list, tuple)),
+        f"run_study: record is {_kind(record)}; give a tuple of recorders, such as (Diagnosis(),).",
+    )
+    for one in record:
+        require(
+            isinstance(one, Recorder),
+            f"run_study: record holds {_kind(one)}; give instances of Recorder, such as "
+            "Diagnosis().",
+        )
+    return tuple(record)
 
 
 def _check_world(world: World) -> None:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from botorch_tv.files import write_whole
-from botorch_tv.simulation.records import MAPS, Arrays, dtype_of, variable_names
+from botorch_tv.simulation.layout import Layout, scatter_of
+from botorch_tv.simulation.records import Arrays
 
 MADE_WITH = "made_with"
 """Name of what says which versions of libraries computed a chunk."""
@@ -18,8 +19,6 @@ MADE_WITH = "made_with"
 
 HEADER_BYTES = 4096
 """More than the headers of a variable take."""
-MOST_MAP_BYTES = 2**34
-"""More than the maps of prediction errors take."""
 
 
 class Damaged(Exception):
@@ -36,36 +35,20 @@ class ChunkFormat(NamedTuple):
     Attributes:
         study: Digest of the settings of the study they belong to.
         strategies: Number of strategies.
-        horizon: Rounds per trial.
-        dtype: Name of the floating-point type, such as ``float64``.
+        layout: What is recorded.
         trials: Most trials of a chunk.
-        diagnose: Whether predictions, bands and observations are there.
-        columns: Coordinates of a choice on a box; 0 on a grid.
-        prediction_error: Whether squared prediction errors and their maps are there.
     """
 
     study: str
     strategies: int
-    horizon: int
-    dtype: str
+    layout: Layout
     trials: int
-    diagnose: bool
-    columns: int = 0
-    prediction_error: bool = False
-
-    def bytes_of(self, trials: int) -> int:
-        """What the variables of some trials take in a file, without headers and maps."""
-        names = variable_names(self.diagnose, self.columns, self.prediction_error)
-        numbers = self.strategies * trials * self.horizon
-        return numbers * sum(dtype_of(name, self.dtype).itemsize for name in names)
 
     @property
     def most_bytes(self) -> int:
-        """A file has fewer bytes, 8 for a number and some for its headers, but for maps."""
-        names = variable_names(self.diagnose, self.columns, self.prediction_error)
-        numbers = len(names) * self.strategies * self.trials * self.horizon
-        maps = MOST_MAP_BYTES if self.prediction_error else 0
-        return 8 * numbers + HEADER_BYTES * (len(names) + 4) + maps
+        """A file has fewer, its variables and some for their headers."""
+        headers = HEADER_BYTES * (len(self.layout.variables) + len(self.layout.averaged) + 4)
+        return self.layout.bytes_of(self.trials, self.strategies) + headers
 
     def write(self, path: Path, first: int, arrays: Arrays) -> None:
         """Write a chunk; a file of that name is replaced once the new one is complete.
@@ -73,8 +56,7 @@ class ChunkFormat(NamedTuple):
         Args:
             path: The file.
             first: Number of its first trial.
-            arrays: Its variables, each `strategies x trials x horizon`, its maps, and what it was
-                made with.
+            arrays: Its variables, and what it was made with.
 
         Raises:
             OSError: If there is no room or no permission; an older file is then as it was.
@@ -135,18 +117,16 @@ class ChunkFormat(NamedTuple):
         return found
 
     def _check(self, found: Arrays, start: int, first: int) -> None:
-        names = variable_names(self.diagnose, self.columns, self.prediction_error)
-        maps = MAPS if self.prediction_error else ()
-        if set(found) != {*names, *maps, MADE_WITH}:
-            raise Damaged(f"it holds {', '.join(found)} instead of {', '.join((*names, *maps))}")
+        layout = self.layout
+        named = {name: name for name in layout.variables}
+        named |= {scatter_of(name): name for name in layout.averaged}
+        if set(found) != {*named, MADE_WITH}:
+            raise Damaged(f"it holds {', '.join(found)} instead of {', '.join(named)}")
         if start != first:
             raise Damaged(f"it holds the trials from {start} on instead of {first}")
-        trials = found[names[0]].shape[1:2]
-        for name in names:
-            array, dtype = found[name], dtype_of(name, self.dtype)
-            if array.shape != (self.strategies, *trials, self.horizon) or array.dtype != dtype:
-                raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")
-        for name in maps:
-            array = found[name]
-            if array.ndim != 2 or len(array) != self.strategies or array.dtype != np.float64:
-                raise Damaged(f"{name} is {array.dtype} of shape {array.shape}")
+        trials = (*found["regret"].shape, 0, 0)[1]
+        for member, name in named.items():
+            array = found[member]
+            shape = layout.shape_of(name, trials, self.strategies)
+            if array.shape != shape or array.dtype != layout.dtype_of(name):
+                raise Damaged(f"{member} is {array.dtype} of shape {array.shape}")

@@ -11,20 +11,13 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.memory import breadth
-from botorch_tv.simulation.prediction_error.maps import RunningMaps
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.records import (
-    SQUARED_ERROR,
-    Arrays,
-    blank_records,
-    chosen,
-    on_host,
-)
+from botorch_tv.simulation.recorders.recorder import Seen
+from botorch_tv.simulation.records import Arrays, Records
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.state import Info, State
 
 
 @dataclass(frozen=True)
@@ -48,8 +41,7 @@ class Game:
             stop: Ends the game after the current round once it is set.
 
         Returns:
-            The variables recorded, each `strategies x trials x horizon`, and the maps of prediction
-            errors where they are asked for; None if stopped.
+            What was recorded; None if stopped.
         """
         place = _Place(chunk)
         with place:
@@ -70,8 +62,7 @@ class Game:
                 )
             table.play_round(step, objective)
             progress.add(place.chunk.trials)
-        maps = {} if table.maps is None else table.maps.finished(self.settings.horizon)
-        return {**on_host(table.records), **maps}
+        return table.records.finished()
 
 
 class _Place:
@@ -124,23 +115,12 @@ class _Table:
         self.spread = math.sqrt(settings.world.noise)
         self.maximize = self.players[0].maximize
         self.opening = settings.world.opening(self.draws("first arm"))
-        self.records = blank_records(
-            (settings.horizon, len(self.players), chunk.trials),
+        self.records = Records(
+            settings.layout,
+            chunk.trials,
             dtype=settings.dtype,
             device=settings.device,
-            diagnose=settings.diagnose,
-            columns=settings.columns,
-            prediction_error=settings.prediction_error,
         )
-        self.maps = None
-        if settings.prediction_error:
-            self.maps = RunningMaps(
-                len(self.players),
-                chunk.trials,
-                breadth(settings.world.domain),
-                dtype=settings.dtype,
-                device=settings.device,
-            )
 
     def draws(self, purpose: str) -> Stream:
         """Random numbers of these trials for one purpose."""
@@ -155,8 +135,6 @@ class _Table:
             objective: That of every trial.
         """
         world = self.settings.world
-        # Written once a round for all strategies: small writes would take longer than the bandits.
-        seen: dict[str, list[Tensor]] = {name: [] for name in self.records}
         best = objective.best(self.maximize)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
@@ -170,13 +148,18 @@ class _Table:
             truth = objective.at(suggestion.choice)
             observation = truth + noise
             ok = world.available(step, suggestion.choice)
-            if self.settings.diagnose:
-                told = observation if ok is None else observation.masked_fill(~ok, math.nan)
-                noted = self._diagnosed(number, suggestion, objective) | {"observation": told}
-                for name, value in noted.items():
-                    seen[name].append(value)
-            if self.maps is not None:
-                seen[SQUARED_ERROR].append(self.maps.add(number, player, state, objective))
+            seen = Seen(
+                step + 1,
+                self.labels[number],
+                player,
+                state,
+                suggestion,
+                objective,
+                best,
+                truth,
+                observation if ok is None else observation.masked_fill(~ok, math.nan),
+            )
+            self._record(number, seen, None)
             self.place.reach(step + 1, f"{name} is told")
             self.states[number], info = player.tell(
                 state,
@@ -186,14 +169,17 @@ class _Table:
                 check=False,
                 consume=True,
             )
-            seen["regret"].append(self._regret(best, truth))
-            seen["resets"].append(info.reset)
             self.place.reach(step + 1, f"{name} consults an expert")
-            seen["side_queries"].append(self._consult(number, step, objective))
-            for name, value in chosen(suggestion).items():
-                seen[name].append(value)
-        for name, row in seen.items():
-            self.records[name][step] = torch.stack(row)
+            info = info._replace(side_queries=self._consult(number, step, objective))
+            self._record(number, seen._replace(state=self.states[number]), info)
+        self.records.close_round(step)
+
+    def _record(self, number: int, seen: Seen, info: Info | None) -> None:
+        """Let every recorder see a round: before the observation, or what happened after it."""
+        for one in self.settings.recorders:
+            self.place.reach(seen.round, f"{one!r} records the strategy {seen.label!r}")
+            told = one.before(seen) if info is None else one.after(seen, info)
+            self.records.note(number, one, told)
 
     def _consult(self, number: int, step: int, objective: Objective) -> Tensor:
         """Let an expert answer what a strategy asks about this round; side queries, `trials`.
@@ -213,25 +199,3 @@ class _Table:
         ok = torch.stack(measured, -1) if measured else None
         self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
         return asked.side_queries
-
-    def _diagnosed(
-        self, number: int, suggestion: Suggestion, objective: Objective
-    ) -> dict[str, Tensor]:
-        """What a strategy knows before its observation, and how good its advice would be."""
-        player, state = self.players[number], self.states[number]
-        named = objective.at(player.recommended_arm(state))
-        given = torch.full_like(suggestion.sd, player.noise)
-        noise = player.engine_for(state.domain).believed_noise(state, given)
-        band = player.retention.band(suggestion.sd, noise, state.since)
-        return {
-            "objective": objective.at(suggestion.choice),
-            "mean": suggestion.mean,
-            "sd": suggestion.sd,
-            "multiplier": suggestion.multiplier,
-            "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
-            "simple_regret": self._regret(objective.best(self.maximize), named),
-        }
-
-    def _regret(self, best: Tensor, chosen: Tensor) -> Tensor:
-        """How far chosen values fall short of the best, `trials`."""
-        return best - chosen if self.maximize else chosen - best

@@ -9,7 +9,6 @@ import torch
 
 from botorch_tv.simulation.memory import BUSY_NUMBERS, breadth, chunk_size
 from botorch_tv.simulation.parallel import torch_threads
-from botorch_tv.simulation.records import variable_names
 from botorch_tv.simulation.settings import StudySettings
 
 
@@ -62,10 +61,7 @@ def choose_cut(
             pairs,
             trials=trials,
             horizon=settings.horizon,
-            recorded=len(
-                variable_names(settings.diagnose, settings.columns, settings.prediction_error)
-            ),
-            mapped=breadth(settings.world.domain) if settings.prediction_error else 0,
+            recorded=settings.layout.numbers_per_trial,
             workers=workers,
         )
     if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:

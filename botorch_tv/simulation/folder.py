@@ -20,8 +20,9 @@ from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.identity import Description
+from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.locks import LIFELESS_SECONDS, WorkLock
-from botorch_tv.simulation.records import MAPS, Arrays
+from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"
@@ -37,9 +38,9 @@ class StudyFolder:
         cut: How the study in it is computed.
     """
 
-    def __init__(self, path: Path, cut: Cut, layout: ChunkFormat) -> None:
+    def __init__(self, path: Path, cut: Cut, files: ChunkFormat) -> None:
         self.path, self.cut = path, cut
-        self._layout = layout
+        self._files = files
         self._reported: set[Path] = set()
         self._locks: dict[Chunk, WorkLock] = {}
         self._made_with: dict[str, list[Chunk]] = {}
@@ -51,6 +52,7 @@ class StudyFolder:
         study: Mapping[str, Description],
         cut: Callable[[], Cut],
         *,
+        layout: Layout,
         chunk: int | None,
     ) -> StudyFolder:
         """The folder of a study, made if there is none yet.
@@ -59,6 +61,7 @@ class StudyFolder:
             path: The folder.
             study: The description of the study.
             cut: Says how to compute it if it is new; a study found keeps its own.
+            layout: What is recorded.
             chunk: Trials that must run together; None if that is left to the folder.
 
         Raises:
@@ -71,7 +74,7 @@ class StudyFolder:
         with _told(path):
             found = StudyFile.read(path / STUDY_FILE)
         found.require_same(study, chunk, path)
-        return cls(path, found.cut, found.chunk_format())
+        return cls(path, found.cut, found.chunk_format(layout))
 
     @staticmethod
     def create(path: Path, study: Mapping[str, Description], cut: Callable[[], Cut]) -> None:
@@ -96,14 +99,14 @@ class StudyFolder:
 
         Returns:
             The variables of these trials; None if the chunk is missing, shorter or damaged, of
-            which the last is told in a warning, or has maps, which are sums, over more trials.
+            which the last is told in a warning, or has averages over more trials.
 
         Raises:
             ValueError: If the file belongs to another study.
         """
         file = self._file(chunk)
         try:
-            arrays = self._layout.read(file, chunk.first)
+            arrays = self._files.read(file, chunk.first)
         except Damaged as error:
             if file not in self._reported:
                 self._reported.add(file)
@@ -119,7 +122,7 @@ class StudyFolder:
         if arrays is None:
             return None
         made_with, held = str(arrays.pop(MADE_WITH)), arrays["regret"].shape[1]
-        if held < chunk.trials or (held > chunk.trials and any(name in arrays for name in MAPS)):
+        if held < chunk.trials or (held > chunk.trials and self._files.layout.averaged):
             return None
         self._made_with.setdefault(made_with, []).append(chunk)
         if held == chunk.trials:
@@ -132,7 +135,8 @@ class StudyFolder:
         Raises:
             OSError: If the disk has less room than their files will take.
         """
-        needed = sum(self._layout.bytes_of(chunk.trials) for chunk in chunks)
+        files = self._files
+        needed = sum(files.layout.bytes_of(chunk.trials, files.strategies) for chunk in chunks)
         with _told(self.path):
             free = shutil.disk_usage(self.path).free
         if needed > free:
@@ -151,11 +155,11 @@ class StudyFolder:
         """
         file = self._file(chunk)
         with suppress(Damaged):
-            found = self._layout.read(file, chunk.first)
+            found = self._files.read(file, chunk.first)
             if found is not None and found["regret"].shape[1] > chunk.trials:
                 return
         try:
-            self._layout.write(file, chunk.first, {**arrays, MADE_WITH: np.array(_versions())})
+            self._files.write(file, chunk.first, {**arrays, MADE_WITH: np.array(_versions())})
             self._made_with.setdefault(_versions(), []).append(chunk)
         except OSError as error:
             raise OSError(

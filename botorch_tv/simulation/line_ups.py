@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.folder import ADDED, StudyFolder
 from botorch_tv.simulation.identity import Description
+from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile
 
 
@@ -37,7 +38,12 @@ class LineUp(NamedTuple):
 
 
 def open_line_ups(
-    path: Path, study: Mapping[str, Description], cut: Callable[[], Cut], *, chunk: int | None
+    path: Path,
+    study: Mapping[str, Description],
+    cut: Callable[[], Cut],
+    *,
+    layout: Layout,
+    chunk: int | None,
 ) -> list[LineUp]:
     """Where the strategies of a study are kept, or are going to be.
 
@@ -45,6 +51,7 @@ def open_line_ups(
         path: The folder of the study, made if there is none yet.
         study: The description of what is wanted.
         cut: Says how to compute it if it is new; a study found keeps its own.
+        layout: What is recorded.
         chunk: Trials that must run together; None if that is left to the folder.
 
     Returns:
@@ -63,7 +70,9 @@ def open_line_ups(
     for place in [path, *sorted(one.parent for one in path.glob(f"{ADDED}-*/{STUDY_FILE}"))]:
         kept = StudyFile.read(place / STUDY_FILE).study
         here = _with(study, {**kept["strategies"], **_of(study, kept["strategies"])})
-        folder = StudyFolder.open(place, {**here, "labels": kept["labels"]}, cut, chunk=chunk)
+        folder = StudyFolder.open(
+            place, {**here, "labels": kept["labels"]}, cut, layout=layout, chunk=chunk
+        )
         wanted = [label for label in kept["labels"] if label in missing]
         missing = [label for label in missing if label not in wanted]
         found.append(LineUp(folder, list(kept["labels"]), wanted))
@@ -72,7 +81,9 @@ def open_line_ups(
         # Of the same name for all who add the same.
         name = hashlib.sha256(json.dumps(added["strategies"], sort_keys=True).encode()).hexdigest()
         place = path / f"{ADDED}-{name[:8]}"
-        folder = StudyFolder.open(place, added, lambda: found[0].folder.cut, chunk=chunk)
+        folder = StudyFolder.open(
+            place, added, lambda: found[0].folder.cut, layout=layout, chunk=chunk
+        )
         found.append(LineUp(folder, missing, missing))
     _tell_left_out(path, found)
     return [one for one in found if one.wanted]

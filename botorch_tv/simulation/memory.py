@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import torch
 
 from botorch_tv.memory import free_bytes, in_words
-from botorch_tv.simulation.records import dtype_of, variable_names
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
@@ -35,7 +34,6 @@ def chunk_size(
     horizon: int,
     recorded: int,
     workers: int,
-    mapped: int = 0,
 ) -> int:
     """Number of trials that run together.
 
@@ -43,9 +41,8 @@ def chunk_size(
         strategies: Every strategy with an initial state of any batch shape.
         trials: Trials of the whole study.
         horizon: Rounds per trial.
-        recorded: Numbers written down per strategy, trial and round.
+        recorded: Numbers written down per strategy and trial.
         workers: Chunks that run side by side.
-        mapped: Numbers summed over rounds per strategy and trial.
 
     Returns:
         As many as memory allows; fewer where that would leave a worker idle that has enough to do.
@@ -59,7 +56,7 @@ def chunk_size(
     def needed(together: int) -> int:
         """Bytes that so many trials take together."""
         numbers = sum(one.numbers_per_trial(state, horizon, together) for one, state in pairs)
-        numbers += (recorded * horizon + mapped) * len(pairs)
+        numbers += recorded * len(pairs)
         return together * numbers * variance.element_size()
 
     free, single = free_bytes(variance.device), needed(1)
@@ -82,19 +79,6 @@ def breadth(domain: Domain) -> int:
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
-def result_bytes(settings: StudySettings, trials: int) -> int:
-    """What the result of a study takes in memory.
-
-    Args:
-        settings: The study.
-        trials: Its trials.
-    """
-    dtype = str(settings.dtype).removeprefix("torch.")
-    names = variable_names(settings.diagnose, settings.columns, settings.prediction_error)
-    numbers = len(settings.strategies) * trials * settings.horizon
-    return numbers * sum(dtype_of(name, dtype).itemsize for name in names)
-
-
 def require_room(settings: StudySettings, trials: int) -> None:
     """Refuse a study whose result memory cannot hold, before any work.
 
@@ -106,7 +90,8 @@ def require_room(settings: StudySettings, trials: int) -> None:
         ValueError: If its result does not fit.
     """
     # Chunks stay until all are put together.
-    free, result = free_bytes(torch.device("cpu")), 2 * result_bytes(settings, trials)
+    free = free_bytes(torch.device("cpu"))
+    result = 2 * settings.layout.bytes_of(trials)
     require(
         result <= free,
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "

@@ -30,12 +30,12 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     unlike += differences(_world(one), _world(other), "world")
     unlike += [
         f"{name} are {one.sizes.get(name, 0)} here and {other.sizes.get(name, 0)} there"
-        for name in ("trial", "round", "coordinate", "arm")
+        for name in sorted({*one.sizes, *other.sizes} - {"strategy"}, key=str)
         if one.sizes.get(name) != other.sizes.get(name)
     ]
     variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
     if variables:
-        unlike.append(f"{', '.join(variables)} in only one of them (diagnose, prediction_error)")
+        unlike.append(f"{', '.join(variables)} in only one of them (record)")
     if unlike:
         raise ValueError(
             f"StudyResult.merge: these are results of different trials: {'; '.join(unlike)}. Run "

@@ -1,101 +1,147 @@
-"""What a study writes down about every strategy, trial and round."""
+"""What is recorded of a chunk of trials while they are played, and how chunks are joined."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation.diagnosis.variables import VARIABLES as DIAGNOSIS
-from botorch_tv.strategies.state import Suggestion
+from botorch_tv.simulation.layout import Layout, error_of, scatter_of
+from botorch_tv.simulation.recorders.recorder import Recorder
 
 Arrays = Mapping[str, np.ndarray]
-"""Variables of a study by name, each `strategies x trials x horizon`; maps `strategies x M`."""
-
-VARIABLES = ("regret", "resets", "side_queries")
-"""What every study records, beside what was chosen."""
-SQUARED_ERROR = "squared_error"
-"""Squared error of the posterior mean, averaged over the arms; recorded if it is asked for."""
-MAPS = ("prediction_error", "prediction_error_scatter")
-"""What comes with it of a chunk as a whole, summed over its rounds and trials."""
-_DTYPES = {"resets": "bool", "side_queries": "int32", "index": "int32"}
+"""Variables of a chunk by name, each `strategies x trials x horizon` and its own sizes; averages,
+`strategies` and their sizes, come with their scatter over trials."""
 
 
-def variable_names(
-    diagnose: bool, columns: int = 0, prediction_error: bool = False
-) -> tuple[str, ...]:
-    """Names of the variables that a study records of every trial and round.
+class Records:
+    """Room for what is recorded of a chunk.
 
     Args:
-        diagnose: Whether predictions, bands and observations are among them.
-        columns: Coordinates of a choice on a box; 0 on a grid, where choices have numbers.
-        prediction_error: Whether squared prediction errors are among them.
-    """
-    names = VARIABLES + choice_names(columns) + (tuple(DIAGNOSIS) if diagnose else ())
-    return (*names, SQUARED_ERROR) if prediction_error else names
-
-
-def choice_names(columns: int) -> tuple[str, ...]:
-    """Names of the variables that hold choices: one number on a grid, coordinates on a box."""
-    return tuple(f"x{i + 1}" for i in range(columns)) or ("index",)
-
-
-def chosen(suggestion: Suggestion) -> dict[str, Tensor]:
-    """The variables that hold a choice, each `trials`."""
-    if suggestion.index is not None:
-        return {"index": suggestion.index}
-    coordinates = suggestion.X.unbind(-1)
-    return dict(zip(choice_names(len(coordinates)), coordinates))
-
-
-def dtype_of(variable: str, dtype: str) -> np.dtype[Any]:
-    """The type of a variable in a study that computes in ``dtype``."""
-    return np.dtype(_DTYPES.get(variable, dtype))
-
-
-def blank_records(
-    shape: tuple[int, int, int],
-    *,
-    dtype: torch.dtype,
-    device: torch.device,
-    diagnose: bool,
-    columns: int,
-    prediction_error: bool,
-) -> dict[str, Tensor]:
-    """Room for the variables of a chunk.
-
-    Args:
-        shape: `horizon x strategies x trials`, so that a round is written in one piece.
-        dtype: Of the real numbers.
+        layout: What is recorded.
+        trials: How many.
+        dtype: Of real numbers.
         device: Where the chunk runs.
-        diagnose: Whether to record predictions, bands and observations.
-        columns: Coordinates of a choice on a box; 0 on a grid.
-        prediction_error: Whether to record squared prediction errors.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        trials: int,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        strategies = self._strategies = layout.empty.sizes["strategy"]
+        self._trials = trials
+        # In this order a round is written in one piece.
+        self._rounds = {
+            name: torch.empty(
+                (layout.horizon, strategies, trials, *one.shape),
+                dtype=dtype if one.dtype is None else getattr(torch, one.dtype),
+                device=device,
+            )
+            for name, one in layout.every_round.items()
+        }
+        self._sums = {
+            name: torch.zeros(strategies, trials, *one.shape, dtype=dtype, device=device)
+            for name, one in layout.averaged.items()
+        }
+        self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
+        self._added = dict.fromkeys(self._sums, 0)
+
+    def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
+        """Take in what a recorder tells of one strategy in the round under way.
+
+        Raises:
+            ValueError: If it has not declared that, or not in this shape or type.
+        """
+        for name, value in values.items():
+            if name in self._sums:
+                self._require(recorder, name, value, self._sums[name])
+                self._sums[name][number] += value
+                self._added[name] += 1
+            elif name in self._row:
+                self._require(recorder, name, value, self._rounds[name])
+                self._row[name].append(value)
+            else:
+                raise ValueError(
+                    f"run_study: {recorder!r} recorded {name}, which its variables do not name."
+                )
+
+    def close_round(self, step: int) -> None:
+        """Write the round down for all strategies: small writes take longer than the bandits.
+
+        Args:
+            step: Its number from 0.
+
+        Raises:
+            ValueError: If a variable is missing, or told twice.
+        """
+        counts = {name: len(row) for name, row in self._row.items()} | self._added
+        for name, count in counts.items():
+            if count != self._strategies:
+                raise ValueError(
+                    f"run_study: {name} was recorded {count} times in a round of "
+                    f"{self._strategies} strategies; record every variable once for each."
+                )
+        for name, row in self._row.items():
+            self._rounds[name][step] = torch.stack(row)
+            row.clear()
+        self._added = dict.fromkeys(self._sums, 0)
+
+    def finished(self) -> Arrays:
+        """All of it, once every round is written, on the host."""
+        arrays = {
+            name: whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
+            for name, whole in self._rounds.items()
+        }
+        horizon = len(next(iter(self._rounds.values())))
+        for name, sums in self._sums.items():
+            means, scatters = [], []
+            for of_strategy in sums:  # one by one, as copies of all would not always fit
+                of_trials = of_strategy.double() / horizon
+                means.append(of_trials.mean(0))
+                scatters.append(of_trials.sub_(means[-1]).square_().sum(0))
+            arrays[name] = torch.stack(means).cpu().numpy()
+            arrays[scatter_of(name)] = torch.stack(scatters).cpu().numpy()
+        return arrays
+
+    def _require(self, recorder: Recorder, name: str, value: Tensor, room: Tensor) -> None:
+        averaged = name in self._sums
+        shape = room.shape[1:] if averaged else room.shape[2:]
+        if value.shape != shape or not torch.can_cast(value.dtype, room.dtype):
+            raise ValueError(
+                f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
+                f"{tuple(value.shape)}, but its variables say {room.dtype} of shape "
+                f"{tuple(shape)}, {self._trials} trials first."
+            )
+
+
+def averages(layout: Layout, parts: Sequence[tuple[int, Arrays]]) -> dict[str, np.ndarray]:
+    """The averages of a whole study from those of its chunks.
+
+    Scatters add up to what lies within chunks; what lies between them is weighted as in the
+    analysis of variance. So averages do not depend on the cut, up to rounding.
+
+    Args:
+        layout: What is recorded.
+        parts: Trials and records of the chunks.
 
     Returns:
-        Variables by name, each of that shape.
+        Means over rounds and trials, and their standard errors over trials, NaN for a single trial.
     """
-    types = {name: getattr(torch, own) for name, own in _DTYPES.items()}
-    return {
-        name: torch.empty(shape, dtype=types.get(name, dtype), device=device)
-        for name in variable_names(diagnose, columns, prediction_error)
-    }
-
-
-def on_host(records: Mapping[str, Tensor]) -> Arrays:
-    """The variables of a finished chunk as `strategies x trials x horizon`."""
-    return {
-        name: whole.permute(1, 2, 0).contiguous().cpu().numpy() for name, whole in records.items()
-    }
-
-
-def joined(parts: Sequence[Arrays]) -> Arrays:
-    """The variables of several chunks, one after the other, without their maps."""
-    return {
-        name: np.concatenate([part[name] for part in parts], axis=1)
-        for name in parts[0]
-        if name not in MAPS
-    }
+    found: dict[str, np.ndarray] = {}
+    trials = np.array([count for count, _ in parts], dtype=np.float64)
+    total = trials.sum()
+    for name in layout.averaged:
+        means = np.stack([part[name] for _, part in parts])
+        weights = trials.reshape(-1, *[1] * (means.ndim - 1))
+        mean = (weights * means).sum(0) / total
+        between = (weights * (means - mean) ** 2).sum(0)
+        scatter = sum(part[scatter_of(name)] for _, part in parts) + between
+        with np.errstate(invalid="ignore", divide="ignore"):  # a single trial has no error
+            found |= {name: mean, error_of(name): np.sqrt(scatter / (total - 1) / total)}
+    return found

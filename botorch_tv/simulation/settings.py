@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 
@@ -12,10 +13,12 @@ from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.identity import Description, describe
+from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.recorders.play import Play
+from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.streams import DRAWS
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State
 
 
@@ -29,20 +32,30 @@ class StudySettings:
     seed: int
     dtype: torch.dtype
     device: torch.device
-    diagnose: bool
-    prediction_error: bool = False
+    record: Sequence[Recorder] = ()
 
     @property
-    def columns(self) -> int:
-        """Coordinates of a choice on a box; 0 on a grid, where choices have numbers."""
-        domain = self.world.domain
-        return 0 if isinstance(domain, Grid) else domain.columns
+    def recorders(self) -> tuple[Recorder, ...]:
+        """All that record something."""
+        return (Play(), *self.record)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What they record.
+
+        Raises:
+            ValueError: If two record the same, or do not fit together or the domain.
+        """
+        return Layout.of(
+            self.record,
+            self.world.domain,
+            self.strategies,
+            horizon=self.horizon,
+            dtype=_name(self.dtype),
+        )
 
     def description(self) -> dict[str, Description]:
         """All of it as JSON: two studies with the same description have the same trials."""
-        columns = {"columns": self.columns} if self.columns else {}
-        # Only where it is asked for, so that folders of studies without it go on as they are.
-        maps = {"prediction_error": True} if self.prediction_error else {}
         return {
             "world": describe(self.world, "world"),
             "strategies": describe(self.strategies, "strategies"),
@@ -51,11 +64,19 @@ class StudySettings:
             "seed": self.seed,
             "dtype": _name(self.dtype),
             "device": self.device.type,
-            "diagnose": self.diagnose,
+            "record": self._record_description(),
             "botorch_tv": library(),
-            **columns,
-            **maps,
         }
+
+    def _record_description(self) -> dict[str, Description]:
+        """Recorders by the names of their classes, in any order; of one class with a number."""
+        described: dict[str, Description] = {}
+        for one in sorted(json.dumps(describe(each, "record")) for each in self.record):
+            content = json.loads(one)
+            name = content["type"].rpartition(".")[2]
+            many = sum(known.partition(" ")[0] == name for known in described)
+            described[f"{name} ({many + 1})" if many else name] = content
+        return described
 
     def of(self, labels: Sequence[str]) -> StudySettings:
         """The same study of some of the strategies."""

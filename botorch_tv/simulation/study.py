@@ -13,24 +13,21 @@ import numpy as np
 import torch
 import xarray as xr
 
-from botorch_tv.simulation.checks import check_study
+from botorch_tv.simulation.checks import check_study, require_recorders
 from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
-from botorch_tv.simulation.diagnosis.variables import MODEL_NOISE
 from botorch_tv.simulation.memory import require_room
 from botorch_tv.simulation.merging import beside, told_together
 from botorch_tv.simulation.parallel import torch_threads
-from botorch_tv.simulation.prediction_error.labelled import with_maps
-from botorch_tv.simulation.prediction_error.maps import merged
-from botorch_tv.simulation.records import Arrays, choice_names, joined
-from botorch_tv.simulation.result import DIMENSIONS, StudyResult
+from botorch_tv.simulation.recorders.recorder import Recorder
+from botorch_tv.simulation.records import Arrays, averages
+from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.runner import find_all, play_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require_integer
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
@@ -48,8 +45,7 @@ def run_study(
     chunk: int | None = None,
     workers: int | None = None,
     save_to: str | os.PathLike[str] | None = None,
-    diagnose: bool = False,
-    prediction_error: bool = False,
+    record: Sequence[Recorder] = (),
     progress: bool = True,
 ) -> StudyResult:
     """Play every strategy on the same worlds with the same noise.
@@ -82,12 +78,9 @@ def run_study(
         workers: Chunks computed side by side; on a CPU as many as PyTorch has threads unless given,
             elsewhere 1. Choices do not depend on it.
         save_to: Folder that keeps finished chunks, made if there is none.
-        diagnose: Whether to record predictions, bands and observations besides, which tells why a
-            strategy reset and whether its bands are right, but takes about twice the time.
-        prediction_error: Whether to record besides how far the posterior mean of every arm was
-            from the objective when a strategy made its choice, averaged over rounds and trials; on
-            a grid. Takes up to twice the time. Fewer trials than ``save_to`` holds are then partly
-            computed again, since maps are kept as sums over trials.
+        record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
+            ``PredictionError()``, or a :class:`Recorder` of your own. Where averages are recorded,
+            fewer trials than ``save_to`` holds are partly computed again.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -99,9 +92,9 @@ def run_study(
         ValueError: If the world is none, strategies are no mapping of labels to at least one
             strategy, a size is below 1, some strategies maximise and others minimise or the world
             wants the other, the world has fewer rounds than ``horizon`` or yields values that are
-            not one per trial and arm, prediction errors are wanted on a box, there is no such
-            device, memory does not hold the result or a single trial, or ``save_to`` holds another
-            study or a damaged description of one.
+            not one per trial and arm, recorders do not fit the domain or each other, there is no
+            such device, memory does not hold the result or a single trial, or ``save_to`` holds
+            another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
@@ -114,15 +107,9 @@ def run_study(
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
-    require(
-        not prediction_error or isinstance(world.domain, Grid),
-        f"run_study: prediction_error=True, but {world.domain!r} has no arms to make a map of; use "
-        "a Grid, or diagnose=True for the predictions at the points chosen.",
-    )
     settings = StudySettings(
-        world, strategies, horizon, seed, dtype, place, diagnose, prediction_error
+        world, strategies, horizon, seed, dtype, place, require_recorders(record)
     )
-
     require_room(settings, trials)
 
     def new_cut() -> Cut:
@@ -182,7 +169,9 @@ def _kept(
     """The same of a study in a folder, and the versions of libraries that computed it."""
     from botorch_tv.simulation.line_ups import open_line_ups
 
-    line_ups = open_line_ups(path, settings.description(), new_cut, chunk=chunk)
+    line_ups = open_line_ups(
+        path, settings.description(), new_cut, layout=settings.layout, chunk=chunk
+    )
     parts, found = [], trials
     made_with: dict[str, str] = {}
     for one in line_ups:
@@ -203,24 +192,12 @@ def _kept(
 
 
 def _dataset(settings: StudySettings, parts: Sequence[Arrays]) -> xr.Dataset:
-    arrays = dict(joined(parts))
-    _, trials, horizon = arrays["regret"].shape
-    variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-    if settings.columns:
-        points = [arrays.pop(name) for name in choice_names(settings.columns)]
-        variables["X"] = ((*DIMENSIONS, "coordinate"), np.stack(points, axis=-1))
-    variables |= {name: (DIMENSIONS, values) for name, values in arrays.items()}
-    data = xr.Dataset(
-        variables,
-        coords={
-            "strategy": list(settings.strategies),
-            "trial": np.arange(trials),
-            "round": np.arange(1, horizon + 1),
-        },
-    )
-    if settings.prediction_error:
-        data = with_maps(data, *merged(parts), grid=settings.world.domain)
-    if settings.diagnose:
-        noise = [player.noise for player in settings.strategies.values()]
-        data[MODEL_NOISE] = ("strategy", np.array(noise, dtype=np.float64))
-    return data
+    layout = settings.layout
+    counts = [part["regret"].shape[1] for part in parts]
+    found = averages(layout, list(zip(counts, parts)))
+    for name in layout.every_round:
+        found[name] = np.concatenate([part[name] for part in parts], axis=1)
+    names = (layout.members(name) for name in layout.variables)
+    members = {each: dimensions for of_name in names for each, dimensions in of_name.items()}
+    data = layout.empty.drop_vars([*members, "trial"]).assign_coords(trial=np.arange(sum(counts)))
+    return data.assign({name: (dimensions, found[name]) for name, dimensions in members.items()})

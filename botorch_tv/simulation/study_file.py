@@ -17,9 +17,10 @@ from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.identity import Description, differences
+from botorch_tv.simulation.layout import Layout
 from botorch_tv.validation import require, require_integer
 
-FORMAT = 2
+FORMAT = 3
 """Changes whenever files of an older version could not be gone on with."""
 STUDY_FILE = "study.json"
 MOST_THREADS = 4096
@@ -106,18 +107,18 @@ class StudyFile(NamedTuple):
             f"settings found there, or remove this one.{hint}"
         )
 
-    def chunk_format(self) -> ChunkFormat:
-        """What the chunks of this study look like."""
+    def chunk_format(self, layout: Layout) -> ChunkFormat:
+        """What the chunks of this study look like.
+
+        Args:
+            layout: What is recorded.
+        """
         whole = json.dumps([FORMAT, self.study, self.cut.chunk, self.cut.threads], sort_keys=True)
         return ChunkFormat(
             study=hashlib.sha256(whole.encode()).hexdigest(),
             strategies=len(self.study["strategies"]),
-            horizon=self.study["horizon"],
-            dtype=self.study["dtype"],
+            layout=layout,
             trials=self.cut.chunk,
-            diagnose=self.study["diagnose"],
-            columns=self.study.get("columns", 0),
-            prediction_error=self.study.get("prediction_error", False),
         )
 
 
@@ -147,9 +148,6 @@ def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> 
 
 def _check(study: Any) -> None:
     """Raise unless this may be the description of a study."""
-    missing = {"strategies", "horizon", "dtype", "diagnose"} - set(study)
-    if missing:
-        raise KeyError(*missing)
     require(isinstance(study["strategies"], dict), "strategies are no mapping")
 
 

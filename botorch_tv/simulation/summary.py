@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from botorch_tv.simulation.tables import aligned
-
-if TYPE_CHECKING:
-    from botorch_tv.simulation.result import StudyResult
 
 COLUMNS = {
     "total_regret": ("regret", ".1f"),
@@ -29,15 +27,21 @@ ROUNDING = 1e-12
 
 
 class Paired(NamedTuple):
-    """A mean over paired trials and how certain it is.
+    """A mean over trials and how certain it is, of a paired difference above all.
 
     Attributes:
-        mean: Mean over trials of the difference in total regret R_T.
+        mean: Mean over trials.
         standard_error: Its standard error; NaN for a single trial.
     """
 
     mean: float
     standard_error: float
+
+    def __str__(self) -> str:
+        if not self.standard_error > 0:
+            return f"{self.mean:.3g}"
+        decimals = max(0, -math.floor(math.log10(self.standard_error)))
+        return f"{self.mean:.{decimals}f} ± {self.standard_error:.{decimals}f}"
 
     @property
     def t_ratio(self) -> float:
@@ -74,21 +78,28 @@ class Summary(pd.DataFrame):
         return aligned(self, COLUMNS)
 
 
-def summary_table(result: StudyResult) -> Summary:
-    """One row per strategy, lowest regret first; see :meth:`StudyResult.summary`."""
-    resets = result.resets.sum("round").mean("trial")
-    totals = {label: Paired.of(result.total_regret(label)) for label in result.strategies}
-    order = sorted(totals, key=lambda label: totals[label].mean)
+def summary_table(
+    totals: Mapping[str, np.ndarray], resets: Mapping[str, float], rounds: int
+) -> Summary:
+    """One row per strategy, lowest regret first; see :meth:`StudyResult.summary`.
+
+    Args:
+        totals: Cumulative regret R_T of every strategy by label, `trials` numbers each.
+        resets: Mean number of resets of a trial.
+        rounds: Number T of rounds.
+    """
+    means = {label: Paired.of(values) for label, values in totals.items()}
+    order = sorted(means, key=lambda label: means[label].mean)
     rows = []
     for label in order:
         row: dict[str, float] = {
-            "total_regret": totals[label].mean,
-            "standard_error": totals[label].standard_error,
-            "regret_per_round": totals[label].mean / result.data.sizes["round"],
-            "resets": float(resets.sel(strategy=label)),
+            "total_regret": means[label].mean,
+            "standard_error": means[label].standard_error,
+            "regret_per_round": means[label].mean / rounds,
+            "resets": float(resets[label]),
         }
         if label != order[0]:
-            gap = result.paired_difference(label, order[0])
+            gap = Paired.of(totals[label] - totals[order[0]])
             row |= {
                 "difference": gap.mean,
                 "difference_error": gap.standard_error,

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     GREY,
     LINE_STYLES,
     Curve,

@@ -12,11 +12,13 @@ from conformance.rounds import Setting, make_world, play
 from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.simulation import (
     AbruptWorld,
+    Diagnosis,
     DriftWorld,
     GaussianDraw,
     KernelSum,
     MarkovWorld,
     PanelWorld,
+    PredictionError,
     SineWorld,
     SmoothedDraw,
     StaticWorld,
@@ -97,7 +99,7 @@ def test_a_panel_is_that_of_the_cpu() -> None:
 def test_records_of_a_study_come_back() -> None:
     """Diagnosis and maps of prediction errors too."""
     size: dict[str, Any] = {"trials": 3, "horizon": 12, "progress": False}
-    size |= {"diagnose": True, "prediction_error": True}
+    size |= {"record": (Diagnosis(), PredictionError())}
     world = worlds()["markov"]
     here, there = (run_study(world, players(), device=one, **size) for one in ("cpu", "cuda"))
     same(here, there)

@@ -73,7 +73,7 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     written = {path.name for path in tmp_path.iterdir()}
     studies = {f"{name}-{case}.nc" for case in small.cases}
     tables = {f"{name}-summary.csv", f"{name}-verdict.csv", f"{name}.json"}
-    pictures = {f"{name}.png"} | ({f"{name}-map.png"} if small.prediction_error else set())
+    pictures = {f"{name}.png"} | ({f"{name}-map.png"} if small.record else set())
     assert written == studies | tables | pictures
     told = json.loads((tmp_path / f"{name}.json").read_text())
     assert (told["title"], told["paper"]) == (small.title, small.paper)

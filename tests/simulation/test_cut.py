@@ -27,7 +27,6 @@ def test_small_studies_are_not_shared_between_threads(points: int, trials: int, 
         seed=0,
         dtype=torch.float64,
         device=torch.device("cpu"),
-        diagnose=False,
     )
     with torch_threads(2):
         assert choose_cut(settings, trials=trials, chunk=None, workers=2, lasting=False) == cut

@@ -3,12 +3,13 @@
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import Diagnosis, MarkovWorld, PredictionError, StudyResult, run_study
 from botorch_tv.simulation import study as study_module
 from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.rivals import unit_kernel
@@ -57,9 +58,9 @@ def assert_same(actual: StudyResult, expected: StudyResult) -> None:
     )
 
 
-@pytest.mark.parametrize("recorded", [{}, {"diagnose": True, "prediction_error": True}])
+@pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
 def test_an_added_strategy_is_computed_alone(
-    tmp_path: Path, played: list[list[str]], recorded: dict[str, bool]
+    tmp_path: Path, played: list[list[str]], recorded: dict[str, Any]
 ) -> None:
     whole = study("GP", "TS", "ET", **recorded)
     study("GP", **recorded, save_to=tmp_path)
@@ -130,8 +131,8 @@ def test_another_strategy_of_a_label_is_refused(
         study("TS", epsilon=0.1, save_to=tmp_path)
 
 
-@pytest.mark.parametrize("recorded", [{}, {"diagnose": True, "prediction_error": True}])
-def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, bool]) -> None:
+@pytest.mark.parametrize("recorded", [{}, {"record": (Diagnosis(), PredictionError())}])
+def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[str, Any]) -> None:
     one, two = study("TS", **recorded), study("GP", "ET", chunk=5, **recorded)
     whole = study("TS", "GP", "ET", **recorded)
     together = one.merge(two)
@@ -158,7 +159,7 @@ def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[st
         ({"epsilon": 0.1}, "world is .*epsilon=0.05.* here"),
         ({"trials": 4}, "trials is 5 here and 4 there"),
         ({"horizon": 5}, "horizon is 6 here and 5 there"),
-        ({"diagnose": True}, "band, .*observation.* in only one"),
+        ({"record": (Diagnosis(),)}, "band, .*observation.* in only one"),
     ],
 )
 def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> None:

@@ -8,9 +8,7 @@ import xarray as xr
 from absent import not_installed
 from synthetic_results import drawn_diagnosis, make_result
 
-from botorch_tv.simulation.prediction_error.labelled import with_maps
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.strategies import Grid
 
 
 @pytest.fixture
@@ -138,12 +136,11 @@ def test_some_of_the_strategies_in_another_order():
     whole = drawn_diagnosis({"GP-UCB": 1.0, "TV-GP-UCB": 1.2, "ET": 1.4}, 3, 9, trigger_of="ET")
     rng = np.random.default_rng(1)
     whole = StudyResult(
-        with_maps(
-            whole.data.assign(squared_error=whole.regret + 1.0),
-            rng.random((3, 4)),
-            rng.random((3, 4)),
-            Grid.regular(2, 2),
-        )
+        whole.data.assign(
+            squared_error=whole.regret + 1.0,
+            prediction_error=(("strategy", "arm"), rng.random((3, 4))),
+            prediction_error_standard_error=(("strategy", "arm"), rng.random((3, 4))),
+        ).assign_coords(position=(("arm", "coordinate"), rng.random((4, 2))))
     )
     some = whole.select(["ET", "GP-UCB"])
     assert some.strategies == ["ET", "GP-UCB"]

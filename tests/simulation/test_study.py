@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
@@ -193,7 +193,9 @@ def test_a_world_that_ends_early_is_refused() -> None:
 def test_nothing_is_learned_where_the_arm_cannot_be_measured() -> None:
     """Replays the choices through ask and tell, leaving the failed round out by hand."""
     one = {"GP": PLAYERS["GP"]}
-    result = run_study(BOUNDED, one, trials=6, horizon=10, diagnose=True, progress=False, chunk=6)
+    result = run_study(
+        BOUNDED, one, trials=6, horizon=10, record=(Diagnosis(),), progress=False, chunk=6
+    )
     failed = np.isnan(result.data["observation"].values[0])
     expected = np.zeros((6, 10), dtype=bool)
     expected[1::2, 3] = True
@@ -238,7 +240,7 @@ def test_minimising_is_maximising_upside_down() -> None:
             return (-values for values in super().rounds(stream))
 
     down = {label: dataclasses.replace(one, maximize=False) for label, one in PLAYERS.items()}
-    settings = {"trials": 20, "horizon": 15, "progress": False, "diagnose": True}
+    settings = {"trials": 20, "horizon": 15, "progress": False, "record": (Diagnosis(),)}
     quiet = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
     mirrored = Mirrored(GRID, kernel=KERNEL, epsilon=0.05, noise=0)
     up = run_study(quiet, PLAYERS, **settings)  # type: ignore[arg-type]
@@ -253,7 +255,7 @@ def test_minimising_is_maximising_upside_down() -> None:
 
 
 def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> None:
-    told = study(diagnose=True, chunk=70, workers=1)
+    told = study(record=(Diagnosis(),), chunk=70, workers=1)
     for name in whole.data.data_vars:
         np.testing.assert_array_equal(told.data[name], whole.data[name])
     assert set(told.data.data_vars) - set(whole.data.data_vars) == {
@@ -270,7 +272,7 @@ def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> Non
 
 
 def test_what_diagnosis_records() -> None:
-    told = study(diagnose=True, trials=30, horizon=40).data
+    told = study(record=(Diagnosis(),), trials=30, horizon=40).data
     band = told["band"].sel(strategy="ET")
     error = abs(told["observation"] - told["mean"]).sel(strategy="ET")
     np.testing.assert_array_equal(error > band, told["resets"].sel(strategy="ET"))
@@ -289,7 +291,7 @@ def test_simple_regret_is_that_of_the_recommended_arm() -> None:
     """Replays a study through ask, recommend and tell, one trial at a time."""
     player = PLAYERS["TV"]
     result = run_study(
-        WORLD, {"TV": player}, trials=3, horizon=8, diagnose=True, progress=False, chunk=3
+        WORLD, {"TV": player}, trials=3, horizon=8, record=(Diagnosis(),), progress=False, chunk=3
     ).data
     stream = Stream(0, "world", 0, 3, dtype=torch.float64, device=torch.device("cpu"))
     states = [player.init(GRID) for _ in range(3)]

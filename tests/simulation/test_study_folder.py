@@ -9,7 +9,6 @@ import signal
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,10 +32,11 @@ from lasting import (
 )
 from mutations import survivors
 
-from botorch_tv.simulation import MarkovWorld, StudyResult
+from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult
 from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.folder import StudyFolder, discard
+from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
@@ -77,9 +77,9 @@ def test_a_kept_study_is_the_same_and_is_not_computed_again(whole, tmp_path) -> 
 
 
 def test_diagnosis_is_kept(tmp_path) -> None:
-    first = study(tmp_path, diagnose=True, trials=10)
+    first = study(tmp_path, record=(Diagnosis(),), trials=10)
     assert "band" in first.data
-    assert same(study(tmp_path, diagnose=True, trials=10), first)
+    assert same(study(tmp_path, record=(Diagnosis(),), trials=10), first)
 
 
 def test_workers_may_change(whole, tmp_path) -> None:
@@ -244,7 +244,12 @@ def test_a_damaged_chunk_is_named_and_computed_again(whole, finished, damage) ->
 
 def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
     """A chunk with any byte changed is refused, or reads as it was written."""
-    layout = ChunkFormat("study", 1, 4, "float64", trials=3, diagnose=False)
+    layout = ChunkFormat(
+        "study",
+        1,
+        Layout.of((), Grid.regular(3, 2), {"GP": players()["ET"]}, horizon=4, dtype="float64"),
+        3,
+    )
     numbers = np.random.default_rng(0)
     arrays = {
         "regret": numbers.random((1, 3, 4)),
@@ -285,7 +290,7 @@ def test_a_chunk_of_another_study_is_not_overwritten(finished, tmp_path) -> None
     assert files(finished) == before
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 2, "study": {}}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 3, "study": {}}'])
 def test_a_damaged_description(finished, content) -> None:
     file = finished / "study.json"
     kept = file.read_text()
@@ -300,11 +305,12 @@ def test_a_damaged_description(finished, content) -> None:
 
 def test_every_place_of_a_description(finished) -> None:
     file = finished / "study.json"
-    before, own = files(finished), description()
+    before, own = files(finished), settings().description()
+    layout = settings().layout
     wrong = survivors(
         file.read_text(),
         file.write_text,
-        lambda: StudyFolder.open(finished, own, lambda: Cut(1, 1), chunk=None),
+        lambda: StudyFolder.open(finished, own, lambda: Cut(1, 1), layout=layout, chunk=None),
         names=str(finished),
         many=0,
     )
@@ -312,12 +318,10 @@ def test_every_place_of_a_description(finished) -> None:
     assert files(finished) == before
 
 
-def description() -> dict[str, Any]:
+def settings() -> StudySettings:
     made = MarkovWorld(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
     cpu = torch.device("cpu")
-    return StudySettings(
-        made, players(), HORIZON, 0, torch.float64, cpu, diagnose=False
-    ).description()
+    return StudySettings(made, players(), HORIZON, 0, torch.float64, cpu)
 
 
 @pytest.mark.parametrize("cut", [{"chunk": 0, "threads": 1}, {"chunk": 8, "threads": 10**9}, [8]])
@@ -359,7 +363,7 @@ def test_a_missing_description(finished) -> None:
 def test_a_folder_of_another_version(finished) -> None:
     file = finished / "study.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
-    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 2"):
+    with pytest.raises(ValueError, match="has format 99, but this version of botorch_tv reads 3"):
         study(finished)
 
 
@@ -375,7 +379,7 @@ FINER_WORLD = MarkovWorld(Grid.regular(7, 2), kernel=KERNEL, epsilon=0.05, noise
         ({"seed": 1}, ["seed is 0 there and 1 here"]),
         ({"horizon": 11, "seed": 2}, ["horizon is 10 there and 11 here", "seed is 0 there and 2"]),
         ({"dtype": torch.float32}, ["dtype is 'float64' there and 'float32' here"]),
-        ({"diagnose": True}, ["diagnose is False there and True here"]),
+        ({"record": (Diagnosis(),)}, ["record.Diagnosis is absent there and Diagnosis here"]),
         ({"chunk": 9}, ["chunk is 8 there and 9 here"]),
         ({"world": OTHER_WORLD}, ["world.epsilon is 0.05 there and 0.06 here"]),
         (

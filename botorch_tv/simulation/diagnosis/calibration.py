@@ -18,11 +18,11 @@ import numpy as np
 import torch
 import xarray as xr
 
-from botorch_tv.simulation.diagnosis.variables import (
+from botorch_tv.simulation.recorders.diagnosis import (
     MODEL_NOISE,
     model_noise,
     recorded,
-    require_recorded,
+    require_diagnosed,
 )
 from botorch_tv.validation import require, require_integer, require_number
 
@@ -71,7 +71,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
     """
-    require_recorded(data, *NEEDED)
+    require_diagnosed(data, *NEEDED)
     chosen = LEVELS if levels is None else tuple(levels)
     require(len(chosen) > 0, "calibration: levels is empty; give at least one, such as 0.9.")
     limits = [_quantile(level) for level in chosen]
@@ -115,7 +115,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block is
             below 1.
     """
-    require_recorded(data, *NEEDED)
+    require_diagnosed(data, *NEEDED)
     block = require_integer(
         "calibration_by_round: block", block, 1, "give rounds to count together."
     )

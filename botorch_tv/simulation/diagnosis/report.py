@@ -1,13 +1,16 @@
-"""The diagnosis of a study in tables: one to read, one to keep."""
+"""What a study recorded besides regret, for people: tables, words, files."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pandas as pd
 
 from botorch_tv.simulation.diagnosis.triggers import CAUSES, with_trigger
+from botorch_tv.simulation.recorders.prediction_error import PLACE
 from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.tables import aligned
 
 LEVEL = 0.9
@@ -29,7 +32,7 @@ _LEGEND = (
 )
 
 
-def diagnosis_table(result: StudyResult) -> pd.DataFrame:
+def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
     """One row per strategy, in the order of the study.
 
     Args:
@@ -71,8 +74,8 @@ def diagnosis_text(table: pd.DataFrame) -> str:
     return f"{aligned(table, shown)}\n{_LEGEND}"
 
 
-def calibration_table(result: StudyResult) -> pd.DataFrame:
-    """Everything that :meth:`StudyResult.calibration` counts, one share per row.
+def calibration_table(result: StudyRecord) -> pd.DataFrame:
+    """Everything that :meth:`StudyRecord.calibration` counts, one share per row.
 
     Args:
         result: A diagnosed study.
@@ -100,3 +103,65 @@ def calibration_table(result: StudyResult) -> pd.DataFrame:
         ):
             rows.append((label, said, level, float(one[name]), float(one[f"{name}_error"])))
     return pd.DataFrame(rows, columns=["strategy", "inside", "level", "share", "standard_error"])
+
+
+def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
+    """Write tables and pictures of the alarms, the calibration and simple regret.
+
+    Args:
+        result: A diagnosed study.
+        stem: Folder and beginning of the names: `out/compare` makes `out/compare-triggers.csv` and
+            so on. The folder is there.
+
+    Returns:
+        The files written. There is a table but no picture of the alarms where no strategy has a
+        trigger.
+
+    Raises:
+        ValueError: If the study was not diagnosed.
+    """
+    endings = ("triggers.csv", "calibration.csv", "calibration.png", "simple-regret.png")
+    written = [_beside(stem, ending) for ending in endings]
+    result.triggers().to_csv(written[0], index=False)
+    calibration_table(result).to_csv(written[1], index=False)
+    result.plot_calibration(written[2])
+    result.plot_simple_regret(written[3])
+    if with_trigger(result.data):
+        written.append(_beside(stem, "triggers.png"))
+        result.plot_triggers(path=written[-1])
+    return written
+
+
+def errors_text(result: StudyRecord) -> str:
+    """Who knew the objective how well, the best one first.
+
+    Raises:
+        ValueError: If the study did not record it.
+    """
+    told = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
+    return f"Squared prediction error, mean over arms, rounds and trials: {told}."
+
+
+def write_maps(result: StudyResult, stem: Path) -> list[Path]:
+    """Draw where every strategy knew the objective well.
+
+    Args:
+        result: A study with prediction errors.
+        stem: Folder and beginning of the name: `out/compare` makes
+            `out/compare-prediction-error.png`. The folder is there.
+
+    Returns:
+        The file written; none where the arms have more than two coordinates.
+
+    Raises:
+        ValueError: If the study did not record it.
+    """
+    if result.prediction_error[PLACE].shape[-1] > 2:
+        return []
+    picture = _beside(stem, "prediction-error.png")
+    result.plot_prediction_error(picture)
+    return [picture]
+
+
+def _beside(stem: Path, ending: str) -> Path:
+    return stem.with_name(f"{stem.name}-{ending}")

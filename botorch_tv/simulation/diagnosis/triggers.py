@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from botorch_tv.simulation.diagnosis.variables import (
+from botorch_tv.simulation.recorders.diagnosis import (
     MODEL_NOISE,
     model_noise,
     recorded,
-    require_recorded,
+    require_diagnosed,
 )
 
 NEEDED = ("observation", "objective", "mean", "sd", "band", MODEL_NOISE)
@@ -19,7 +19,7 @@ CAUSES = ("objective", "noise", "both")
 
 def with_trigger(data: xr.Dataset) -> list[str]:
     """Labels of the strategies whose resets a trigger with a band decides."""
-    require_recorded(data, "band")
+    require_diagnosed(data, "band")
     armed = data["band"].notnull().any(("trial", "round"))
     return [str(label) for label in data["strategy"].values[armed.values]]
 
@@ -48,7 +48,7 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     Raises:
         ValueError: If the study was not diagnosed.
     """
-    require_recorded(data, *NEEDED)
+    require_diagnosed(data, *NEEDED)
     tables = [_table_of(data, label) for label in with_trigger(data)]
     return pd.concat(tables, ignore_index=True) if tables else _table_of(data, None)
 

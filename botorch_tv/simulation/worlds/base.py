@@ -11,7 +11,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from botorch_tv.simulation.records import choice_names
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective, OnArms
 from botorch_tv.strategies.domains import Domain, Grid
@@ -151,7 +150,7 @@ class GridWorld(World):
             "less.",
         )
         X = self.domain.X.cpu().double().numpy()
-        places = {name: ("arm", X[:, i]) for i, name in enumerate(choice_names(self.domain.dim))}
+        places = {f"x{i + 1}": ("arm", X[:, i]) for i in range(self.domain.dim)}
         return xr.DataArray(
             torch.stack(seen, 1).numpy(),
             dims=("trial", "round", "arm"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
-from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
@@ -121,7 +121,7 @@ def test_other_bad_input():
         result.calibration([])
     with pytest.raises(ValueError, match="block is 0"):
         result.calibration_by_round(block=0)
-    with pytest.raises(ValueError, match=r"did not record model_noise.*diagnose=True"):
+    with pytest.raises(ValueError, match=r"did not record model_noise.*Diagnosis"):
         type(result)(result.data.drop_vars("model_noise")).calibration()
     with pytest.raises(ValueError, match="did not record observation, objective, mean, sd"):
         make_result({"A": [[1.0]]}).calibration()
@@ -135,7 +135,7 @@ def test_right_model_is_calibrated_and_a_static_one_is_not():
         "TV": tv_gp_ucb(kernel=kernel, noise=noise, epsilon=0.1),
         "GP": gp_ucb(kernel=kernel, noise=noise),
     }
-    result = run_study(world, players, trials=64, horizon=40, diagnose=True, progress=False)
+    result = run_study(world, players, trials=64, horizon=40, record=(Diagnosis(),), progress=False)
     bands = result.calibration([0.5, 0.9])
     for name in ("objective", "observation"):
         right = bands.sel(strategy="TV")

@@ -5,11 +5,11 @@ from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv import cli
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.diagnosis.files import write_diagnosis
 from botorch_tv.simulation.diagnosis.report import (
     calibration_table,
     diagnosis_table,
     diagnosis_text,
+    write_diagnosis,
 )
 
 ENDINGS = {

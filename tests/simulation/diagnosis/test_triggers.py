@@ -5,7 +5,7 @@ import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.forgetting import Retention
-from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis.triggers import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, r_gp_ucb
@@ -93,7 +93,7 @@ def test_no_alarm_keeps_the_columns(result):
 
 def test_study_that_was_not_diagnosed():
     with pytest.raises(
-        ValueError, match=r"did not record .*band.*run_study\(\.\.\., diagnose=True"
+        ValueError, match=r"did not record .*band.*run_study\(\.\.\., record=\(Diagnosis"
     ):
         make_result({"A": [[1.0]]}).triggers()
 
@@ -114,7 +114,9 @@ def test_alarms_of_a_study_are_those_of_the_paper():
         "R": r_gp_ucb(kernel=kernel, noise=noise, period=9),
         "ET": et_gp_ucb(kernel=kernel, noise=noise, delta=delta),
     }
-    result = run_study(world, players, trials=6, horizon=60, seed=3, diagnose=True, progress=False)
+    result = run_study(
+        world, players, trials=6, horizon=60, seed=3, record=(Diagnosis(),), progress=False
+    )
     one = {name: result.data[name].sel(strategy="ET").values for name in result.data}
     assert result.data["band"].sel(strategy="R").isnull().all()
     alarms = 0
@@ -153,7 +155,9 @@ def test_the_band_of_a_rule_of_ones_own_is_recorded():
     kernel = unit_kernel("se", 0.2)
     world = MarkovWorld(Grid.regular(points=6, dim=2), kernel=kernel, epsilon=0.2, noise=0.02)
     player = Strategy(kernel=kernel, noise=0.02, retention=_Surprised())
-    result = run_study(world, {"own": player}, trials=4, horizon=30, diagnose=True, progress=False)
+    result = run_study(
+        world, {"own": player}, trials=4, horizon=30, record=(Diagnosis(),), progress=False
+    )
     expected = 3 * np.sqrt(result.data["sd"] ** 2 + 0.02)
     np.testing.assert_allclose(result.data["band"], expected, rtol=1e-12)
     alarms = result.triggers()

@@ -12,7 +12,7 @@ from oracles.dense import trigger_threshold
 
 from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.learning.refit import Refit
-from botorch_tv.simulation import BoxWorld, GridWorld, StudyResult, run_study
+from botorch_tv.simulation import BoxWorld, Diagnosis, GridWorld, StudyResult, run_study
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -80,7 +80,7 @@ def excess(X: np.ndarray, functions: bool = False) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def whole() -> StudyResult:
-    return study(diagnose=True)
+    return study(record=(Diagnosis(),))
 
 
 def test_regret_by_hand(whole) -> None:
@@ -247,7 +247,7 @@ def test_recorded_bands_are_those_of_the_noise_learned() -> None:
         et_gp_ucb(kernel=KERNEL, noise=given, delta=delta, maximize=False),
         learning=Refit(every=3, least=3),
     )
-    result = study(strategies={"ET": player}, horizon=7, trials=2, diagnose=True)
+    result = study(strategies={"ET": player}, horizon=7, trials=2, record=(Diagnosis(),))
     box, learned = Box(Bowl().spatial_bounds, search=ASCENT), []
     for trial in range(2):
         one = result.data.sel(strategy="ET", trial=trial)

@@ -21,7 +21,7 @@ except ImportError as error:
         f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
     ) from error
 
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.study_record import StudyRecord
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
@@ -61,7 +61,7 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     return {label: Look(colour, line) for label, (line, colour) in zip(labels, styles)}
 
 
-def regret_curve(result: StudyResult, strategy: str, normalised: bool) -> Curve:
+def regret_curve(result: StudyRecord, strategy: str, normalised: bool) -> Curve:
     """Mean regret up to every round.
 
     Args:
@@ -75,7 +75,7 @@ def regret_curve(result: StudyResult, strategy: str, normalised: bool) -> Curve:
     return mean_curve(regret)
 
 
-def regret_curves(result: StudyResult, normalised: bool) -> dict[str, Curve]:
+def regret_curves(result: StudyRecord, normalised: bool) -> dict[str, Curve]:
     """Mean regret of every strategy up to every round, by label."""
     return {label: regret_curve(result, label, normalised) for label in result.strategies}
 

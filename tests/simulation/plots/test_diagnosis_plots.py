@@ -91,7 +91,7 @@ def test_trigger_picture_refuses(result):
 
 @pytest.mark.parametrize("name", ["plot_triggers", "plot_calibration", "plot_simple_regret"])
 def test_study_that_was_not_diagnosed(name):
-    with pytest.raises(ValueError, match=r"run_study\(\.\.\., diagnose=True\)"):
+    with pytest.raises(ValueError, match=r"run_study\(\.\.\., record=\(Diagnosis\(\),\)\)"):
         getattr(make_result({"A": [[1.0]]}), name)()
 
 

@@ -10,9 +10,18 @@ import torch
 from lasting import CHUNK, files, same
 
 from botorch_tv.experts import sparq_gp_ucb
-from botorch_tv.simulation import BoxWorld, MarkovWorld, PanelWorld, StudyResult, run_study
+from botorch_tv.simulation import (
+    BoxWorld,
+    MarkovWorld,
+    PanelWorld,
+    PredictionError,
+    StudyResult,
+    run_study,
+)
+from botorch_tv.simulation.layout import Layout, error_of, scatter_of
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.prediction_error.maps import MAP, SCATTER, merged, posterior_mean
+from botorch_tv.simulation.recorders.prediction_error import MAP, posterior_mean
+from botorch_tv.simulation.records import averages
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -40,7 +49,7 @@ TRIALS, HORIZON = 19, 9
 
 def study(save_to=None, **changes: object) -> StudyResult:
     settings: dict = {"trials": TRIALS, "horizon": HORIZON, "chunk": CHUNK, "workers": 1}
-    settings |= {"progress": False, "prediction_error": True, "save_to": save_to}
+    settings |= {"progress": False, "record": (PredictionError(),), "save_to": save_to}
     return run_study(WORLD, PLAYERS, **{**settings, **changes})
 
 
@@ -91,11 +100,11 @@ def test_the_cut_makes_no_difference(whole, chunk) -> None:
 
 
 def test_nothing_else_of_a_study_changes(whole) -> None:
-    plain = study(prediction_error=False)
+    plain = study(record=())
     assert plain.data.drop_attrs().identical(
         whole.data[list(plain.data)].drop_vars(["arm", "position"], errors="ignore").drop_attrs()
     )
-    with pytest.raises(ValueError, match=r"did not record prediction_error.*prediction_error=True"):
+    with pytest.raises(ValueError, match=r"did not record prediction_error.*PredictionError"):
         _ = plain.prediction_error
     with pytest.raises(ValueError, match="did not record"):
         _ = plain.squared_error
@@ -107,11 +116,12 @@ def test_merging_is_the_two_pass_formula() -> None:
     for rows in np.split(values, [1, 4], axis=1):
         mean = rows.mean(1)
         scatter = ((rows - mean[:, None]) ** 2).sum(1)
-        parts.append({"regret": rows, MAP: mean, SCATTER: scatter})
-    mean, error = merged(parts)
+        parts.append((rows.shape[1], {MAP: mean, scatter_of(MAP): scatter}))
+    layout = Layout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
+    mean, error = (averages(layout, parts)[name] for name in (MAP, error_of(MAP)))
     np.testing.assert_allclose(mean, values.mean(1), rtol=1e-14)
     np.testing.assert_allclose(error, values.std(1, ddof=1) / np.sqrt(11), rtol=1e-8)
-    assert np.isnan(merged(parts[:1])[1]).all()
+    assert np.isnan(averages(layout, parts[:1])[error_of(MAP)]).all()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +165,9 @@ def test_a_panel_counts_gaps_with_the_reading_before() -> None:
     world = PanelWorld(panel, 30, first_arm=2)
     # A player to whom nothing is ever news: its mean stays the prior's, 0.
     deaf = {"deaf": gp_ucb(kernel=world.kernel, noise=1e12)}
-    result = run_study(world, deaf, trials=2, horizon=10, progress=False, prediction_error=True)
+    result = run_study(
+        world, deaf, trials=2, horizon=10, progress=False, record=(PredictionError(),)
+    )
     expected = (world.objective.numpy() ** 2).mean(0)
     np.testing.assert_allclose(result.prediction_error["mean"][0], expected, rtol=1e-6)
     np.testing.assert_array_equal(result.prediction_error["position"], panel.coordinates)
@@ -185,14 +197,12 @@ def test_fewer_trials_leave_the_folder_as_it_is(whole, tmp_path) -> None:
 
 def test_it_is_part_of_what_a_study_is_only_where_wanted(tmp_path) -> None:
     study(tmp_path / "with", trials=2)
-    study(tmp_path / "without", trials=2, prediction_error=False)
-    assert (
-        "prediction_error" not in json.loads((tmp_path / "without/study.json").read_text())["study"]
-    )
-    with pytest.raises(ValueError, match="prediction_error is absent there and True here"):
+    study(tmp_path / "without", trials=2, record=())
+    assert json.loads((tmp_path / "without/study.json").read_text())["study"]["record"] == {}
+    with pytest.raises(ValueError, match=r"record\.PredictionError is absent there and Pred"):
         study(tmp_path / "without", trials=2)
-    with pytest.raises(ValueError, match="prediction_error is True there and absent here"):
-        study(tmp_path / "with", trials=2, prediction_error=False)
+    with pytest.raises(ValueError, match=r"record\.PredictionError is .* there and absent here"):
+        study(tmp_path / "with", trials=2, record=())
 
 
 @pytest.mark.parametrize("harm", ["missing", "cut"])
@@ -217,5 +227,5 @@ def test_results_come_back_from_their_files(whole, tmp_path) -> None:
 def test_a_box_has_no_arms() -> None:
     function = MarkovFunction(KERNEL, epsilon=0.1, horizon=4, batch_shape=(2,), seed=0)
     world = BoxWorld(function, noise=0.1)
-    with pytest.raises(ValueError, match=r"prediction_error=True, but Box.* has no arms"):
-        run_study(world, PLAYERS, trials=2, horizon=3, progress=False, prediction_error=True)
+    with pytest.raises(ValueError, match=r"PredictionError\(\), but Box.* has no arms"):
+        run_study(world, PLAYERS, trials=2, horizon=3, progress=False, record=(PredictionError(),))

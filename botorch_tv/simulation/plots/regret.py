@@ -1,8 +1,4 @@
-"""Pictures of regret studies.
-
-Every function returns a matplotlib Figure of its own, outside pyplot's global state, so it works
-on a server without a screen and shows itself in Jupyter when it is the last value of a cell.
-"""
+"""Regret through time, resets, and when they first come."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     COLOURS,
     GREY,
     canvas,
@@ -24,7 +20,7 @@ from botorch_tv.simulation.drawing import (
     settle_scale,
     written,
 )
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +30,7 @@ UNSETTLED = 0.1  # share of the rounds in which normalised regret may leave the 
 RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
 
 
-def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None) -> Figure:
     """Normalised and cumulative regret, with the resets as ticks below.
 
     Lines are means over trials, bands one standard error to either side. Each strategy that
@@ -75,7 +71,7 @@ def plot_regret(result: StudyResult, path: str | os.PathLike[str] | None = None)
 
 
 def plot_panels(
-    results: Mapping[str, StudyResult],
+    results: Mapping[str, StudyRecord],
     path: str | os.PathLike[str] | None = None,
     *,
     one_scale: bool = True,
@@ -126,7 +122,7 @@ def plot_panels(
 
 
 def plot_first_reset(
-    results: Mapping[float, StudyResult],
+    results: Mapping[float, StudyRecord],
     periods: Mapping[float, int],
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
@@ -167,7 +163,7 @@ def plot_first_reset(
     return written(figure, path)
 
 
-def _draw_resets(axes: Axes, result: StudyResult, label: str) -> None:
+def _draw_resets(axes: Axes, result: StudyRecord, label: str) -> None:
     fired = result.resets.sel(strategy=label).values[:RASTER_TRIALS]
     rounds = result.data["round"].values
     axes.eventplot(
@@ -191,7 +187,7 @@ def _draw_resets(axes: Axes, result: StudyResult, label: str) -> None:
     lighten(axes)
 
 
-def _caption(*results: StudyResult, ticks: bool) -> str:
+def _caption(*results: StudyRecord, ticks: bool) -> str:
     counts = sorted({result.data.sizes["trial"] for result in results})
     trials = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     band = (

@@ -9,8 +9,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
-from botorch_tv.simulation.diagnosis.variables import model_noise, recorded
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     COLOURS,
     GREY,
     canvas,
@@ -18,7 +17,8 @@ from botorch_tv.simulation.drawing import (
     spread_apart,
     written,
 )
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.recorders.diagnosis import model_noise, recorded
+from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ DIGIT = 0.11  # inches that a number's digit takes
 
 
 def plot_triggers(
-    result: StudyResult,
+    result: StudyRecord,
     strategy: str | None = None,
     trial: int | None = None,
     path: str | os.PathLike[str] | None = None,

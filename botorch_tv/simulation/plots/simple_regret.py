@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     GREY,
     Look,
     canvas,
@@ -18,7 +18,7 @@ from botorch_tv.simulation.drawing import (
     settle_scale,
     written,
 )
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.summary import Paired
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNSETTLED = 0.05  # share of the rounds in which simple regret may leave the scale
 
 
-def plot_simple_regret(result: StudyResult, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None) -> Figure:
     """Simple regret through time, and beside the regret paid for the arms played.
 
     Simple regret is that of the arm with the best posterior mean before the round's observation.
@@ -60,7 +60,7 @@ def plot_simple_regret(result: StudyResult, path: str | os.PathLike[str] | None 
     return written(figure, path)
 
 
-def _draw_prices(axes: Axes, result: StudyResult, styles: Mapping[str, Look]) -> None:
+def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) -> None:
     """A row per strategy: regret recommended and regret paid, lowest on top."""
     recommended = {
         label: Paired.of(result.simple_regret.sel(strategy=label).mean("round").values)

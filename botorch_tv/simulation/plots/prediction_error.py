@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     GREY,
     Curve,
     canvas,
@@ -21,8 +21,9 @@ from botorch_tv.simulation.drawing import (
     settle_scale,
     written,
 )
-from botorch_tv.simulation.prediction_error.labelled import PLACE
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.recorders.prediction_error import PLACE
+from botorch_tv.simulation.study_record import StudyRecord
+from botorch_tv.simulation.summary import Paired
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,21 +39,8 @@ ELONGATED = 4.0
 """Beyond this ratio of its sides a map is stretched to fill its panel."""
 
 
-class Score(NamedTuple):
-    """Squared error of a strategy, averaged over arms, rounds and trials."""
-
-    mean: float
-    error: float
-
-    def __str__(self) -> str:
-        if not self.error > 0:
-            return f"{self.mean:.3g}"
-        decimals = max(0, -math.floor(math.log10(self.error)))
-        return f"{self.mean:.{decimals}f} ± {self.error:.{decimals}f}"
-
-
 def plot_prediction_error(
-    result: StudyResult,
+    result: StudyRecord,
     path: str | os.PathLike[str] | None = None,
     *,
     across: int = 0,
@@ -72,16 +60,15 @@ def plot_prediction_error(
         aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
 
     Raises:
-        ValueError: If the study was not run with ``prediction_error=True``, its arms have more
-            than two coordinates, ``across`` or ``names`` do not fit them, or ``aspect`` is not
-            positive.
+        ValueError: If the study did not record them, its arms have more than two coordinates,
+            ``across`` or ``names`` do not fit them, or ``aspect`` is not positive.
     """
     maps = result.prediction_error
     places = np.asarray(maps[PLACE].values, dtype=np.float64)
     columns = places.shape[1]
     _check(columns, across, names, aspect)
-    scores = {label: score(result, label) for label in result.strategies}
-    order = sorted(scores, key=lambda label: scores[label].mean)
+    scores = result.mean_squared_error()
+    order = list(scores)
     if columns == 1:
         figure = _curves(result, places[:, 0], order, names[0])
     else:
@@ -95,14 +82,6 @@ def plot_prediction_error(
                 axes.tick_params(labelbottom=True)
     figure.supxlabel(_caption(result), fontsize=8.5, color=GREY, x=0.01, ha="left")
     return written(figure, path)
-
-
-def score(result: StudyResult, strategy: str) -> Score:
-    """Squared error over everything, and its standard error over trials (NaN for one)."""
-    of_trials = result.squared_error.sel(strategy=strategy).mean("round").values
-    trials = len(of_trials)
-    error = of_trials.std(ddof=1) / np.sqrt(trials) if trials > 1 else np.nan
-    return Score(float(of_trials.mean()), float(error))
 
 
 def arrangement(maps: int) -> tuple[int, int]:
@@ -131,10 +110,10 @@ def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | N
 
 
 def _maps(
-    result: StudyResult,
+    result: StudyRecord,
     places: np.ndarray,
     order: Sequence[str],
-    scores: dict[str, Score],
+    scores: Mapping[str, Paired],
     aspect: float,
 ) -> Figure:
     errors = result.prediction_error["mean"]
@@ -184,7 +163,7 @@ def _draw(
     )
 
 
-def _curves(result: StudyResult, places: np.ndarray, order: Sequence[str], name: str) -> Figure:
+def _curves(result: StudyRecord, places: np.ndarray, order: Sequence[str], name: str) -> Figure:
     figure = canvas(8, 4.2)
     axes = figure.subplots()
     sorted_arms = np.argsort(places)
@@ -204,7 +183,7 @@ def _curves(result: StudyResult, places: np.ndarray, order: Sequence[str], name:
     return figure
 
 
-def _caption(result: StudyResult) -> str:
+def _caption(result: StudyRecord) -> str:
     size = result.data.sizes
     over = f"{size['round']:,} rounds" if size["round"] > 1 else "one round"
     if size["trial"] == 1:

@@ -6,9 +6,10 @@ import torch
 from matplotlib.collections import PathCollection, QuadMesh
 
 from botorch_tv.cli import main
-from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.prediction_error.plot import Score, arrangement, lattice
+from botorch_tv.simulation import MarkovWorld, PredictionError, StudyResult, run_study
+from botorch_tv.simulation.plots.prediction_error import arrangement, lattice
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
 
 # Tiny grids have arms far apart.
@@ -23,7 +24,7 @@ PLAYERS = {
 
 def study(grid: Grid, **changes: object) -> StudyResult:
     world = MarkovWorld(grid, kernel=KERNEL, epsilon=0.05, noise=0.01)
-    settings: dict = {"trials": 4, "horizon": 8, "progress": False, "prediction_error": True}
+    settings: dict = {"trials": 4, "horizon": 8, "progress": False, "record": (PredictionError(),)}
     return run_study(world, PLAYERS, **{**settings, **changes})
 
 
@@ -107,7 +108,7 @@ def test_what_cannot_be_drawn(result) -> None:
         result.plot_prediction_error(names=["lat"])
     with pytest.raises(ValueError, match="aspect is 0"):
         result.plot_prediction_error(aspect=0)
-    plain = study(Grid.regular(2, 2), prediction_error=False)
+    plain = study(Grid.regular(2, 2), record=())
     with pytest.raises(ValueError, match="did not record"):
         plain.plot_prediction_error()
 
@@ -123,7 +124,7 @@ def test_what_cannot_be_drawn(result) -> None:
     ],
 )
 def test_scores_in_words(mean, error, text) -> None:
-    assert str(Score(mean, error)) == text
+    assert str(Paired(mean, error)) == text
 
 
 def test_rows_are_about_equally_full() -> None:

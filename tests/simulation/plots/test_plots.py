@@ -9,7 +9,8 @@ from matplotlib.text import Text
 from pictures import assert_bands, assert_curves, assert_written, named_curves
 from synthetic_results import make_result, random_result
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
+from botorch_tv.simulation.plots.drawing import (
     canvas,
     looks,
     name_curves,
@@ -17,7 +18,6 @@ from botorch_tv.simulation.drawing import (
     spread_apart,
     written,
 )
-from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
 

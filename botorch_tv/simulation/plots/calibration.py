@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from botorch_tv.simulation.drawing import (
+from botorch_tv.simulation.plots.drawing import (
     GREY,
     Curve,
     Look,
@@ -20,7 +20,7 @@ from botorch_tv.simulation.drawing import (
     name_curves,
     written,
 )
-from botorch_tv.simulation.result import StudyResult
+from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ BLOCKS = 25  # rounds are averaged into about as many points
 
 
 def plot_calibration(
-    result: StudyResult, path: str | os.PathLike[str] | None = None, level: float = LEVEL
+    result: StudyRecord, path: str | os.PathLike[str] | None = None, level: float = LEVEL
 ) -> Figure:
     """Reliability diagrams of objective and observation, and calibration through time.
 
@@ -120,7 +120,7 @@ def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
     return curves
 
 
-def _caption(result: StudyResult, block: int) -> str:
+def _caption(result: StudyRecord, block: int) -> str:
     trials = result.data.sizes["trial"]
     over = f"{trials:,} trials; bands: ± 1 standard error" if trials > 1 else "One trial"
     together = f", {block} rounds counted together" if block > 1 else ""

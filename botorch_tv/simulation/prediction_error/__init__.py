@@ -1,1 +1,0 @@
-"""How far what a strategy believed was from the truth, arm by arm."""

@@ -1,0 +1,7 @@
+"""What studies record besides regret; a :class:`Recorder` of your own is one class."""
+
+from botorch_tv.simulation.recorders.diagnosis import Diagnosis
+from botorch_tv.simulation.recorders.prediction_error import PredictionError
+from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable
+
+__all__ = ["Diagnosis", "PredictionError", "Recorder", "Seen", "Variable"]

@@ -1,0 +1,101 @@
+"""How far what a strategy believed was from the truth, arm by arm.
+
+When a strategy chooses x_t it holds a posterior mean over all arms. Its prediction error on an arm
+is (mean_t(x) - f_t(x))², [M] Figure 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable, require_recorded
+from botorch_tv.simulation.worlds.objective import Objective, OnArms
+from botorch_tv.strategies.arms import ArmEngine, per_trial
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require
+
+MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
+"""Averages over rounds and trials with their standard errors, `strategy x arm`."""
+SQUARED_ERROR = "squared_error"
+"""The average over the arms, `strategy x trial x round`."""
+PLACE = "position"
+"""Coordinates of the arms, `arm x coordinate`."""
+
+
+@dataclass(frozen=True)
+class PredictionError(Recorder):
+    """Records how far the posterior mean of every arm of a grid was from the objective.
+
+    It takes up to twice the time. The result has then :attr:`~StudyResult.prediction_error` and
+    :attr:`~StudyResult.squared_error`.
+    """
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        arms = _arms(domain)
+        return {
+            SQUARED_ERROR: Variable(),
+            MAP: Variable({"arm": len(arms)}, averaged=True),
+        }
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        mean = posterior_mean(seen.strategy, seen.state)
+        error = (mean - on_all_arms(seen.objective, seen.state)).square_()
+        return {SQUARED_ERROR: error.mean(-1), MAP: error}
+
+    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
+        places = _arms(domain).X.detach().cpu().numpy().astype(np.float64)
+        return xr.Dataset(
+            coords={"arm": np.arange(len(places)), PLACE: (("arm", "coordinate"), places)}
+        )
+
+
+def require_maps(data: xr.Dataset) -> None:
+    """Refuse a study without maps of prediction errors.
+
+    Raises:
+        ValueError: Saying how to get them.
+    """
+    names = (MAP, MAP_ERROR, PLACE, SQUARED_ERROR)
+    require_recorded(data, names, "PredictionError", "--prediction-error")
+
+
+def posterior_mean(player: Strategy, state: State) -> Tensor:
+    """The mean of f_now on all arms of a grid, one round after the newest time told.
+
+    Args:
+        player: A strategy; how it explores makes no difference.
+        state: All that has been told to it.
+
+    Returns:
+        `batch_shape x M`, the prior mean included.
+    """
+    engine = player.engine_for(state.domain)
+    assert isinstance(engine, ArmEngine)
+    prediction = engine.predict(state, state.time + 1, state.time)
+    return prediction.mean + per_trial(prediction.offset)
+
+
+def on_all_arms(objective: Objective, state: State) -> Tensor:
+    """The objective on all arms, `trials x M`."""
+    if isinstance(objective, OnArms):
+        return objective.values
+    arms = torch.arange(len(state.domain), device=state.time.device)  # type: ignore[arg-type]
+    return objective.at(arms.expand(*state.time.shape, -1))
+
+
+def _arms(domain: Domain) -> Grid:
+    require(
+        isinstance(domain, Grid),
+        f"run_study: record has PredictionError(), but {domain!r} has no arms to make a map of; "
+        "use a Grid, or Diagnosis() for the predictions at the points chosen.",
+    )
+    assert isinstance(domain, Grid)
+    return domain

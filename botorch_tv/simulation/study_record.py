@@ -1,0 +1,257 @@
+"""What a study recorded of every trial, labelled, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from botorch_tv.simulation.diagnosis.calibration import calibration, calibration_by_round
+from botorch_tv.simulation.diagnosis.triggers import trigger_table
+from botorch_tv.simulation.layout import DIMENSIONS
+from botorch_tv.simulation.recorders.diagnosis import is_diagnosed, require_diagnosed
+from botorch_tv.simulation.recorders.prediction_error import (
+    MAP,
+    MAP_ERROR,
+    PLACE,
+    SQUARED_ERROR,
+    require_maps,
+)
+from botorch_tv.simulation.summary import Paired, Summary, summary_table
+from botorch_tv.validation import did_you_mean
+
+REQUIRED = ("regret", "resets")
+
+
+@dataclass(frozen=True, repr=False)
+class StudyRecord:
+    """What tables and pictures of a study are made from; :class:`StudyResult` is one.
+
+    Args:
+        data: As of :class:`StudyResult`.
+
+    Raises:
+        ValueError: If a variable or a dimension is missing, or there is nothing in it.
+    """
+
+    data: xr.Dataset
+
+    def __post_init__(self) -> None:
+        missing = [name for name in REQUIRED if name not in self.data]
+        if missing:
+            raise ValueError(
+                f"A study result needs the variables {', '.join(REQUIRED)}; "
+                f"{', '.join(missing)} missing. Make one with run_study."
+            )
+        for name in REQUIRED:
+            if set(self.data[name].dims) != set(DIMENSIONS):
+                raise ValueError(
+                    f"The variable {name} has dimensions {self.data[name].dims}; a study result "
+                    f"needs {DIMENSIONS}. Make one with run_study."
+                )
+        empty = [name for name in DIMENSIONS if self.data.sizes[name] == 0]
+        if empty:
+            raise ValueError(f"The study result holds no {empty[0]}; it needs at least 1.")
+
+    def __repr__(self) -> str:
+        size = self.data.sizes
+        return (
+            f"{type(self).__name__}({size['strategy']} strategies x {size['trial']} trials x "
+            f"{size['round']} rounds: {', '.join(self.strategies)})"
+        )
+
+    @property
+    def strategies(self) -> list[str]:
+        """Labels of the strategies, in the order of the study."""
+        return [str(label) for label in self.data["strategy"].values]
+
+    @property
+    def regret(self) -> xr.DataArray:
+        """Instantaneous noiseless regret, `strategy x trial x round`."""
+        return self.data["regret"].transpose(*DIMENSIONS)
+
+    @property
+    def resets(self) -> xr.DataArray:
+        """Whether data were forgotten in this round, bool, `strategy x trial x round`.
+
+        A period ends before a round's choice, a trigger is set off by its observation.
+        """
+        return self.data["resets"].transpose(*DIMENSIONS)
+
+    @property
+    def side_queries(self) -> xr.DataArray:
+        """Points asked of an expert after each round, int, `strategy x trial x round`.
+
+        They are counted apart: ``regret`` and ``resets`` are of the choices alone. 0 throughout
+        where a strategy consults no expert.
+
+        Raises:
+            ValueError: If the result is of another origin and does not count them.
+        """
+        if "side_queries" not in self.data:
+            raise ValueError(
+                "This study result has no variable side_queries; run_study records it."
+            )
+        return self.data["side_queries"].transpose(*DIMENSIONS)
+
+    @property
+    def diagnosed(self) -> bool:
+        """Whether the study was run with ``record=(Diagnosis(),)``."""
+        return is_diagnosed(self.data)
+
+    @property
+    def simple_regret(self) -> xr.DataArray:
+        """Regret of the arm that ``recommend`` named in each round, `strategy x trial x round`.
+
+        Before the round's observation and without exploration. It may lie above the regret of the
+        arm played, which had the width besides the mean to choose by.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        require_diagnosed(self.data, "simple_regret")
+        return self.data["simple_regret"].transpose(*DIMENSIONS)
+
+    @property
+    def prediction_error(self) -> xr.Dataset:
+        """How far posterior means were from the objective, arm by arm, [M] Figure 4.
+
+        (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is what a strategy
+        believed when it chose x_t. Every strategy holds a model, random search too: its map shows
+        what evenly spread measurements teach.
+
+        Returns:
+            Variables `mean` and `standard_error` (over trials, NaN for a single one), each
+            `strategy x arm`; the coordinate `position`, `arm x coordinate`, says where arms are.
+
+        Raises:
+            ValueError: If the study did not record it.
+        """
+        require_maps(self.data)
+        maps = {"mean": self.data[MAP], "standard_error": self.data[MAP_ERROR]}
+        return xr.Dataset(
+            {name: one.transpose("strategy", "arm") for name, one in maps.items()},
+            coords={PLACE: self.data[PLACE]},
+        )
+
+    @property
+    def squared_error(self) -> xr.DataArray:
+        """The same averaged over the arms alone, `strategy x trial x round`.
+
+        Raises:
+            ValueError: If the study did not record it.
+        """
+        require_maps(self.data)
+        return self.data[SQUARED_ERROR].transpose(*DIMENSIONS)
+
+    def mean_squared_error(self) -> dict[str, Paired]:
+        """The same averaged over rounds too, with its standard error over trials, the best first.
+
+        Raises:
+            ValueError: If the study did not record it.
+        """
+        of_trials = self.squared_error.mean("round").astype(np.float64)
+        means = {one: Paired.of(of_trials.sel(strategy=one).values) for one in self.strategies}
+        return dict(sorted(means.items(), key=lambda item: item[1].mean))
+
+    def total_regret(self, strategy: str) -> np.ndarray:
+        """Cumulative regret R_T of one strategy in every trial.
+
+        Args:
+            strategy: Its label.
+
+        Returns:
+            `trials` numbers.
+
+        Raises:
+            ValueError: If the study has no such strategy.
+        """
+        self.require_strategy(strategy)
+        totals: np.ndarray = self.regret.sel(strategy=strategy).sum("round").values
+        return totals
+
+    def require_strategy(self, strategy: str) -> None:
+        """Refuse a label that no strategy of the study carries.
+
+        Raises:
+            ValueError: Naming those it has, and the closest.
+        """
+        if strategy not in self.strategies:
+            hint = did_you_mean(strategy, self.strategies)
+            raise ValueError(
+                f"The study has no strategy {strategy!r}; it has {', '.join(self.strategies)}."
+                f"{hint}"
+            )
+
+    def paired_difference(self, first: str, second: str) -> Paired:
+        """How much more regret the first strategy pays than the second, trial by trial.
+
+        Args:
+            first: Label of a strategy.
+            second: Label of the one it is compared with.
+
+        Returns:
+            Mean and standard error over trials of R_T(first) − R_T(second).
+
+        Raises:
+            ValueError: If the study has no such strategy.
+        """
+        return Paired.of(self.total_regret(first) - self.total_regret(second))
+
+    def summary(self) -> Summary:
+        """One row per strategy, lowest regret first; a table of pandas that prints as a whole.
+
+        Returns:
+            Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`,
+            `resets` (mean per trial), and the paired comparison with the best strategy:
+            `difference` (mean of this − best), `difference_error` (its standard error) and
+            `t_ratio` (the difference counted in standard errors). The comparison is NaN in the
+            best strategy's own row, standard errors are NaN for a single trial.
+        """
+        totals = {label: self.total_regret(label) for label in self.strategies}
+        resets = dict(zip(self.strategies, self.resets.sum("round").mean("trial").values))
+        return summary_table(totals, resets, self.data.sizes["round"])
+
+    def first_reset(self) -> xr.DataArray:
+        """The round of the first reset, NaN where a trial never reset; `strategy x trial`."""
+        rounds = self.data["round"].astype(float)
+        return rounds.where(self.resets).min("round").transpose("strategy", "trial")
+
+    def triggers(self) -> pd.DataFrame:
+        """Why did it reset: one row per reset by a trigger, with prediction, band and cause.
+
+        See :func:`botorch_tv.simulation.diagnosis.triggers.trigger_table` for the columns.
+
+        Raises:
+            ValueError: If the study was not diagnosed.
+        """
+        return trigger_table(self.data)
+
+    def calibration(self, levels: Sequence[float] | None = None) -> xr.Dataset:
+        """How often objectives and observations lay inside the predicted bands.
+
+        See :func:`botorch_tv.simulation.diagnosis.calibration.calibration` for the variables.
+
+        Args:
+            levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 unless given.
+
+        Raises:
+            ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
+        """
+        return calibration(self.data, levels)
+
+    def calibration_by_round(self, level: float = 0.9, block: int = 1) -> xr.Dataset:
+        """The same at one level through time: shares of trials, `strategy x round`.
+
+        Args:
+            level: Nominal level of the bands, in (0, 1).
+            block: Rounds counted together, at least 1.
+
+        Raises:
+            ValueError: If the study was not diagnosed, the level lies outside (0, 1), or the block
+                is below 1.
+        """
+        return calibration_by_round(self.data, level, block)

@@ -1,0 +1,245 @@
+"""Recorders: one written by a user against what a study is known to have played, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from lasting import same
+from torch import Tensor
+
+from botorch_tv.experts import sparq_gp_ucb
+from botorch_tv.simulation import (
+    Diagnosis,
+    MarkovWorld,
+    PredictionError,
+    Recorder,
+    Seen,
+    StudyResult,
+    Variable,
+    run_study,
+)
+from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.state import Info
+
+GRID, KERNEL = Grid.regular(4, 2), unit_kernel("se", 0.3)
+WORLD = MarkovWorld(GRID, kernel=KERNEL, epsilon=0.1, noise=0.02)
+PLAYERS: dict[str, Strategy] = {
+    "ET": et_gp_ucb(kernel=KERNEL, noise=0.02),
+    "TV": tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.1),
+}
+
+
+class Visits(Recorder):
+    """Where strategies look, how they move, and what observations tell: a user's, as in README."""
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        visits = Variable({"arm": len(GRID)}, averaged=True)
+        return {"gain": Variable(), "point": Variable({"axis": 2}), "visits": visits}
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        arms = torch.arange(len(GRID))
+        visits = (seen.suggestion.choice[:, None] == arms).double()
+        return {"gain": info.information_gain, "point": seen.suggestion.X, "visits": visits}
+
+
+def study(record: Any, save_to: Path | None = None, **changes: Any) -> StudyResult:
+    settings: dict[str, Any] = {"trials": 11, "horizon": 9, "chunk": 4, "workers": 1}
+    settings |= {"progress": False, "strategies": PLAYERS, "save_to": save_to, **changes}
+    return run_study(WORLD, record=record, **settings)
+
+
+@pytest.fixture(scope="module")
+def whole() -> StudyResult:
+    return study((Visits(), Diagnosis(), PredictionError()))
+
+
+def test_a_recorder_of_a_user(whole: StudyResult) -> None:
+    data = whole.data
+    assert data["point"].dims == ("strategy", "trial", "round", "axis")
+    np.testing.assert_array_equal(data["point"], GRID.X.numpy()[data["index"]])
+    gain = 0.5 * np.log1p(data["sd"] ** 2 / 0.02)
+    np.testing.assert_allclose(data["gain"], gain, rtol=1e-12)
+    looked = data["index"].values[..., None] == np.arange(16)
+    np.testing.assert_allclose(data["visits"], looked.mean((1, 2)), rtol=1e-12)
+    expected = looked.mean(2).std(1, ddof=1) / np.sqrt(11)
+    np.testing.assert_allclose(data["visits_standard_error"], expected, rtol=1e-9)
+    np.testing.assert_array_equal(data["position"], GRID.X)
+    assert data["gain"].dtype == data["visits"].dtype == np.float64
+
+
+def test_recorders_change_nothing_and_each_other_not(whole: StudyResult) -> None:
+    alone = study((Visits(),))
+    names = [*study(()).data.data_vars, "gain", "point", "visits", "visits_standard_error"]
+    assert set(alone.data.data_vars) == set(names)
+    for name in names:
+        np.testing.assert_array_equal(alone.data[name], whole.data[name])
+
+
+def test_it_goes_through_chunks_folders_and_files(whole: StudyResult, tmp_path: Path) -> None:
+    record = (PredictionError(), Visits(), Diagnosis())  # in another order
+    study(record, tmp_path / "kept", trials=6, strategies={"TV": PLAYERS["TV"]})
+    kept = study(record, tmp_path / "kept")
+    assert kept.strategies == whole.strategies
+    assert same(kept, whole)
+    assert same(study(record, tmp_path / "kept"), whole)
+    kept.save(tmp_path / "study.nc")
+    assert same(StudyResult.load(tmp_path / "study.nc"), whole)
+    assert same(StudyResult(whole.select(["TV"]).data).merge(whole.select(["ET"])), kept) is False
+    turned = whole.select(["ET"]).merge(whole.select(["TV"]))
+    np.testing.assert_array_equal(turned.data["visits"], whole.data["visits"])
+
+
+def test_recorders_are_part_of_what_a_study_is(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Above(Recorder):
+        level: float
+
+        def variables(self, domain: Domain) -> Mapping[str, Variable]:
+            return {f"above {self.level}": Variable(dtype="bool")}
+
+        def before(self, seen: Seen) -> Mapping[str, Tensor]:
+            return {f"above {self.level}": seen.observation > self.level}
+
+    first = study((Above(0.5), Above(1.0)), tmp_path)
+    assert first.data["above 0.5"].dtype == bool
+    share = float(first.data["above 0.5"].mean()), float(first.data["above 1.0"].mean())
+    assert share[0] > share[1] > 0
+    assert same(study((Above(1.0), Above(0.5)), tmp_path), first)
+    for record, told in (
+        ((), r"record\.Above is .*Above there and absent here"),
+        ((Above(0.5), Above(2.0)), r"record\.Above \(2\)\.level is 1\.0 there and 2\.0 here"),
+        ((Above(0.5), Above(1.0), Diagnosis()), r"record\.Diagnosis is absent there and Diagn"),
+    ):
+        with pytest.raises(ValueError, match="holds another study: " + told):
+            study(record, tmp_path)
+
+    class Above(Recorder):  # type: ignore[no-redef]  # of the same name, with other code
+        def variables(self, domain: Domain) -> Mapping[str, Variable]:
+            return {"above": Variable(dtype="bool")}
+
+    with pytest.raises(ValueError, match=r"record\.Above.*\(code\)"):
+        study((Above(),), tmp_path)
+
+
+def test_before_and_after_see_what_they_say() -> None:
+    seen_rounds: list[tuple[int, int, int, float]] = []
+
+    class Watching(Recorder):
+        def variables(self, domain: Domain) -> Mapping[str, Variable]:
+            return {"asked": Variable(dtype="int32")}
+
+        def before(self, seen: Seen) -> Mapping[str, Tensor]:
+            self._told = seen.state.told
+            assert torch.equal(seen.best, seen.objective.best(True))
+            assert torch.equal(seen.value, seen.objective.at(seen.suggestion.choice))
+            return {}
+
+        def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+            regret = float(seen.regret(seen.value).min())
+            seen_rounds.append((seen.round, self._told, seen.state.told, regret))
+            return {"asked": info.side_queries}
+
+    player = {"SparQ": sparq_gp_ucb(kernel=KERNEL, noise=0.02)}
+    result = study((Watching(),), strategies=player, trials=3)
+    assert [one[:3] for one in seen_rounds] == [(t, t - 1, t) for t in range(1, 10)]
+    assert min(one[3] for one in seen_rounds) >= 0
+    np.testing.assert_array_equal(result.data["asked"], result.side_queries)
+    assert int(result.data["asked"].sum()) > 0
+
+
+class Odd(Recorder):
+    """Records whatever it is told to."""
+
+    def __init__(self, variables: dict[str, Variable], values: Any = None, labels: Any = None):
+        self.declared, self.values, self.own = variables, values or {}, labels
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        return self.declared
+
+    def before(self, seen: Seen) -> Mapping[str, Tensor]:
+        return self.values
+
+    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
+        return xr.Dataset() if self.own is None else self.own
+
+    def __repr__(self) -> str:
+        return "Odd()"
+
+
+NUMBERS = torch.zeros(4, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (Diagnosis(), r"record is a Diagnosis; give a tuple .* such as \(Diagnosis\(\),\)"),
+        ((Diagnosis,), r"record holds the class Diagnosis; give instances"),
+        ((Diagnosis(), Diagnosis()), r"Diagnosis\(\) does not go with .*objective.* there already"),
+        ([Odd({"regret": Variable()})], r"Odd\(\) does not go .* regret is there already"),
+        ([Odd({"one": Variable({"round": 3})})], r"Odd\(\) does not go with the other recorders"),
+        ([Odd({"trial": Variable()})], r"Odd\(\) does not go with the other recorders"),
+        ([Odd({"one": Variable({"arm": 3})}), PredictionError()], "does not go .*'?arm'?"),
+        (
+            [Odd({"one": Variable()}, labels=xr.Dataset({"regret": 1.0}))],
+            "does not go with the other recorders",
+        ),
+        ([Odd({"one": Variable()}, {"other": NUMBERS})], r"Odd\(\) recorded other, which its"),
+        ([Odd({"one": Variable()}, {})], "one was recorded 0 times in a round of 2 strategies"),
+        ([Odd({"one": Variable(averaged=True)}, {})], "one was recorded 0 times"),
+        (
+            [Odd({"one": Variable()}, {"one": NUMBERS[:1]})],
+            r"recorded one as torch.float64 of shape \(1,\), .* of shape \(4,\), 4 trials first",
+        ),
+        ([Odd({"one": Variable({"axis": 2})}, {"one": NUMBERS})], r"of shape \(4, 2\)"),
+        (
+            [Odd({"one": Variable(dtype="int32")}, {"one": NUMBERS})],
+            r"torch\.float64 .* variables say torch\.int32",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(record: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        study(record, tmp_path / "kept", trials=4)
+    assert not list((tmp_path / "kept").glob("*.npz"))
+
+
+def test_an_error_says_whose_it_is() -> None:
+    class Broken(Odd):
+        def before(self, seen: Seen) -> Mapping[str, Tensor]:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as told:
+        study((Broken({"one": Variable()}),))
+    assert "round 1 of trials 0 to 3, as Odd() records the strategy 'ET'" in told.value.__notes__[0]
+
+
+def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    def layout(*record: Recorder) -> Layout:
+        return Layout.of(record, GRID, PLAYERS, horizon=9, dtype="float32")
+
+    plain, wide = layout(), layout(Odd({"wide": Variable({"arm": 16})}))
+    mean = layout(Odd({"mean": Variable({"arm": 16}, averaged=True)}))
+    assert plain.numbers_per_trial == 9 * 4
+    assert wide.numbers_per_trial - plain.numbers_per_trial == 9 * 16
+    assert mean.numbers_per_trial - plain.numbers_per_trial == 16
+    assert plain.bytes_of(5) == 2 * 5 * 9 * (4 + 1 + 4 + 4)
+    assert wide.bytes_of(5) - plain.bytes_of(5) == 2 * 5 * 9 * 16 * 4
+    assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 2 * 16 * 8
+    monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**20)
+    pairs = [(one, one.init(GRID)) for one in PLAYERS.values()]
+    sizes = [
+        chunk_size(pairs, trials=500, horizon=9, recorded=one.numbers_per_trial, workers=1)
+        for one in (plain, wide)
+    ]
+    assert sizes[0] > sizes[1] >= 1
