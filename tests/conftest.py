@@ -21,6 +21,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports PyTorch, whic
 
 
 def pytest_collection_modifyitems(items):
+    for item in items:
+        if " at 0x" in item.nodeid:
+            raise pytest.UsageError(
+                f"{item.nodeid} is named by a place in memory, which is another in each process of "
+                "pytest -n; give its parameters ids"
+            )
     import torch
 
     if torch.cuda.is_available():

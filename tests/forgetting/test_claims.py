@@ -1,6 +1,7 @@
 """A decay is taken at its word only as far as its numbers bear it out."""
 
 import re
+from dataclasses import is_dataclass
 
 import pytest
 import torch
@@ -25,7 +26,9 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize("decay", SOUND, ids=repr)
+@pytest.mark.parametrize(
+    "decay", SOUND, ids=lambda one: repr(one) if is_dataclass(one) else type(one).__name__
+)
 def test_a_covariance_is_taken(decay: Decay) -> None:
     assert strategy(decay).decay is decay
 

@@ -227,7 +227,9 @@ class Jumpy(Retention):
         return torch.ones_like(y, dtype=torch.bool)
 
 
-@pytest.mark.parametrize("retention", [EventTrigger(0.1, rule=always), Jumpy()], ids=repr)
+@pytest.mark.parametrize(
+    "retention", [EventTrigger(0.1, rule=always), Jumpy()], ids=["trigger", "own rule"]
+)
 def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
     strategy = Strategy(kernel=kernel(), noise=NOISE, retention=retention)
     loop = Loop(strategy, GRID, pending=3)
