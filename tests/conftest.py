@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test is played on a misfit unawares.
 
     Said here and not in pyproject.toml, where pytest imports the warning, and so PyTorch, before
-    the number of threads above is known.
+    the number of threads above is known; and also in the process that plays no test itself.
     """
+    if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
     config.addinivalue_line("filterwarnings", "error::botorch_tv.validation.MisfitWarning")

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ GOOD = double(0.1, 0.2, 0.3, 0.4)
 
 @pytest.fixture(params=[(name, engine) for name in DATA_STRATEGIES for engine in ENGINES], ids=str)
 def run(request: pytest.FixtureRequest) -> tuple[Strategy, Any]:
-    """A strategy and its state after three rounds."""
-    name, engine = request.param
+    """A strategy and its state after three rounds; no call may change either."""
+    return after_three_rounds(*request.param)
+
+
+@cache
+def after_three_rounds(name: str, engine: str) -> tuple[Strategy, Any]:
     strategy = replace(BY_NAME[name].strategy(SETTING.module(), 0.02), inference=engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for _ in range(3):
