@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import TypedDict, Unpack
 
 import torch
 from botorch.test_functions.synthetic import (
@@ -21,6 +22,15 @@ from botorch_tv.test_functions.motion import Motion, Orbit
 from botorch_tv.validation import require
 
 Bounds = list[tuple[float, float]]
+
+
+class Moving(TypedDict, total=False):
+    """What every :class:`DriftingFunction` takes."""
+
+    motion: Motion | None
+    horizon: float
+    noise_std: float | None
+    negate: bool
 
 
 class DriftingFunction(TimeVaryingTestFunction):
@@ -111,22 +121,9 @@ class DriftingAckley(DriftingFunction):
     """
 
     def __init__(
-        self,
-        dim: int = 2,
-        *,
-        bounds: Bounds | None = None,
-        motion: Motion | None = None,
-        horizon: float = 1000.0,
-        noise_std: float | None = None,
-        negate: bool = False,
+        self, dim: int = 2, *, bounds: Bounds | None = None, **moving: Unpack[Moving]
     ) -> None:
-        super().__init__(
-            Ackley(dim=dim, bounds=bounds),
-            motion=motion,
-            horizon=horizon,
-            noise_std=noise_std,
-            negate=negate,
-        )
+        super().__init__(Ackley(dim=dim, bounds=bounds), **moving)
 
 
 class DriftingBranin(DriftingFunction):
@@ -144,23 +141,9 @@ class DriftingBranin(DriftingFunction):
         negate: Whether to turn the sign around, for maximisation.
     """
 
-    def __init__(
-        self,
-        *,
-        bounds: Bounds | None = None,
-        motion: Motion | None = None,
-        horizon: float = 1000.0,
-        noise_std: float | None = None,
-        negate: bool = False,
-    ) -> None:
-        super().__init__(
-            Branin(bounds=bounds),
-            optimizer=torch.tensor([math.pi, 2.275], dtype=torch.float64),
-            motion=motion,
-            horizon=horizon,
-            noise_std=noise_std,
-            negate=negate,
-        )
+    def __init__(self, *, bounds: Bounds | None = None, **moving: Unpack[Moving]) -> None:
+        minimum = torch.tensor([math.pi, 2.275], dtype=torch.float64)
+        super().__init__(Branin(bounds=bounds), optimizer=minimum, **moving)
 
     def _equals(self) -> Tensor:
         lower, upper = self.spatial_bounds[:, 0].tolist()
@@ -189,14 +172,7 @@ class DriftingHartmann(DriftingFunction):
     """
 
     def __init__(
-        self,
-        dim: int = 6,
-        *,
-        bounds: Bounds | None = None,
-        motion: Motion | None = None,
-        horizon: float = 1000.0,
-        noise_std: float | None = None,
-        negate: bool = False,
+        self, dim: int = 6, *, bounds: Bounds | None = None, **moving: Unpack[Moving]
     ) -> None:
         function = Hartmann(dim=dim, bounds=bounds)
         refined = climb(
@@ -204,14 +180,7 @@ class DriftingHartmann(DriftingFunction):
             torch.tensor(Hartmann(dim=dim)._optimizers, dtype=torch.float64),
             function.bounds.double(),
         ).X[0]
-        super().__init__(
-            function,
-            optimizer=refined,
-            motion=motion,
-            horizon=horizon,
-            noise_std=noise_std,
-            negate=negate,
-        )
+        super().__init__(function, optimizer=refined, **moving)
 
 
 class DriftingRosenbrock(DriftingFunction):
@@ -227,19 +196,6 @@ class DriftingRosenbrock(DriftingFunction):
     """
 
     def __init__(
-        self,
-        dim: int = 2,
-        *,
-        bounds: Bounds | None = None,
-        motion: Motion | None = None,
-        horizon: float = 1000.0,
-        noise_std: float | None = None,
-        negate: bool = False,
+        self, dim: int = 2, *, bounds: Bounds | None = None, **moving: Unpack[Moving]
     ) -> None:
-        super().__init__(
-            Rosenbrock(dim=dim, bounds=bounds),
-            motion=motion,
-            horizon=horizon,
-            noise_std=noise_std,
-            negate=negate,
-        )
+        super().__init__(Rosenbrock(dim=dim, bounds=bounds), **moving)
