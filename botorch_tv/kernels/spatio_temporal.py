@@ -8,7 +8,6 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_tv.kernels.batching import BatchedKernel
-from botorch_tv.kernels.temporal import MarkovKernel, WienerKernel
 from botorch_tv.validation import require
 
 FEWEST_SHARED = 64
@@ -99,28 +98,6 @@ class SpatioTemporalKernel(BatchedKernel):
             times2 = times2[..., :1, :]  # the decay of all columns is that of the first
         decay: Tensor = to_dense(self.temporal(times1, times2, diag=diag))
         return covariance * decay
-
-    def carry(self, start: Tensor, end: Tensor) -> Tensor | None:
-        """Factor on the covariance with the past as points move from one time to a later one.
-
-        The past is all that lies before both times: there the covariance decays as one whole.
-
-        Args:
-            start: A time, no dimensions.
-            end: Another.
-
-        Returns:
-            The factor, no dimensions; None where there is none for all of the past.
-        """
-        if type(self) is not SpatioTemporalKernel:
-            return None  # a kernel of the caller's own may be another function
-        if self.temporal is None or type(self.temporal) is WienerKernel:
-            return torch.ones_like(end)
-        if type(self.temporal) is MarkovKernel:
-            rate = 0.5 * self.temporal.log_kept.squeeze()
-            if bool(rate.isfinite().all()):
-                return torch.exp(rate * (end - start))
-        return None
 
 
 def _one_time(times: Tensor) -> bool:

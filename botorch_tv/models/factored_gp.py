@@ -1,4 +1,4 @@
-"""A ``SingleTaskGP`` that predicts from one Cholesky factor, and remembers where it did."""
+"""A ``SingleTaskGP`` that predicts from one Cholesky factor."""
 
 from __future__ import annotations
 
@@ -17,24 +17,13 @@ from linear_operator.operators import LinearOperator, MatmulLinearOperator, Zero
 from torch import Tensor
 
 from botorch_tv.models.checks import check_batches, check_honoured
-from botorch_tv.models.regression import Regression, Seen
-from botorch_tv.models.remembering import carried
+from botorch_tv.models.regression import Regression
 from botorch_tv.models.shared_inputs import SharedInputsGP
 from botorch_tv.models.snapshot import Snapshot
 
-FEWEST_REMEMBERED = 64
-"""Fewer test points are looked at anew each time, and do not replace those remembered."""
-MOST_REMEMBERED = 2**24
-"""Numbers kept of test points looked at before: 128 MiB in float64."""
-
 
 class FactoredGP(SharedInputsGP):
-    """Exact regression whose factor serves means, variances and gains alike.
-
-    A loop over a grid asks for the same points again and again. Without gradients, what the
-    observations explain of the prior there is kept; observations made since are added to it, at
-    O(n) a point instead of O(n²). One set of points is kept, the last.
-    """
+    """Exact regression whose factor serves means, variances and gains alike."""
 
     prediction_strategy: Regression | None
     _row_noise: Tensor | None = None
@@ -79,32 +68,8 @@ class FactoredGP(SharedInputsGP):
             return regression.explained(self._covariance(inputs, X))
         # One set of observations for all test points: a single solve with all their columns.
         points = X.reshape(-1, X.shape[-1])
-        graph = torch.is_grad_enabled() and (
-            X.requires_grad or any(one.requires_grad for one in self.parameters())
-        )
-        if graph or len(points) < FEWEST_REMEMBERED:
-            flat = regression.explained(self._covariance(inputs, points))
-        else:
-            flat = self._remembered(regression, points)
+        flat = regression.explained(self._covariance(inputs, points))
         return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
-
-    def _remembered(self, regression: Regression, points: Tensor) -> Tensor:
-        """L⁻¹ S k at `M x d`, from what is known of these points: `n x M`."""
-        seen = regression.memory.seen
-        factor = (
-            None if seen is None else carried(self.covar_module, seen, points, regression.inputs)
-        )
-        if seen is None or factor is None:
-            explained = regression.explained(self._covariance(regression.inputs, points))
-        else:
-            explained = seen.explained if bool(factor == 1) else seen.explained * factor
-            since = regression.inputs[len(explained) :]
-            if len(since):
-                across = self._covariance(since, points)
-                explained = regression.explained_further(explained, across)
-        if explained.numel() <= MOST_REMEMBERED:
-            regression.memory.seen = Seen(points.clone(), explained)
-        return explained
 
     def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
         """Prior covariance at ``X`` less what the data explains, `... x q x q`."""

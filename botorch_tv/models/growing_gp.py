@@ -23,7 +23,7 @@ class GrowingGP(FactoredGP):
 
     GPyTorch's own fantasies solve anew for their mean after every update, and chains of them grow
     without end. Here an update costs O(n²), a prediction is what it would be after a refit, and
-    nothing is kept but the data, its factor and the last test points.
+    nothing is kept but the data and its factor.
     """
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:

@@ -7,7 +7,7 @@ old to count has S = 0 and leaves everything exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,34 +16,6 @@ from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
 from botorch_tv.models.snapshot import Snapshot
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Test points, and what the observations up to then explain of the prior there.
-
-    Args:
-        points: Test points, `M x d`.
-        explained: L⁻¹ S k, `n x M`.
-    """
-
-    points: Tensor
-    explained: Tensor
-
-
-class Memory:
-    """The last test points looked at, which a loop over a grid looks at again.
-
-    Args:
-        seen: These; None for none yet.
-    """
-
-    def __init__(self, seen: Seen | None = None) -> None:
-        self.seen = seen
-
-    def __reduce__(self) -> tuple[type[Memory], tuple[()]]:
-        """Saved models do not carry it."""
-        return Memory, ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +28,6 @@ class Regression:
         triangle: Lower Cholesky factor L of I + S K S, `batch_shape x n x n`.
         whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
         attached: Whether gradients flow through to whatever the parts were computed from.
-        memory: Test points looked at before; a regression that grew remembers those of its parent.
         made_from: The parameters that it was computed from; None where nobody asks.
     """
 
@@ -65,7 +36,6 @@ class Regression:
     triangle: Tensor
     whitened: Tensor
     attached: bool
-    memory: Memory = field(default_factory=Memory)
     made_from: Snapshot | None = None
 
     @classmethod
@@ -117,7 +87,6 @@ class Regression:
             triangle=_bordered(self.triangle, corner.mT, last),
             whitened=stacked(self.whitened, whitened, -1),
             attached=attached,
-            memory=Memory(self.memory.seen),
         )
 
     def explained(self, across: Tensor) -> Tensor:
@@ -127,21 +96,6 @@ class Regression:
             across: Prior covariance between observations and test points, `... x n x q`.
         """
         return solve(self.triangle, self.scale.unsqueeze(-1) * across)
-
-    def explained_further(self, before: Tensor, across: Tensor) -> Tensor:
-        """The same where what the first n' observations explain is known: O(n' q) a point.
-
-        Args:
-            before: L⁻¹ S k of the first n', `n' x M`.
-            across: Prior covariance between the q others and the test points, `q x M`.
-
-        Returns:
-            `(n' + q) x M`.
-        """
-        known = before.shape[-2]
-        right = self.scale[known:].unsqueeze(-1) * across - self.triangle[known:, :known] @ before
-        after = solve(self.triangle[known:, known:], right)
-        return torch.cat([before.mT, after.mT], -1).mT  # columns stay in one piece, as solved
 
     @property
     def mean_cache(self) -> Tensor:

@@ -4,11 +4,12 @@ import copy
 
 import pytest
 import torch
+from botorch.acquisition import UpperConfidenceBound
 from botorch.fit import fit_gpytorch_mll
 from botorch.optim.fit import fit_gpytorch_mll_torch
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import GPInputWarning
-from models.cases import assert_same, build, data, present
+from models.cases import FORGETTINGS, assert_same, build, data, present
 
 from botorch_tv.forgetting import Wiener
 from botorch_tv.models import TimeVaryingGP
@@ -88,3 +89,78 @@ def test_a_walk_begins_at_the_earliest_row_wherever_it_stands():
     assert models[1].covar_module.temporal.origin.item() == X[0, -1].item()
     test_X = present(models[0])
     assert_same(models[0].posterior(test_X), models[1].posterior(test_X))
+
+
+GRID = torch.rand(80, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
+
+
+def at(time):
+    return torch.cat([GRID, torch.full((80, 1), time).double()], 1)
+
+
+def predicted(model, X):
+    with torch.no_grad():
+        posterior = model.posterior(X.unsqueeze(1))
+        return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+
+
+def assert_fresh(model, X):
+    """As a copy predicts, which computes its own factor."""
+    for ours, theirs in zip(predicted(model, X), predicted(copy.deepcopy(model), X)):
+        assert torch.allclose(ours, theirs, rtol=0, atol=1e-11)
+
+
+def test_parameters_data_and_ages_that_change_are_not_overlooked():
+    model = build("markov and weights", now=20.0)
+    X, Y = data(n=13)
+    predicted(model, at(20.0))
+    before = predicted(model, at(20.0))[1]
+    model.set_now(25.0)
+    assert (predicted(model, at(25.0))[1] > before).all()
+    assert_fresh(model, at(25.0))
+    model.set_train_data(X + 0.1, Y.squeeze(-1), strict=False)
+    assert_fresh(model, at(25.0))
+    model.train()
+    with torch.no_grad():
+        model.covar_module.spatial.raw_lengthscale.add_(0.4)
+    assert_fresh(model, at(25.0))
+    state = copy.deepcopy(model.state_dict())
+    state["covar_module.spatial.raw_lengthscale"] -= 0.4
+    model.load_state_dict(state)
+    assert_fresh(model, at(25.0))
+
+
+def test_alternatives_are_each_what_it_is_alone():
+    model = build("markov")
+    predicted(model, at(30.0))
+    X, Y = at(29.0)[:2], torch.randn(3, 2, 1, dtype=torch.float64)
+    both = model.condition_on_observations(X, Y)
+    single = model.condition_on_observations(X, Y[1])
+    with torch.no_grad():
+        whole, alone = both.posterior(at(30.0)), single.posterior(at(30.0))
+    assert torch.allclose(whole.mean[1], alone.mean, rtol=0, atol=1e-12)
+    assert torch.allclose(whole.variance[1], alone.variance, rtol=0, atol=1e-12)
+
+
+def test_acquisition_functions_leave_the_factor_alone():
+    """They send the model to the device of X in each call, where it is already."""
+    model = build("markov")
+    model.posterior(at(30.0))
+    factor = model.prediction_strategy
+    UpperConfidenceBound(model, beta=2.0)(at(30.0).unsqueeze(1))
+    model.to(torch.float64)
+    assert model.prediction_strategy is factor
+    model.float()
+    assert model.prediction_strategy is None
+
+
+@pytest.mark.parametrize("forgetting", ["static", "markov", "markov and weights"])
+def test_relatives_rest_each_on_its_own_rows(forgetting):
+    """Two children of one parent, each with rows of its own, and the parent again."""
+    X, Y = data(n=16)
+    parent = TimeVaryingGP(X[:12], Y[:12], forgetting=FORGETTINGS[forgetting], now=60.0)
+    predicted(parent, at(60.0))
+    first = parent.condition_on_observations(X[12:14], Y[12:14])
+    second = parent.condition_on_observations(X[14:16], Y[14:16])
+    for model in (first, second, parent, first):
+        assert_fresh(model, at(60.0))
