@@ -119,7 +119,7 @@ def _learned(refit: Refit, lengthscale: float, noise: float, X: Tensor, Y: Tenso
     places, times, live = X[..., :-1], X[..., -1], torch.ones_like(y, dtype=torch.bool)
     found = learn(refit, kernel, Markov(START), noise, places, times, y, live)
     return {
-        "epsilon": found.rate.tolist(),
+        "epsilon": found.decay.value("epsilon").tolist(),
         "lengthscale": found.kernel.lengthscale.flatten().tolist(),
         "noise": found.noise.tolist(),
     }

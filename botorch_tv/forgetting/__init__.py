@@ -2,6 +2,7 @@
 
 from botorch_tv.forgetting.decay import Decay, Markov, Wiener
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.forgetting.retention import (
     EventTrigger,
     KeepAll,
@@ -20,6 +21,7 @@ __all__ = [
     "Inflation",
     "KeepAll",
     "Markov",
+    "Parameter",
     "PeriodicReset",
     "Retention",
     "SlidingWindow",

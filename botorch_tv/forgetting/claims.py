@@ -1,11 +1,17 @@
-"""Whether a decay is what it says: a covariance, and Markovian where it claims to be."""
+"""Whether a decay is what it says: a covariance, Markovian where it claims to be, and learnable."""
 
 from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.decay import Decay, require_defined
+from botorch_tv.forgetting.inflation import Inflation
+from botorch_tv.forgetting.parameter import Parameter, Values, with_values
 from botorch_tv.validation import require
 
 SPANS = (0.1, 1.0, 10.0, 100.0)
@@ -14,6 +20,10 @@ TIMES = 12
 TOLERANCE = 1e-8
 """As a share of the standard deviations at both times."""
 GOLDEN = 0.6180339887498949
+TRIED = (0.3, 0.4)
+"""Natural values of parameters at which a formula is tried, in a unit of which there are ten."""
+LONGER = 1.7
+"""Another unit of time, in which it must say the same."""
 
 
 def require_sound(decay: Decay) -> None:
@@ -111,3 +121,91 @@ def _require_equal(
         f"{second.flatten()[worst].item():.6g} at s = {time[row]:.4g}, t = {time[column]:.4g}; "
         "define one of them, or make them agree.",
     )
+
+
+def require_learnable(part: Decay | Inflation) -> None:
+    """Raise unless the formula of a decay or an inflation is one of the parameters it declares.
+
+    It is tried with tensors, as learning does: a value per trial, each at its own times.
+
+    Args:
+        part: Anybody's.
+
+    Raises:
+        ValueError: If it cannot be evaluated so, does not depend on a parameter, computes from
+            anything but the attribute of that name, or changes with the unit of time.
+    """
+    name, time = repr(part), 10 * (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1)
+    tried = {key: _tried(one, getattr(part, key)) for key, one in part.parameters.items()}
+    leaves = {key: one.clone().requires_grad_() for key, one in tried.items()}
+    with torch.inference_mode(False), torch.enable_grad():
+        found = _formula(part, leaves, time.unsqueeze(0))
+        total = found.sum() + sum(0 * leaf.sum() for leaf in leaves.values())
+        slopes = torch.autograd.grad(total, list(leaves.values()))
+    idle = [key for key, slope in zip(leaves, slopes, strict=True) if not bool(slope.any())]
+    require(
+        not idle,
+        f"{name} declares {idle}, but its formula does not change with it; compute with "
+        f"{' and '.join('self.' + key for key in idle)} by functions of torch, each time.",
+    )
+    for i in range(len(TRIED)):
+        values = {key: one[i].item() for key, one in tried.items()}
+        made: Any = part
+        if dataclasses.is_dataclass(part):
+            alone = dataclasses.replace(made, **values)
+        else:
+            alone = with_values(made, values)
+        _require_same(
+            found[i : i + 1],
+            _formula(alone, {}, time.unsqueeze(0)),
+            f"{name} says one thing with a tensor of values and another with {values}; compute "
+            "elementwise from the attributes each time, and store nothing derived from them.",
+        )
+    factor = torch.full((len(TRIED),), LONGER, dtype=torch.float64)
+    counted = {key: one.counted(tried[key], factor, tried) for key, one in part.parameters.items()}
+    _require_same(
+        found,
+        _formula(part, counted, time.unsqueeze(0) / LONGER),
+        f"{name} is another formula once time is counted in another unit; declare every number "
+        "that has a unit of time, with its power of time (-1 for a rate, 1 for a duration).",
+    )
+
+
+def _tried(parameter: Parameter, given: float) -> Tensor:
+    timeless = parameter.share is None and not callable(parameter.power) and parameter.power == 0
+    if timeless:
+        other = given + 1 if math.isinf(parameter.upper) else 0.5 * (given + parameter.upper)
+        return torch.tensor([float(given), float(other)], dtype=torch.float64)
+    value = parameter.value(torch.tensor(TRIED, dtype=torch.float64))
+    return value.clamp(parameter.lower, parameter.upper)
+
+
+def _formula(part: Decay | Inflation, values: Values, time: Tensor) -> Tensor:
+    """The covariance between all times, or the factor at all lags, for each of the values."""
+    wide = {key: one[:, None, None] for key, one in values.items()}
+    made, count = with_values(part, wide), max([1, *(len(one) for one in values.values())])
+    first, second = time.unsqueeze(-1), time.unsqueeze(-2)
+    try:
+        if isinstance(made, Decay):
+            found = made.covariance(first, second)
+        else:
+            found = made.log_factor(first)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{part!r} cannot be computed from tensors of values, which learning does ({error}); "
+            "write its formula with functions of torch that broadcast."
+        ) from error
+    shape = (count, time.shape[-1], time.shape[-1] if isinstance(made, Decay) else 1)
+    if found.shape == (1, *shape[1:]):
+        return found.expand(shape)
+    require(
+        found.shape == shape,
+        f"{part!r} gives shape {tuple(found.shape)} for values `{count} x 1 x 1`, but {shape} is "
+        "wanted; compute elementwise, so that shapes broadcast.",
+    )
+    return found
+
+
+def _require_same(found: Tensor, wanted: Tensor, message: str) -> None:
+    scale = wanted.abs().max()
+    require(bool(((found - wanted).abs() <= TOLERANCE * scale).all()), message)

@@ -12,18 +12,30 @@ or ``covariance`` alone:
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
+
+What of it can be learned it declares as ``parameters``, attributes of the same names that its
+formula reads each time: numbers, or tensors while they are learned.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+from gpytorch.priors import HalfNormalPrior
 from torch import Tensor
 
+from botorch_tv.forgetting.parameter import Parameter
+from botorch_tv.forgetting.rate_prior import RatePrior
 from botorch_tv.validation import require, settle_number
 
+LARGEST_EPSILON = 1.0 - 1e-6
+"""Above it the gradient of (1 - ε)^(Δt/2) is lost to rounding."""
+ENDLESS = 1e30
+"""Stands for the infinite -ln(1 - ε) of ε = 1, in any unit of time and in float32."""
 UNDEFINED = (
     "{} defines no covariance in time; define attenuation(elapsed), and prior_variance(elapsed) "
     "where the variance changes, or covariance(first, second) alone."
@@ -39,6 +51,15 @@ class Decay:
     D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t; then a grid may be served by a recursion,
     whose cost does not grow with the rounds. It is a claim, which a strategy checks.
     """
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    """What can be learned, by the name of the attribute."""
+
+    @property
+    def stationary(self) -> bool:
+        """Whether the covariance depends on the time between alone."""
+        kind = type(self)
+        stands = kind.prior_variance is Decay.prior_variance
+        return stands and kind.covariance is Decay.covariance
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
@@ -64,9 +85,10 @@ class Decay:
         Returns:
             ``v(min) * a(|difference|)``, of the broadcast shape.
         """
-        return self.prior_variance(torch.minimum(first, second)) * self.attenuation(
-            (first - second).abs()
-        )
+        kept = self.attenuation((first - second).abs())
+        if type(self).prior_variance is Decay.prior_variance:
+            return kept
+        return self.prior_variance(torch.minimum(first, second)) * kept
 
     def transition(self, first: Tensor, second: Tensor) -> Tensor:
         """Factor on what is known of a Markovian objective as time passes, the arguments' shape.
@@ -103,6 +125,18 @@ class Markov(Decay):
     epsilon: float
 
     markovian = True
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "epsilon": Parameter(
+            upper=LARGEST_EPSILON,
+            power=-1,
+            share="lost",
+            prior=HalfNormalPrior(0.25),
+            beside_scale=RatePrior(upper=1.0),
+            fastest=0.999,
+            deaf=0.9,
+            restless=0.1,
+        )
+    }
 
     def __post_init__(self) -> None:
         settle_number(
@@ -114,9 +148,7 @@ class Markov(Decay):
         )
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
-        if self.epsilon == 1:
-            return (elapsed == 0).to(elapsed.dtype)
-        return torch.exp(0.5 * math.log1p(-self.epsilon) * elapsed)
+        return torch.exp(0.5 * _log_kept(self.epsilon) * elapsed)
 
 
 @dataclass(frozen=True)
@@ -135,6 +167,16 @@ class Wiener(Decay):
     sigma_w2: float
 
     markovian = True
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "sigma_w2": Parameter(
+            power=-1,
+            prior=HalfNormalPrior(0.25),
+            beside_scale=RatePrior(),
+            fastest=1e3,
+            deaf=9.0,  # of the variance at the next observation nine tenths are new
+            restless=0.1,
+        )
+    }
 
     def __post_init__(self) -> None:
         settle_number(
@@ -149,3 +191,11 @@ class Wiener(Decay):
 
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         return 1 + self.sigma_w2 * elapsed
+
+
+def _log_kept(epsilon: float | Tensor) -> float | Tensor:
+    """ln(1 - ε), finite; its gradient, too."""
+    if not isinstance(epsilon, Tensor):
+        return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS
+    below = epsilon.clamp_max(1 - torch.finfo(epsilon.dtype).eps)
+    return torch.where(epsilon < 1, torch.log1p(-below), -ENDLESS)

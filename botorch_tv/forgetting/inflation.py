@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+from gpytorch.priors import HalfNormalPrior
 from torch import Tensor
 
+from botorch_tv.forgetting.parameter import Parameter, Values
 from botorch_tv.validation import settle_number
+
+SMALLEST_GAMMA = 1e-6
+"""Below it nothing is left of a row to learn from."""
 
 
 class Inflation(ABC):
@@ -18,6 +25,9 @@ class Inflation(ABC):
     The lag is the reference time less the time of the observation, at least 0; the newest
     observation told has lag 0 and plain noise.
     """
+
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    """What can be learned, by the name of the attribute; see :class:`Parameter`."""
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
@@ -43,6 +53,18 @@ class ExponentialWeights(Inflation):
 
     gamma: float
 
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "gamma": Parameter(
+            lower=SMALLEST_GAMMA,
+            upper=1.0,
+            power=-1,
+            share="kept",
+            prior=HalfNormalPrior(0.1),
+            deaf=0.1,
+            restless=0.9,
+        )
+    }
+
     def __post_init__(self) -> None:
         settle_number(
             self,
@@ -53,7 +75,13 @@ class ExponentialWeights(Inflation):
         )
 
     def log_factor(self, lag: Tensor) -> Tensor:
+        if isinstance(self.gamma, Tensor):
+            return -torch.log(self.gamma) * lag
         return -math.log(self.gamma) * lag
+
+
+def _minus_alpha(values: Values) -> Tensor:
+    return -values["alpha"]
 
 
 @dataclass(frozen=True)
@@ -71,12 +99,20 @@ class UncertaintyInjection(Inflation):
     alpha: float
     kappa: float = 1.0
 
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "alpha": Parameter(prior=HalfNormalPrior(2.0)),
+        "kappa": Parameter(power=_minus_alpha, prior=HalfNormalPrior(2.0)),
+    }
+
     def __post_init__(self) -> None:
         for name in ("alpha", "kappa"):
             limit = "it must be finite and at least 0; alpha = kappa = 1 is usual."
             settle_number(self, name, "[0, inf)", limit)
 
     def log_factor(self, lag: Tensor) -> Tensor:
-        if self.kappa == 0:
+        if not isinstance(self.kappa, Tensor) and self.kappa == 0:
             return torch.zeros_like(lag)  # also where lag^α overflows
-        return torch.where(lag > 0, torch.log1p(self.kappa * lag**self.alpha), 0.0)
+        aged = lag > 0
+        # The power is taken of lags above 0 alone: its gradient at 0 is infinite for alpha < 1.
+        power = torch.where(aged, lag, 1.0) ** self.alpha
+        return torch.where(aged, torch.log1p(self.kappa * power), 0.0)

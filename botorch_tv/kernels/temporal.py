@@ -10,9 +10,9 @@ from gpytorch.constraints import GreaterThan, Interval
 from gpytorch.priors import Prior
 from torch import Tensor
 
+from botorch_tv.forgetting.rate_prior import RatePrior
 from botorch_tv.kernels.batching import like
 from botorch_tv.kernels.rate import DEAF, RESTLESS, RateKernel
-from botorch_tv.kernels.rate_prior import RatePrior
 from botorch_tv.validation import require, require_bounds, require_number
 
 LARGEST_EPSILON = 1.0 - 1e-6

@@ -11,6 +11,8 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.per_trial import PerTrial
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.quasi_newton import Minimum, minimize
 from botorch_tv.learning.layout import Layout, layout
@@ -34,10 +36,8 @@ class Learned(NamedTuple):
     """The spatial kernel with parameters of batch shape ``batch_shape``."""
     noise: Tensor
     """Variance σ² of a new observation, `batch_shape`."""
-    rate: Tensor
-    """ε under ``Markov``, σ_w² under ``Wiener``, 0 otherwise, per unit of time, `batch_shape`."""
-    log_kept: Tensor
-    """ln(1 - ε) per unit of time under ``Markov``, exact where ε rounds to 1; 0 otherwise."""
+    decay: PerTrial
+    """The decay with values of every loop."""
     log_posterior: Tensor
     """Logarithm of the marginal likelihood times the prior densities, `batch_shape`."""
     evaluations: int
@@ -74,7 +74,7 @@ def learn(
         decay: How covariance falls with time; its parameter likewise.
         noise: Variance σ² of a new observation, likewise.
         X: Inputs, `batch_shape x n x d`.
-        times: When they were observed, `batch_shape x n`; counted from the origin for ``Wiener``.
+        times: When they were observed, `batch_shape x n`, counted from the origin of the decay.
         y: Observations less a known prior mean, `batch_shape x n`.
         live: Which rows are in use, bool, `batch_shape x n`; the others may hold anything.
         relative_noise: Variances of the observations relative to σ², `batch_shape x n`; 1 unless
@@ -88,7 +88,8 @@ def learn(
 
     Raises:
         InputDataError: If the kernel is of another kind, or shapes do not fit.
-        ValueError: If parameters lie outside the bounds of ``refit``.
+        ValueError: If parameters lie outside the bounds of ``refit``, or the decay is not a formula
+            of those it declares.
     """
     parts = Stationary.of(kernel)
     shape, n, d = X.shape[:-2], *X.shape[-2:]
@@ -100,10 +101,14 @@ def learn(
     if inflation is not None:
         rows["inflation"] = inflation
     _check_shapes(X, rows, start, ordered.size)
+    if start is None and ordered.learns_decay:
+        require_learnable(decay)
     problem = _Problem(refit, parts, decay, ordered, estimates_mean)
     flat = {name: one.reshape(loops, n) for name, one in rows.items()}
     packed = _packed({"X": X.reshape(loops, n, d), **flat})
     unit = median_gap(packed["times"].double(), packed["live"])
+    if not ordered.learns_decay:
+        unit = torch.ones_like(unit)  # what is kept is meant in the user's
     # Two searches: data of a few rounds often have two explanations, one still and one restless.
     given = ordered.given.expand(loops, -1)
     starts = (given, ordered.restless(unit))
@@ -111,16 +116,14 @@ def learn(
         starts = (start.to(given).reshape(loops, ordered.size), given)
     ends = problem.solve(packed, torch.stack(starts, 1), unit)
     vector = ordered.kept(ends.x, unit)
-    lengthscale, variance, learned, rate = (
-        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(vector)
+    lengthscale, variance, learned, natural = (
+        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(ends.x)
     )
-    log_kept = -rate if ordered.markov else torch.zeros_like(rate)
     return Learned(
         vector=vector.reshape((*shape, ordered.size)),
         kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
         noise=learned.to(y),
-        rate=(-torch.expm1(log_kept) if ordered.markov else rate).to(y),
-        log_kept=log_kept.to(y),
+        decay=PerTrial(decay, ordered.named(natural), unit.reshape(shape)),
         log_posterior=-ends.value.reshape(shape),
         evaluations=ends.evaluations,
     )

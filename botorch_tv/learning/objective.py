@@ -17,8 +17,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting import Decay, Markov, Wiener
-from botorch_tv.learning.layout import KNEE, Layout, Values
+from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.parameter import with_values
+from botorch_tv.forgetting.static import is_static
+from botorch_tv.learning.layout import Layout, Values
 from botorch_tv.learning.stationary import Stationary
 
 
@@ -27,8 +29,8 @@ class Data(NamedTuple):
 
     squares: Tensor
     """Squared differences of inputs per lengthscale, `b x lengthscales x n x n`."""
-    elapsed: Tensor | None
-    """|t - t'| of ``Markov`` or min(t, t') of ``Wiener``, `b x n x n`; None where time is idle."""
+    times: Tensor | None
+    """Since the origin, `b x n`; None where time is idle."""
     y: Tensor
     """Observations less the prior mean, 0 where a row is not in use, `b x n`."""
     root: Tensor
@@ -62,7 +64,7 @@ def prepare(
         kernel: The spatial kernel.
         decay: How covariance falls with time.
         X: Inputs, `b x n x d`.
-        times: `b x n`, counted from the origin of the walk for ``Wiener``.
+        times: `b x n`, counted from the origin.
         y: Observations less the prior mean, `b x n`.
         live: Which rows are in use, `b x n`; the others may hold anything.
         relative_noise: ρ, variances of observations relative to σ², positive, `b x n`.
@@ -79,17 +81,10 @@ def prepare(
         weight = torch.where(live, 1 / inflation.double(), 0.0)
     X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
     times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
-    times = times / unit.unsqueeze(-1)
     noise = torch.where(live, relative_noise.double(), 1.0)
-    elapsed = None
-    match decay:
-        case Markov():
-            elapsed = (times.unsqueeze(-1) - times.unsqueeze(-2)).abs()
-        case Wiener():
-            elapsed = torch.minimum(times.unsqueeze(-1), times.unsqueeze(-2)).clamp_min(0)
     return Data(
         squares=kernel.squares(kernel.columns(X)),
-        elapsed=elapsed,
+        times=None if is_static(decay) else times.clamp_min(0) / unit.unsqueeze(-1),
         y=y,
         root=(weight / noise).sqrt() * live,
         weight=weight.sum(-1),
@@ -163,9 +158,10 @@ class Objective:
         scale = root.unsqueeze(-1) * root.unsqueeze(-2)
         if self._scaled:
             scale = scale * at.variance[:, None, None]
-        decayed, decay_slope = self._decayed(at.rate, data.elapsed)
+        undecayed = scale * correlation
+        natural, decayed = self._decayed(at.decay, data)
         if decayed is not None:
-            scale = scale * decayed
+            scale = scale * decayed.detach()
         signal = scale * correlation  # S (K ∘ D) S
 
         matrix = signal.clone()
@@ -188,22 +184,28 @@ class Objective:
         by_variance = 0.5 * (n - quadratic - trace + size) * self._scaled
         by_squared = (half * scale * slope).reshape(m, n * n, 1)
         by_lengthscale = -2 * inverse_squares * (flat @ by_squared).squeeze(-1)
-        by_rate = torch.zeros_like(value)
-        if decay_slope is not None:
-            by_rate = (half * signal * decay_slope).sum((-2, -1))
-        by_rate = by_rate * (KNEE + at.rate)  # the rate is c (e^v - 1)
-        gradient = torch.stack([by_variance, by_noise, by_rate], -1)
-        return value, torch.cat([by_lengthscale, gradient], -1)
+        by_decay = torch.zeros_like(at.decay)
+        if decayed is not None and decayed.requires_grad:
+            (by_decay,) = torch.autograd.grad(decayed, natural, half * undecayed)
+        by_decay = by_decay * self._layout.slope(at.decay)
+        gradient = torch.stack([by_variance, by_noise], -1)
+        return value, torch.cat([by_lengthscale, gradient, by_decay], -1)
 
-    def _decayed(self, rate: Tensor, elapsed: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """D and the derivative of ln D by the rate, `m x n x n` each."""
-        if elapsed is None:
-            return None, None
-        rate = rate[:, None, None]
-        if isinstance(self._decay, Markov):
-            return torch.exp(-0.5 * rate * elapsed), -0.5 * elapsed
-        grown = 1 + rate * elapsed
-        return grown, elapsed / grown
+    def _decayed(self, natural: Tensor, data: Data) -> tuple[Tensor, Tensor | None]:
+        """Natural values `m x k` that D depends on, and D, `m x n x n`; None where time is idle.
+
+        Automatic differentiation spares a decay its derivatives, and takes little beside the rest.
+        """
+        if data.times is None:
+            return natural, None
+        first, second = data.times.unsqueeze(-1), data.times.unsqueeze(-2)
+        with torch.enable_grad():
+            natural = natural.detach().requires_grad_(self._layout.learns_decay)
+            values = self._layout.named(natural)
+            decay = with_values(
+                self._decay, {name: one[:, None, None] for name, one in values.items()}
+            )
+            return natural, decay.covariance(first, second)
 
     @staticmethod
     def _centred(observed: Tensor, root: Tensor, inverse: Tensor) -> Tensor:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from botorch.utils.types import DEFAULT, _DefaultType
 
+from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.densities import Prior
 from botorch_tv.validation import require, settle_integer
 
@@ -75,9 +78,10 @@ class Refit:
       value given as its median and deviation 1 of the logarithm, because outcomes are not
       standardised here;
     - noise: BoTorch's, log-normal with median e⁻⁴ of the kernel's variance and deviation 1;
-    - ε and σ_w²: half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
+    - what a decay declares: the prior it declares. For ε and σ_w² that is
+      half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
       rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being taken for
-      change. Both are meant over the median time between a loop's observations, in which they are
+      change. All are meant over the median time between a loop's observations, in which they are
       searched for, whatever the unit of time; a prior of one's own is meant per unit of time.
       ``Free(prior=None)`` leaves ε to the likelihood.
 
@@ -90,6 +94,8 @@ class Refit:
         epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 over the median time
             between observations; None to keep it fixed.
         sigma_w2: Rate of growth of ``Wiener``; None to keep it fixed.
+        decay: Of other decays, by the names of the parameters they declare; those not named are
+            learned under the priors they declare. None keeps other decays as they are.
         evaluations: How often the posterior may be evaluated in one fit.
 
     Raises:
@@ -103,6 +109,7 @@ class Refit:
     noise: Free | None = field(default_factory=Free)
     epsilon: Free | None = field(default_factory=Free)
     sigma_w2: Free | None = field(default_factory=Free)
+    decay: Mapping[str, Free | None] | None = field(default_factory=dict)
     evaluations: int = 100
 
     def __post_init__(self) -> None:
@@ -112,12 +119,17 @@ class Refit:
         free = []
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name in ("every", "least", "evaluations"):
+            if one.name in ("every", "least", "evaluations", "decay"):
                 continue
-            require(
-                value is None or isinstance(value, Free),
-                f"Refit: {one.name} is {value!r}; give Free(prior) to learn it or None to keep it.",
-            )
+            _require_free(one.name, value)
+            free.append(value)
+        require(
+            self.decay is None or isinstance(self.decay, Mapping),
+            f"Refit: decay is {self.decay!r}; give {{name: Free(prior)}} for what a decay of your "
+            "own declares, or None to keep decays as they are.",
+        )
+        for name, value in (self.decay or {}).items():
+            _require_free(f"decay[{name!r}]", value)
             free.append(value)
         require(any(free), "Refit: nothing is learned; leave one hyperparameter free.")
         require(
@@ -125,6 +137,28 @@ class Refit:
             f"Refit: epsilon goes up to {self.epsilon.upper if self.epsilon else None}, but at 1 "
             "nothing is remembered and nothing learned; 0.999 is the default limit.",
         )
+
+    def of_decay(self, decay: Decay) -> dict[str, Free | None]:
+        """How each parameter that a decay declares is learned; None for those that are not.
+
+        Raises:
+            ValueError: If the decay changes and declares none, or not those named.
+        """
+        own = self.decay or {}
+        unknown = [name for name in own if name not in decay.parameters]
+        require(
+            not unknown,
+            f"Refit: decay has {unknown}, but {decay!r} declares "
+            f"{list(decay.parameters) or 'no parameters'}; name those to learn.",
+        )
+        require(
+            bool(decay.parameters) or is_static(decay) or self.decay is None,
+            f"{decay!r} declares no parameters, so nothing of it can be learned; declare them "
+            "beside its formula, or give Refit(decay=None) to keep it as it is.",
+        )
+        default = None if self.decay is None else Free()
+        known = {"epsilon": self.epsilon, "sigma_w2": self.sigma_w2, **own}
+        return {name: known.get(name, default) for name in decay.parameters}
 
     @property
     def voids(self) -> str:
@@ -134,3 +168,10 @@ class Refit:
     def due(self, told: int) -> bool:
         """Whether a fit is due once ``told`` rounds have been told."""
         return told > 0 and told % self.every == 0
+
+
+def _require_free(name: str, value: object) -> None:
+    require(
+        value is None or isinstance(value, Free),
+        f"Refit: {name} is {value!r}; give Free(prior) to learn it or None to keep it.",
+    )

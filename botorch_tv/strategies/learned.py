@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.forgetting import Decay, Markov, Wiener
+from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
-from botorch_tv.learning.fit import Learned, learn
+from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.refit import Refit
 from botorch_tv.learning.stationary import Stationary
@@ -24,60 +23,18 @@ if TYPE_CHECKING:
     from botorch_tv.strategies.core import Strategy
 
 
-@dataclass(frozen=True, eq=False)
-class MarkovPerTrial(Decay):
-    """:class:`Markov` with a rate ε of each trial's own.
-
-    Args:
-        log_kept: ln(1 - ε) per unit of time, finite, `batch_shape`; in a long unit ε rounds to 1.
-    """
-
-    log_kept: Tensor
-
-    markovian = True
-
-    @property
-    def epsilon(self) -> Tensor:
-        """ε per unit of time, in [0, 1], `batch_shape`."""
-        return -torch.expm1(self.log_kept)
-
-    def attenuation(self, elapsed: Tensor) -> Tensor:
-        return torch.exp(0.5 * _leading(self.log_kept, elapsed) * elapsed)
-
-    def prior_variance(self, elapsed: Tensor) -> Tensor:
-        return torch.ones_like(elapsed)
-
-
-@dataclass(frozen=True, eq=False)
-class WienerPerTrial(Decay):
-    """:class:`Wiener` with a variance σ_w² of each trial's own.
-
-    Args:
-        sigma_w2: At least 0, `batch_shape`.
-    """
-
-    sigma_w2: Tensor
-
-    markovian = True
-
-    def attenuation(self, elapsed: Tensor) -> Tensor:
-        return torch.ones_like(elapsed)
-
-    def prior_variance(self, elapsed: Tensor) -> Tensor:
-        return 1 + _leading(self.sigma_w2, elapsed) * elapsed
-
-
 def require_learnable(strategy: Strategy, box: Box, refit: Refit) -> None:
     """Raise unless hyperparameters can be learned, which would else show after some rounds.
 
     Raises:
         InputDataError: If the kernel is of another kind than can be learned.
-        ValueError: If a parameter lies outside the bounds of ``refit``.
+        ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
     """
     assert isinstance(strategy.kernel, Kernel)
     parts = Stationary.of(strategy.kernel)
     sides = parts.columns(box.extent.unsqueeze(0))[0]
-    layout(refit, parts, strategy.decay, strategy.noise, sides)
+    if layout(refit, parts, strategy.decay, strategy.noise, sides).learns_decay:
+        claims.require_learnable(strategy.decay)
 
 
 def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
@@ -121,23 +78,9 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
         basis=replace(
             surface,
             kernel=learned.kernel,
-            decay=_decay(strategy.decay, learned, state),
+            decay=None if is_static(strategy.decay) else learned.decay.reshaped(state.time.shape),
             noise_factor=learned.noise / strategy.noise,
             given=given,
             parameters=learned.vector,
         )
     )
-
-
-def _decay(given: Decay, learned: Learned, state: State) -> Decay | None:
-    shape = state.time.shape
-    if isinstance(given, Markov):
-        return MarkovPerTrial(learned.log_kept.view(shape).to(state.time))
-    if isinstance(given, Wiener):
-        return WienerPerTrial(learned.rate.view(shape).to(state.time))
-    return None
-
-
-def _leading(parameter: Tensor, like: Tensor) -> Tensor:
-    """A number per trial, beside tensors that lead with the trials."""
-    return parameter.view((*parameter.shape, *[1] * (like.dim() - parameter.dim())))

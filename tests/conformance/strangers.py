@@ -1,8 +1,11 @@
 """Parts written as a user writes them, who knows the package by its documentation alone."""
 
-import torch
+from dataclasses import dataclass
 
-from botorch_tv.forgetting import Decay
+import torch
+from gpytorch.priors import HalfNormalPrior
+
+from botorch_tv.forgetting import Decay, Parameter
 
 
 class QuasiPeriodic(Decay):
@@ -38,3 +41,19 @@ class UnclaimedDrift(DampedDrift):
     """The same, by somebody who does not know that it is Markovian."""
 
     markovian = False
+
+
+@dataclass(frozen=True)
+class Seasonal(Decay):
+    """A quasi-periodic decay that can be learned."""
+
+    rate: float
+    period: float
+
+    parameters = {  # noqa: RUF012 (as a user writes it)
+        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), restless=0.1),
+        "period": Parameter(lower=2.0, upper=100.0, power=1),
+    }
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed) * torch.cos(6.2832 * elapsed / self.period)

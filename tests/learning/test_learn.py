@@ -50,8 +50,10 @@ def test_a_batch_is_its_loops_one_by_one(decay):
         torch.testing.assert_close(
             together.log_posterior[i], alone.log_posterior, atol=1e-7, rtol=0
         )
-        for name in ("vector", "noise", "rate"):
-            one, other = getattr(together, name)[i], getattr(alone, name)
+        pairs = [(together.vector[i], alone.vector), (together.noise[i], alone.noise)]
+        for name in decay.parameters:
+            pairs.append((together.decay.value(name)[i], alone.decay.value(name)))
+        for one, other in pairs:
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-8)
         wanted = alone.kernel(X[i]).to_dense()
         torch.testing.assert_close(together.kernel(X).to_dense()[i], wanted, rtol=1e-6, atol=1e-8)
@@ -66,7 +68,7 @@ def test_batch_dimensions_are_kept_and_parts_taken_one_after_another(monkeypatch
     monkeypatch.setattr("botorch_tv.learning.fit.NUMBERS", 1)
     X, times, y = X.view(2, 3, 20, 2), times.reshape(2, 3, 20), y.view(2, 3, 20)
     parts = learn(Refit(), kernel, Markov(0.01), 0.05, X, times, y, all_of(y))
-    assert parts.rate.shape == (2, 3)
+    assert parts.decay.value("epsilon").shape == (2, 3)
     assert parts.kernel.batch_shape == (2, 3)
     torch.testing.assert_close(parts.vector.view(6, -1), whole.vector, rtol=1e-6, atol=1e-8)
 
@@ -94,7 +96,7 @@ def test_as_good_as_botorch_on_the_same_posterior():
         ours = learned.kernel.lengthscale.flatten()
         torch.testing.assert_close(ours, spatial.lengthscale.detach().flatten(), rtol=0.02, atol=0)
         epsilon = model.covar_module.temporal.epsilon.item()
-        assert float(learned.rate) == pytest.approx(epsilon, rel=0.02, abs=1e-4)
+        assert float(learned.decay.value("epsilon")) == pytest.approx(epsilon, rel=0.02, abs=1e-4)
 
 
 def test_parameters_of_simulated_loops_return_within_their_error():
@@ -102,7 +104,7 @@ def test_parameters_of_simulated_loops_return_within_their_error():
     refit = Refit(epsilon=Free(prior=None), lengthscale=Free(prior=None), noise=Free(prior=None))
     learned = learn(refit, unit_kernel("se", 0.5), Markov(0.01), 0.1, X, times, y, all_of(y))
     found = {
-        "epsilon": (learned.rate, 0.02, 0.3),
+        "epsilon": (learned.decay.value("epsilon"), 0.02, 0.3),
         "lengthscale": (learned.kernel.lengthscale.flatten(), 0.2, 0.2),
         "noise": (learned.noise, 0.02, 0.5),
     }
@@ -116,8 +118,8 @@ def test_standstill_is_found_and_the_prior_does_not_hide_it():
     X, times, y = observed(4, 150, 0.0)
     refit = Refit(lengthscale=None, noise=None)
     learned = learn(refit, unit_kernel("se", 0.2), Markov(0.05), 0.02, X, times, y, all_of(y))
-    assert float(learned.rate.max()) < 1e-3
-    assert float(learned.rate.min()) == 0.0
+    assert float(learned.decay.value("epsilon").max()) < 1e-3
+    assert float(learned.decay.value("epsilon").min()) == 0.0
 
 
 def test_what_is_not_free_stays():
@@ -130,9 +132,11 @@ def test_what_is_not_free_stays():
     torch.testing.assert_close(learned.kernel(X).to_dense(), wanted, rtol=0, atol=1e-12)
     torch.testing.assert_close(learned.noise, torch.full((2,), 0.07, dtype=torch.float64))
     still = learn(Refit(epsilon=None), kernel, Markov(0.25), 0.07, X, times, y, all_of(y))
-    torch.testing.assert_close(still.rate, torch.full((2,), 0.25, dtype=torch.float64))
+    torch.testing.assert_close(
+        still.decay.value("epsilon"), torch.full((2,), 0.25, dtype=torch.float64)
+    )
     gone = learn(Refit(epsilon=None), kernel, Markov(1.0), 0.07, X, times, y, all_of(y))
-    torch.testing.assert_close(gone.rate, torch.ones(2, dtype=torch.float64))
+    torch.testing.assert_close(gone.decay.value("epsilon"), torch.ones(2, dtype=torch.float64))
 
 
 def test_a_warm_start_is_followed_and_never_worse():
@@ -149,7 +153,9 @@ def test_without_data_parameters_stay():
     X = torch.zeros(2, 0, 2, dtype=torch.float64)
     none = torch.zeros(2, 0, dtype=torch.float64)
     learned = learn(Refit(), unit_kernel("se", 0.3), Markov(0.2), 0.1, X, none, none, none.bool())
-    torch.testing.assert_close(learned.rate, torch.full((2,), 0.2, dtype=torch.float64))
+    torch.testing.assert_close(
+        learned.decay.value("epsilon"), torch.full((2,), 0.2, dtype=torch.float64)
+    )
     torch.testing.assert_close(learned.kernel.lengthscale, torch.full((2, 1, 1), 0.3).double())
 
 
@@ -186,8 +192,9 @@ def test_single_precision_is_kept():
         y.float(),
         all_of(y),
     )
-    assert {learned.noise.dtype, learned.rate.dtype, learned.kernel.dtype} == {torch.float32}
-    assert learned.vector.dtype == torch.float64
+    assert {learned.noise.dtype, learned.kernel.dtype} == {torch.float32}
+    of_time = {learned.vector.dtype, learned.decay.value("epsilon").dtype}
+    assert of_time == {torch.float64}
 
 
 def test_a_prior_decides_where_data_do_not():
@@ -195,7 +202,7 @@ def test_a_prior_decides_where_data_do_not():
     X, times, y = observed(1, 30, 0.05)
     refit = Refit(least=1, lengthscale=Free(prior=GammaPrior(15.0, 10 / 3)))
     learned = learn(refit, unit_kernel("se", 1.0), Markov(0.03), 0.02, X, times, 0 * y, ~all_of(y))
-    assert float(learned.rate) == pytest.approx(0.03)  # nothing at all: all stay
+    assert float(learned.decay.value("epsilon")) == pytest.approx(0.03)  # nothing at all: all stay
     live = torch.arange(30) < 1
     learned = learn(
         refit, unit_kernel("se", 1.0), Markov(0.03), 0.02, X, times, 0 * y, live.expand(1, 30)

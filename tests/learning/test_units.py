@@ -90,10 +90,9 @@ def test_loops_learn_the_same_rate(decay):
     for unit in UNITS.values():
         other = found(unit)
         torch.testing.assert_close(other.log_posterior, hours.log_posterior, rtol=0, atol=1e-4)
-        if isinstance(decay, Markov):
-            torch.testing.assert_close(unit * other.log_kept, hours.log_kept, rtol=1e-2, atol=1e-9)
-        else:
-            torch.testing.assert_close(unit * other.rate, hours.rate, rtol=1e-2, atol=1e-9)
+        [name] = decay.parameters
+        told, wanted = other.decay.natural(name), hours.decay.natural(name)
+        torch.testing.assert_close(unit * told, wanted, rtol=1e-2, atol=1e-9)
         again = found(unit, start=other.vector)
         assert bool((again.log_posterior >= other.log_posterior - 1e-6).all())
 
@@ -105,7 +104,7 @@ def test_bounds_and_priors_of_ones_own_are_per_unit_of_the_user():
     for free in (Free(lower=1e-7, upper=2e-7), Free(prior=GammaPrior(1.5e8, 1e15))):
         refit = Refit(lengthscale=None, noise=None, epsilon=free)
         found = learn(refit, unit_kernel("se", 0.3), Markov(1.5e-7), 0.02, X, seconds, y, live)
-        assert 1e-7 * (1 - 1e-9) <= float(found.rate) <= 2e-7 * (1 + 1e-9)
+        assert 1e-7 * (1 - 1e-9) <= float(found.decay.value("epsilon")) <= 2e-7 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("sets", [3, pytest.param(9, marks=pytest.mark.slow)])

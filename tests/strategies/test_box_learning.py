@@ -144,8 +144,7 @@ def test_the_posterior_uses_what_was_learned_by_the_textbook(name):
         points = np.concatenate([query, X[rows, i].numpy()])
         rate = 0.0
         if surface.decay is not None:
-            rate = float(surface.decay.epsilon[i] if "Wiener" not in name else 0)
-            rate = float(surface.decay.sigma_w2[i]) if "Wiener" in name else rate
+            rate = float(surface.decay.value("sigma_w2" if "Wiener" in name else "epsilon")[i])
         decay = {"M": ("markov", rate), "e": ("markov", rate), "W": ("wiener", rate)}
         inflation = {"weights": ("exponential", 0.9), "injection": ("injection", 0.5, 1.0)}
         mean, variance = regression(

@@ -1,0 +1,246 @@
+"""A decay of a user's own is learned as those of the package are, or refused."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from conformance.strangers import DampedDrift, Seasonal
+from gpytorch.kernels import RBFKernel
+from gpytorch.priors import GammaPrior
+from scipy.stats import gamma, halfnorm
+
+from botorch_tv.forgetting import (
+    Decay,
+    ExponentialWeights,
+    Markov,
+    Parameter,
+    Static,
+    UncertaintyInjection,
+    Wiener,
+)
+from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.learning import Free, Refit, learn
+from botorch_tv.learning.layout import layout
+from botorch_tv.learning.objective import Objective, prepare
+from botorch_tv.learning.stationary import Stationary
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import Box, Strategy
+
+D = torch.float64
+NOISE = 0.05
+FIXED = {"lengthscale": None, "outputscale": None, "noise": None}
+DECAY = Seasonal(rate=0.05, period=10.0)
+
+
+def observed(loops=3, rounds=40, decay=DECAY, unit=1.0, seed=0):
+    """Draws of the prior at random points, every half or whole unit."""
+    random = np.random.default_rng(seed)
+    X = random.random((loops, rounds, 2))
+    times = np.cumsum(random.choice([0.5, 1.0], (loops, rounds)), -1)
+    squares = ((X[:, :, None] - X[:, None]) ** 2).sum(-1)
+    apart = np.abs(times[:, :, None] - times[:, None])
+    D = np.exp(-decay.rate * apart) * np.cos(6.2832 * apart / decay.period)
+    K = np.exp(-squares / (2 * 0.5**2)) * D + NOISE * np.eye(rounds)
+    y = np.einsum("bij,bj->bi", np.linalg.cholesky(K), random.standard_normal((loops, rounds)))
+    return tuple(torch.from_numpy(one) for one in (X, unit * times, y))
+
+
+def textbook(X, times, y, rate, period):
+    apart = np.abs(times[:, None] - times)
+    squares = ((X[:, None] - X) ** 2).sum(-1)
+    A = np.exp(-squares / (2 * 0.5**2) - rate * apart) * np.cos(6.2832 * apart / period)
+    A += NOISE * np.eye(len(y))
+    log_det = np.linalg.slogdet(2 * math.pi * A)[1]
+    return -0.5 * (log_det + y @ np.linalg.solve(A, y))
+
+
+def objective(refit=None, decay=DECAY):
+    X, times, y = observed()
+    parts = Stationary.of(unit_kernel("se", 0.5).double())
+    ordered = layout(refit or Refit(), parts, decay, NOISE, torch.ones(2, dtype=D))
+    live, unit = torch.ones_like(y, dtype=torch.bool), torch.full((3,), 0.8, dtype=D)
+    ready = prepare(parts, decay, X, times, y, live, torch.ones_like(y), unit=unit)
+    loops = torch.arange(3)
+    at = ordered.searched(ordered.given.expand(3, -1), unit)
+    return ordered, Objective(parts, decay, ordered, ready, loops), at, loops, (X, times, y)
+
+
+def test_value_and_prior_by_the_textbook():
+    _, found, at, loops, (X, times, y) = objective(Refit(**FIXED))
+    wanted = [
+        textbook(X[i].numpy(), times[i].numpy(), y[i].numpy(), 0.05, 10.0)
+        + halfnorm(scale=0.25).logpdf(0.05 * 0.8)  # over the unit it is learned in
+        for i in range(3)
+    ]
+    np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
+    own = Refit(**FIXED, decay={"rate": Free(prior=GammaPrior(2.0, 30.0)), "period": None})
+    _, found, at, loops, _ = objective(own)
+    prior = gamma(2.0, scale=1 / 30).logpdf(0.05)  # per unit of the user's
+    wanted = [one - halfnorm(scale=0.25).logpdf(0.05 * 0.8) + prior for one in wanted]
+    np.testing.assert_allclose(-found(at, loops)[0].numpy(), wanted, rtol=0, atol=1e-9)
+
+
+def test_gradient_is_that_of_finite_differences():
+    ordered, found, at, loops, _ = objective()
+    _, gradient = found(at, loops)
+    for entry in range(ordered.size):
+        away = torch.zeros(ordered.size, dtype=D)
+        away[entry] = 1e-5
+        change = (found(at + away, loops)[0] - found(at - away, loops)[0]) / 2e-5
+        torch.testing.assert_close(gradient[:, entry], change, rtol=1e-5, atol=1e-6)
+
+
+def test_it_is_found_in_any_unit():
+    """From a wrong start, in hours and in milliseconds, near the truth."""
+    refit = Refit(**FIXED, evaluations=200)
+    found = {}
+    for unit in (1.0, 3.6e6):
+        X, times, y = observed(loops=6, rounds=120, unit=unit)
+        start = Seasonal(rate=0.2 / unit, period=11.5 * unit)
+        live = torch.ones_like(y, dtype=torch.bool)
+        learned = learn(refit, unit_kernel("se", 0.5), start, NOISE, X, times, y, live).decay
+        found[unit] = learned.value("rate") * unit, learned.value("period") / unit
+    for one, other in zip(*found.values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-6)
+    rate, period = found[1.0]
+    assert float(period.median()) == pytest.approx(10.0, rel=0.03)
+    assert 0.02 < float(rate.median()) < 0.12
+
+
+def test_bounds_declared_and_bounds_of_ones_own():
+    ordered, *_ = objective(Refit(decay={"period": Free(lower=8.0, upper=12.0)}))
+    gap = torch.full((1,), 0.5, dtype=D)
+    lower, upper = ordered.bounds(gap)
+    assert lower[0, -1].item() == pytest.approx(16.0)  # in gaps of half a unit
+    assert upper[0, -1].item() == pytest.approx(24.0)
+    ordered, *_ = objective()
+    lower, upper = ordered.bounds(gap)
+    assert (lower[0, -1].item(), upper[0, -1].item()) == (2.0, 100.0)
+    with pytest.raises(ValueError, match="period starts from"):
+        objective(Refit(decay={"period": Free(lower=11.0)}))
+
+
+def test_a_strategy_learns_it_and_uses_what_it_learned():
+    domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
+    strategy = Strategy(
+        kernel=unit_kernel("se", 0.5).double(),
+        noise=NOISE,
+        decay=Seasonal(rate=0.2, period=11.5),
+        learning=Refit(**FIXED, every=40),
+    )
+    X, times, y = observed(loops=2)
+    state = strategy.init(domain, batch_shape=(2,))
+    for t in range(40):
+        suggestion = strategy.suggestion_at(state, X[:, t], now=times[:, t])
+        state, _ = strategy.tell(state, suggestion, y[:, t])
+    decay, query = state.basis.decay, torch.rand(5, 2, dtype=D)
+    posterior = strategy.posterior(state, query, now=times[:, -1] + 0.7)
+    for i in range(2):
+        rate, period = (float(decay.value(name)[i]) for name in ("rate", "period"))
+        assert rate != pytest.approx(0.2)
+        told = replace(strategy, decay=Seasonal(rate, period), learning=None)
+        alone = told.init(domain)
+        for t in range(40):
+            suggestion = told.suggestion_at(alone, X[i, t], now=times[i, t])
+            alone, _ = told.tell(alone, suggestion, y[i, t])
+        wanted = told.posterior(alone, query, now=times[i, -1] + 0.7)
+        torch.testing.assert_close(posterior.mean[i], wanted.mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(posterior.variance[i], wanted.variance, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [Markov(0.1), Wiener(0.1), ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3), DECAY],
+    ids=repr,
+)
+def test_what_is_declared_rightly_is_taken(part):
+    require_learnable(part)
+
+
+@dataclass(frozen=True)
+class Wrong(Decay):
+    rate: float = 0.1
+    parameters = {"rate": Parameter(power=-1)}  # noqa: RUF012
+
+
+class ByMath(Wrong):
+    def attenuation(self, elapsed):
+        return math.exp(-self.rate) ** elapsed
+
+
+@dataclass(frozen=True)
+class Elsewhere(Wrong):
+    """Computed from what was there when it was made."""
+
+    def __post_init__(self):
+        object.__setattr__(self, "half", 0.5 * self.rate)
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.half * elapsed)
+
+
+class PartlyElsewhere(Elsewhere):
+    def attenuation(self, elapsed):
+        return torch.exp(-(self.half + self.rate) * elapsed)
+
+
+class HiddenUnit(Wrong):
+    """The 5 is a time that is not declared."""
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed) * torch.cos(elapsed / 5)
+
+
+class WrongPower(Wrong):
+    parameters = {"rate": Parameter(power=1)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+
+class WrongShape(Wrong):
+    def attenuation(self, elapsed):
+        return torch.exp(-torch.as_tensor(self.rate).flatten()[0] * elapsed)
+
+
+REFUSED = {
+    ByMath: "cannot be computed from tensors of values",
+    Elsewhere: r"declares \['rate'\], but its formula does not change with it",
+    PartlyElsewhere: "says one thing with a tensor of values and another",
+    HiddenUnit: "another formula once time is counted in another unit",
+    WrongPower: "another formula once time is counted in another unit",
+    WrongShape: "compute elementwise",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+def test_what_cannot_be_learned_is_refused(kind):
+    strategy = Strategy(kernel=RBFKernel().double(), noise=NOISE, decay=kind(), learning=Refit())
+    with pytest.raises(ValueError, match=REFUSED[kind]):
+        strategy.init(Box(torch.tensor([[0.0], [1.0]], dtype=D)))
+
+
+def test_what_declares_nothing_is_refused_unless_it_is_kept():
+    parts, sides = Stationary.of(unit_kernel("se", 0.5).double()), torch.ones(2, dtype=D)
+    with pytest.raises(ValueError, match=r"declares no parameters.*Refit\(decay=None\)"):
+        layout(Refit(), parts, DampedDrift(), NOISE, sides)
+    assert layout(Refit(), parts, Static(), NOISE, sides).size == 3
+    X, times, y = observed()
+    live = torch.ones_like(y, dtype=torch.bool)
+    kept = learn(
+        Refit(decay=None), unit_kernel("se", 0.5), DampedDrift(), NOISE, X, 100 * times, y, live
+    )
+    at = times[:, :4]
+    wanted = DampedDrift().covariance(at.unsqueeze(-1), at.unsqueeze(-2))
+    torch.testing.assert_close(kept.decay.covariance(at.unsqueeze(-1), at.unsqueeze(-2)), wanted)
+
+
+def test_names_that_are_not_declared_are_refused():
+    with pytest.raises(ValueError, match=r"decay has \['speed'\], but .* declares \['rate', 'per"):
+        objective(Refit(decay={"speed": Free()}))
+    with pytest.raises(ValueError, match=r"decay\['rate'\] is 0.1"):
+        Refit(decay={"rate": 0.1})
+    with pytest.raises(ValueError, match="decay is 3"):
+        Refit(decay=3)
