@@ -12,58 +12,43 @@ The file is written anew after every preset.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.speed.common import environment
+from benchmarks.gpu.world import parser, record_of, study, write
 from benchmarks.speed.runs import EPSILON, NOISE, kernel
-from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.strategies import (
-    Grid,
-    Strategy,
-    br_gp_ucb,
-    et_gp_ucb,
-    gp_ei,
-    gp_pi,
-    gp_ts,
-    gp_ucb,
-    igp_ucb,
-    r_gp_ucb,
-    random_search,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_gp_ucb,
-    ui_tvbo,
-    w_gp_ucb,
+from botorch_tv.experts import SparQ
+from botorch_tv.simulation import StudyResult
+from botorch_tv.simulation.rivals import RIVALS, Settings, line_up
+from botorch_tv.strategies import Strategy
+
+CPU = torch.device("cpu")
+SETTINGS = Settings(
+    kernel=kernel(),
+    noise=NOISE,
+    epsilon=EPSILON,
+    sigma_w2=0.03,
+    period=29,
+    window=29,
+    gamma=0.95,
+    alpha=1.0,
+    delta=0.1,
+    width=None,
 )
 
 
-def presets() -> dict[str, Callable[[], Strategy]]:
-    """Every preset by its usual name."""
-    known: dict[str, Any] = {"kernel": kernel(), "noise": NOISE}
+def presets() -> dict[str, Strategy]:
+    """Every preset by its usual name; experts draw by the chain, which takes random numbers."""
+    found = line_up(list(RIVALS), SETTINGS)
     return {
-        "GP-UCB": lambda: gp_ucb(**known),
-        "IGP-UCB": lambda: igp_ucb(**known),
-        "GP-TS": lambda: gp_ts(**known),
-        "GP-EI": lambda: gp_ei(**known),
-        "GP-PI": lambda: gp_pi(**known),
-        "random": lambda: random_search(**known),
-        "R-GP-UCB": lambda: r_gp_ucb(**known, period=29),
-        "BR-GP-UCB": lambda: br_gp_ucb(**known, period=29),
-        "SW-GP-UCB": lambda: sw_gp_ucb(**known, window=29),
-        "TV-GP-UCB": lambda: tv_gp_ucb(**known, epsilon=EPSILON),
-        "WGP-UCB": lambda: w_gp_ucb(**known, gamma=0.95),
-        "UI-TVBO": lambda: ui_tvbo(**known, sigma_w2=0.03),
-        "UI-GP-UCB": lambda: ui_gp_ucb(**known, alpha=1.0),
-        "ET-GP-UCB": lambda: et_gp_ucb(**known),
-        "SparQ-GP-UCB": lambda: sparq_gp_ucb(**known, steps=20),
-        "W-SparQ-GP-UCB": lambda: w_sparq_gp_ucb(**known, alpha=1.0, steps=20),
+        name: replace(one, refresh=replace(one.refresh, steps=20))
+        if isinstance(one, SparQ)
+        else one
+        for name, one in found.items()
     }
 
 
@@ -94,52 +79,26 @@ def compare(here: StudyResult, there: StudyResult) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.choices")
-    parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
-    parser.add_argument("--points", type=int, default=20, help="grid points per axis")
-    parser.add_argument("--trials", type=int, default=16)
-    parser.add_argument("--horizon", type=int, default=100, help="rounds T")
-    parser.add_argument("--presets", nargs="+", choices=list(presets()), default=list(presets()))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args(arguments)
+    made, names = parser("choices", trials=16, horizon=100), list(presets())
+    made.add_argument("--presets", nargs="+", choices=names, default=names)
+    return made.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Play every preset on both; returns the record that is written."""
     options = parse(arguments)
-    grid = Grid.regular(points=options.points, dim=2)
-    world = MarkovWorld(grid, kernel=kernel(), epsilon=EPSILON, noise=NOISE)
-    record: dict[str, Any] = {"benchmark": "choices"}
-    record |= environment(seed=options.seed, device=options.device)
-    record["parameters"] = {
-        name: getattr(options, name) for name in ("points", "trials", "horizon")
-    }
+    record, players = record_of("choices", options), presets()
     found = record["presets"] = {}
     for name in options.presets:
-        strategy = presets()[name]()
-
-        def study(
-            device: torch.device, name: str = name, strategy: Strategy = strategy
-        ) -> StudyResult:
-            return run_study(
-                world,
-                {name: strategy},
-                trials=options.trials,
-                horizon=options.horizon,
-                seed=options.seed,
-                device=device,
-                progress=False,
-            )
-
         try:
-            found[name] = compare(study(torch.device("cpu")), study(options.device))
+            both = (study(options, players[name], one) for one in (CPU, options.device))
+            found[name] = compare(*both)
         except Exception as error:  # the others are still worth knowing
             found[name] = {"equal": False, "error": f"{type(error).__name__}: {error}"[:2000]}
         one = found[name]
         print(f"{name:18}{'equal' if one['equal'] else one.get('error', one)}", flush=True)
         record["all_equal"] = all(each["equal"] for each in found.values())
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        write(record, options)
     return record
 
 

@@ -74,7 +74,8 @@ class Settings:
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Chance δ_B of a false alarm of ET-GP-UCB.
         width: Exploration of all but IGP-UCB and BR-GP-UCB, which differ from GP-UCB and R-GP-UCB
-            by their own, that of the information gain, and those that do without.
+            by their own, that of the information gain, and those that do without; None for the
+            paper's of each.
     """
 
     kernel: Kernel | Tensor
@@ -86,7 +87,7 @@ class Settings:
     gamma: float
     alpha: float
     delta: float
-    width: Logarithmic
+    width: Logarithmic | None
 
 
 class Rival(NamedTuple):

@@ -103,7 +103,7 @@ def test_packages_that_are_missing_are_named(monkeypatch, capsys) -> None:
 
 
 def test_runs_that_part_are_told() -> None:
-    strategy = choices.presets()["TV-GP-UCB"]()
+    strategy = choices.presets()["TV-GP-UCB"]
     world = MarkovWorld(Grid.regular(4, 2), kernel=strategy.kernel, epsilon=0.03, noise=0.02)
     size = {"trials": 3, "horizon": 5, "progress": False}
     one = run_study(world, {"TV": strategy}, **size)
@@ -126,7 +126,7 @@ choices.main(["--device", "cpu", "--points", "4", "--trials", "2", "--horizon", 
     "--presets", "ET-GP-UCB", "--out", {str(tmp_path / "found.json")!r}])
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid
-strategy = choices.presets()["GP-UCB"]()
+strategy = choices.presets()["GP-UCB"]
 world = MarkovWorld(Grid.regular(4, 2), kernel=strategy.kernel, epsilon=0.03, noise=0.02)
 result = run_study(world, {{"GP": strategy}}, trials=2, horizon=3, progress=False,
     save_to={str(tmp_path / "kept")!r})

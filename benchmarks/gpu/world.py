@@ -1,0 +1,53 @@
+"""The studies of these benchmarks: the Markov world of [B16], ε = 0.03 and noise 0.02."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed.common import environment
+from benchmarks.speed.runs import EPSILON, NOISE, kernel
+from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
+from botorch_tv.strategies import Grid, Strategy
+
+
+def parser(name: str, *, trials: int, horizon: int) -> argparse.ArgumentParser:
+    """The command line of a benchmark."""
+    made = argparse.ArgumentParser(prog=f"python -m benchmarks.gpu.{name}")
+    made.add_argument("--device", type=torch.device, default=torch.device("cuda"))
+    made.add_argument("--points", type=int, default=20, help="grid points per axis")
+    made.add_argument("--trials", type=int, default=trials)
+    made.add_argument("--horizon", type=int, default=horizon, help="rounds T")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--out", type=Path, required=True)
+    return made
+
+
+def record_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """What a result file says of its run."""
+    parameters = {one: getattr(options, one) for one in ("points", "trials", "horizon")}
+    facts = environment(seed=options.seed, device=options.device)
+    return {"benchmark": name, **facts, "parameters": parameters}
+
+
+def study(options: argparse.Namespace, strategy: Strategy, device: torch.device) -> StudyResult:
+    """One strategy on a device, its label the same for all, so that all draw the same."""
+    grid = Grid.regular(points=options.points, dim=2)
+    return run_study(
+        MarkovWorld(grid, kernel=kernel(), epsilon=EPSILON, noise=NOISE),
+        {"strategy": strategy},
+        trials=options.trials,
+        horizon=options.horizon,
+        seed=options.seed,
+        device=device,
+        progress=False,
+    )
+
+
+def write(record: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write the file anew."""
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
