@@ -9,11 +9,12 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import botorch_tv
-from botorch_tv.commands.options import add_compare_options
+from botorch_tv.commands.options import add_compare_options, option
 
 if TYPE_CHECKING:
     import torch
@@ -99,23 +100,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     compare.set_defaults(run=_compare)
     add_compare_options(compare)
-    compare.add_argument(
-        "--diagnose",
-        action="store_true",
-        help="also write why strategies reset, how their bands are calibrated, simple regret",
-    )
-    compare.add_argument(
-        "--prediction-error",
-        action="store_true",
-        help="also map how far every strategy's posterior mean was from the objective",
-    )
-    compare.add_argument(
-        "--save-to",
-        type=Path,
-        default=argparse.SUPPRESS,
-        metavar="FOLDER",
-        help="keep finished trials there; the same command goes on from them, more --trials extend",
-    )
+    told = "also write why strategies reset, how their bands are calibrated, simple regret"
+    compare.add_argument("--diagnose", action="store_true", help=told)
+    told = "also map how far every strategy's posterior mean was from the objective"
+    compare.add_argument("--prediction-error", action="store_true", help=told)
+    told = "keep finished trials there; the same command goes on from them, more --trials extend"
+    option(compare, "--save-to", told, type=Path, metavar="FOLDER")
     _add_run_options(compare, out="botorch-tv-compare")
 
     paper = commands.add_parser(
@@ -126,25 +116,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     paper.set_defaults(run=_paper)
     paper.add_argument("id", metavar="ID", help="an experiment, 'list' to see them, or 'all'")
-    paper.add_argument("--trials", type=int, default=argparse.SUPPRESS, help="(default: its own)")
-    paper.add_argument(
-        "--noise",
-        type=float,
-        default=argparse.SUPPRESS,
-        help="variance of the noise (default: its own)",
-    )
-    paper.add_argument(
-        "--data",
-        type=Path,
-        default=argparse.SUPPRESS,
-        metavar="FOLDER",
-        help="the records that some experiments play (default: made-up ones, and no verdict)",
-    )
-    paper.add_argument(
-        "--quick",
-        action="store_true",
-        help="few trials of few rounds, to see everything run, in OUT/quick; nothing is judged",
-    )
+    option(paper, "--trials", "(default: its own)", type=int)
+    option(paper, "--noise", "variance of the noise (default: its own)", type=float)
+    told = "the records that some experiments play (default: made-up ones, and no verdict)"
+    option(paper, "--data", told, type=Path, metavar="FOLDER")
+    told = "few trials of few rounds, to see everything run, in OUT/quick; nothing is judged"
+    paper.add_argument("--quick", action="store_true", help=told)
     _add_run_options(paper, out="botorch-tv-papers")
 
     plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
@@ -155,24 +132,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
-    group = parser.add_argument_group("run")
-    group.add_argument("--seed", type=_seed, default=0, help="same seed, same study")
-    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ...")
-    group.add_argument(
-        "--dtype", choices=("float64", "float32"), default="float64", help="precision"
-    )
-    group.add_argument(
-        "--chunk",
-        type=int,
-        default=argparse.SUPPRESS,
-        help="trials at once (default: as memory allows)",
-    )
-    group.add_argument(
-        "--out", type=Path, default=Path(out), help="folder for results, made if absent"
-    )
-    group.add_argument(
-        "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress bar"
-    )
+    add = partial(option, parser.add_argument_group("run"))
+    add("--seed", "same seed, same study", 0, type=_seed)
+    add("--device", "cpu, cuda, cuda:1, ...", "cpu")
+    add("--dtype", "precision", "float64", choices=("float64", "float32"))
+    add("--chunk", "trials at once (default: as memory allows)", type=int)
+    add("--out", "folder for results, made if absent", Path(out), type=Path)
+    add("--quiet", "no progress bar", action="store_true")
 
 
 def _compare(arguments: argparse.Namespace) -> int:
