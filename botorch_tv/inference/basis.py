@@ -10,14 +10,33 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.inference.linalg import ramp
 from botorch_tv.inference.scratch import Scratch
 
 _CACHED_NUMBERS = 2**17
 """Intermediate results are kept to this size where they can be: one megabyte in float64."""
+
+
+class Frame(NamedTuple):
+    """Coordinates of draws, which are the same on every processor.
+
+    Eigenvectors are not: those of equal eigenvalues are any of a space, and rounding decides how
+    many eigenvalues are kept. Draws are made in columns C = Φ T that the matrix determines.
+    """
+
+    rotation: Tensor
+    """T, `r x p`."""
+    weights: Tensor
+    """How much of each normal variate is drawn, `p`: columns fade out before they are rounding."""
+
+    def to(self, dtype: torch.dtype, device: torch.device) -> Frame:
+        """The same in another dtype or on another device."""
+        return Frame(*(part.to(dtype=dtype, device=device) for part in self))
 
 
 class Basis(ABC):
@@ -25,11 +44,13 @@ class Basis(ABC):
 
     Attributes:
         size: Number r of coordinates.
+        normals: Number p of normal variates that a draw takes, at most M.
         variance: Prior variance of every arm, `M`.
         scratch: Memory for intermediate results over the arms.
     """
 
     size: int
+    normals: int
     variance: Tensor
     scratch: Scratch
 
@@ -49,6 +70,7 @@ class Basis(ABC):
 
     def __init__(self, size: int, variance: Tensor) -> None:
         self.size = size
+        self.normals = size
         self.variance = variance
         self.scratch = Scratch()
         self._scale = math.sqrt(float(variance.max()))
@@ -93,7 +115,7 @@ class Basis(ABC):
         Args:
             lost: Prior less posterior covariance, `batch_shape x r x r`.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-            normal: Standard normal variates, `batch_shape x r`.
+            normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
             `batch_shape x r`; brought to the arms, a centred sample.
@@ -170,11 +192,12 @@ class ArmBasis(Basis):
         # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
         # that rounding does not decide on the sample.
         values, vectors = torch.linalg.eigh(_scaled(self.covariance, prior_factor) - lost)
-        # The root of an eigenvalue that is rounding alone would be far above rounding.
+        # The root of an eigenvalue that is rounding alone would be far above rounding; it fades
+        # out, for at a threshold rounding would decide on it too.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
-        values = torch.where(values > rounding, values, 0.0)
+        root = values.clamp_min(0).sqrt() * ramp(values, rounding, 10 * rounding)
         rotated = vectors.mT @ normal.unsqueeze(-1)
-        drawn: Tensor = vectors @ (values.sqrt().unsqueeze(-1) * rotated)
+        drawn: Tensor = vectors @ (root.unsqueeze(-1) * rotated)
         return drawn.squeeze(-1)
 
 
@@ -183,15 +206,22 @@ class FeatureBasis(Basis):
 
     Args:
         features: Φ, `M x r`.
+        frame: Coordinates of draws; those of the features unless given.
     """
 
-    def __init__(self, features: Tensor) -> None:
+    def __init__(self, features: Tensor, frame: Frame | None = None) -> None:
         super().__init__(features.shape[-1], features.square().sum(-1))
         self.features = features
         self._transposed = features.T.contiguous()
+        if frame is None:
+            identity = torch.eye(self.size, dtype=features.dtype, device=features.device)
+            frame = Frame(identity, features.new_ones(self.size))
+        self.frame = frame
+        self.normals = len(frame.weights)
 
     def to(self, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
-        return FeatureBasis(self.features.to(dtype=dtype, device=device))
+        features = self.features.to(dtype=dtype, device=device)
+        return FeatureBasis(features, self.frame.to(dtype, device))
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
@@ -211,9 +241,41 @@ class FeatureBasis(Basis):
         return row @ row.mT
 
     def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        identity = torch.eye(self.size, dtype=lost.dtype, device=lost.device)
-        root: Tensor = torch.linalg.cholesky_ex(_scaled(identity, prior_factor) - lost).L
-        return (root @ normal.unsqueeze(-1)).squeeze(-1)
+        # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
+        rotation, weights = self.frame
+        identity = torch.diag_embed(torch.ones_like(weights))
+        left = _scaled(identity, prior_factor) - rotation.T @ lost @ rotation
+        root: Tensor = torch.linalg.cholesky_ex(left).L
+        drawn = (root @ (weights * normal).unsqueeze(-1)).squeeze(-1)
+        return drawn @ rotation.T
+
+    def draw_from_prior(self, normal: Tensor) -> Tensor:
+        """As :meth:`draw` where nothing is lost."""
+        rotation, weights = self.frame
+        return (weights * normal) @ rotation.T
+
+    def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
+        """Coordinates of a draw from a posterior covariance Φ RᵀR Φᵀ.
+
+        Args:
+            root: R, `batch_shape x r x r`, the inverse of a lower triangular matrix.
+            normal: Standard normal variates, `batch_shape x p`.
+
+        Returns:
+            `batch_shape x r`, the same as :meth:`draw` makes of what is lost then.
+        """
+        rotation, weights = self.frame
+        identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
+        inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
+        # (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T wherever T spans what was seen; its factor U Uᵀ,
+        # U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
+        precision = rotation.T @ (inverse @ inverse.mT - identity) @ rotation
+        precision.diagonal(dim1=-2, dim2=-1).add_(1)
+        factor = torch.linalg.cholesky_ex(precision.flip((-2, -1))).L
+        turned = (weights * normal).flip(-1).unsqueeze(-1)
+        drawn = torch.linalg.solve_triangular(factor.mT, turned, upper=True)
+        coordinates: Tensor = drawn.squeeze(-1).flip(-1) @ rotation.T
+        return coordinates
 
 
 class ProductBasis(FeatureBasis):
@@ -225,13 +287,14 @@ class ProductBasis(FeatureBasis):
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
         kept: Which of the r_1 ... r_d columns of the product are kept, `r`, int64.
+        frame: Coordinates of draws; those of the features unless given.
     """
 
-    def __init__(self, factors: list[Tensor], kept: Tensor) -> None:
+    def __init__(self, factors: list[Tensor], kept: Tensor, frame: Frame | None = None) -> None:
         product = factors[0]
         for factor in factors[1:]:
             product = torch.kron(product, factor)
-        super().__init__(product[:, kept].contiguous())
+        super().__init__(product[:, kept].contiguous(), frame)
         self.factors = factors
         self.kept = kept
         self._ranks = [factor.shape[-1] for factor in factors]
@@ -245,7 +308,7 @@ class ProductBasis(FeatureBasis):
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
-        return ProductBasis(factors, self.kept.to(device))
+        return ProductBasis(factors, self.kept.to(device), self.frame.to(dtype, device))
 
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)

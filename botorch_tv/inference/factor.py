@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
 from botorch_tv.inference.definite import (
     INDEFINITE_TOLERANCE,
     require_semidefinite,
     require_spectrum,
 )
-from botorch_tv.inference.linalg import compressed, pivoted_cholesky, upright
+from botorch_tv.inference.linalg import compressed, pivoted_cholesky, ramp
 
 Inference = Literal["auto", "exact", "features"]
 
@@ -28,6 +28,14 @@ RANK_SHARE = 0.25
 A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
 numbers over the arms; a product does at least four multiplications while one number is fetched.
 """
+DRAWN_PIVOTS = (1e-10, 4e-10)
+"""Shares of the largest variance between which a pivot's direction fades out of what is drawn.
+
+Rounding puts a pivot off by some 1e-15, far less than it takes to choose another one. What is not
+drawn adds no more than the second number to a covariance.
+"""
+DRAWN_EIGENVALUES = (1e-12, 1e-11)
+"""The same for eigenvalues, as shares of the largest: far above where features are cut off."""
 
 
 def factor(
@@ -61,21 +69,51 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     arms = len(covariance)
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
     # Pivots beyond a half mean that no low rank exists; an ordinary factorisation is faster then.
-    columns, residual = pivoted_cholesky(
-        covariance, min(most, arms // 2 + 1), RANK_TOLERANCE * float(covariance.diagonal().max())
+    largest = float(covariance.diagonal().max())
+    columns, pivots, residual = pivoted_cholesky(
+        covariance, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
     )
-    if float(residual.max()) <= RANK_TOLERANCE * float(covariance.diagonal().max()):
+    if float(residual.max()) <= RANK_TOLERANCE * largest:
         _require_factored(covariance, columns)
-        features = compressed(columns, RANK_TOLERANCE)
+        features, rotation = compressed(columns, RANK_TOLERANCE)
         if any_rank or features.shape[-1] <= RANK_SHARE * arms:
-            return FeatureBasis(features)
+            # C = Φ Vᵀ for features Φ = C V.
+            eigenvalues = features.square().sum(0)
+            return FeatureBasis(features, _pivot_frame(rotation.T, eigenvalues, pivots / largest))
     if not any_rank:
         require_semidefinite(covariance)
         return ArmBasis(covariance)
     eigenvalues, vectors = torch.linalg.eigh(covariance)
     require_spectrum(eigenvalues)
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    return FeatureBasis(upright(vectors[:, kept]) * eigenvalues[kept].sqrt())
+    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
+    root = eigenvalues.sqrt()
+    if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
+        rotation = (vectors.T @ columns) / root.unsqueeze(-1)
+        frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
+    else:
+        # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
+        frame = Frame(_faded(vectors.T, eigenvalues), root.new_ones(arms))
+    return FeatureBasis(vectors * root, frame)
+
+
+def _faded(rotation: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Rows, one per eigenvalue, so that none is cut off at once."""
+    return rotation * ramp(eigenvalues / eigenvalues.max(), *DRAWN_EIGENVALUES).unsqueeze(-1)
+
+
+def _pivot_frame(rotation: Tensor, eigenvalues: Tensor, pivots: Tensor) -> Frame:
+    """Columns of a pivoted Cholesky factor as coordinates of draws.
+
+    Args:
+        rotation: The columns in coordinates of the features, `r x p`.
+        eigenvalues: Of the features, `r`.
+        pivots: As shares of the largest variance, `p`.
+    """
+    weights = ramp(pivots, *DRAWN_PIVOTS)
+    # Ties let pivots rise a little from one to the next.
+    used = len(pivots) - int((weights > 0).flip(0).to(torch.uint8).argmax())
+    return Frame(_faded(rotation[:, :used], eigenvalues), weights[:used])
 
 
 def _require_factored(covariance: Tensor, columns: Tensor) -> None:
@@ -117,10 +155,20 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     used = [
         kept.view(grid_shape).transpose(0, dim).flatten(1).any(1) for dim in range(len(grid_shape))
     ]
-    scaled = [upright(one.eigenvectors) * one.eigenvalues.clamp_min(0).sqrt() for one in spectra]
+    scaled = [one.eigenvectors * one.eigenvalues.clamp_min(0).sqrt() for one in spectra]
     factors = [along[:, use].contiguous() for along, use in zip(scaled, used)]
     factors[0] = factors[0] * corner.sqrt()
     selected = kept.view(grid_shape)
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
-    return ProductBasis(factors, selected.flatten().nonzero().squeeze(-1))
+    places = selected.flatten().nonzero().squeeze(-1)
+    columns, pivots, _ = pivoted_cholesky(
+        covariance, len(covariance), DRAWN_PIVOTS[0] * float(corner)
+    )
+    # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
+    turned = columns.reshape(*grid_shape, len(pivots))
+    for along in factors:
+        turned = torch.tensordot(turned, along, dims=([0], [0]))
+    eigenvalues = eigenvalues[kept]
+    rotation = turned.flatten(1)[:, places].T / eigenvalues.unsqueeze(-1)
+    return ProductBasis(factors, places, _pivot_frame(rotation, eigenvalues, pivots / corner))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,8 @@ from botorch_tv.inference.scratch import Scratch
 
 FEW_NUMBERS = 2**15
 """Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
+PIVOT_TIE = 1 / 16
+"""Pivots that differ by less than this share of the largest are equal."""
 
 
 def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
@@ -68,35 +72,47 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
     return tensor.masked_fill_(mask, value)
 
 
-def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> tuple[Tensor, Tensor]:
+class PivotedFactor(NamedTuple):
+    """A partial Cholesky factor C of a matrix K, columns in the order of their pivots."""
+
+    columns: Tensor
+    """C, `M x r`."""
+    pivots: Tensor
+    """What the columns before each left over at its pivot, `r`."""
+    residual: Tensor
+    """Diagonal of K - C Cᵀ, `M`."""
+
+
+def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> PivotedFactor:
     """Partial Cholesky factor with complete pivoting.
+
+    A pivot is the first that is at most a :data:`PIVOT_TIE` smaller than the largest. Symmetries
+    make many equal up to rounding, which is not the same on every processor; a column is the same
+    everywhere as long as rounding, relative to its pivot, stays far below the tie.
 
     Args:
         covariance: Symmetric positive semi-definite, `M x M`.
         max_rank: Stop after this many columns.
         tolerance: Stop once no diagonal entry of the residual exceeds this.
-
-    Returns:
-        The factor, `M x r`, and the diagonal of the residual, `M`.
     """
     residual = covariance.diagonal().clone()
     factor = covariance.new_zeros(max_rank, len(residual))
-    rank = 0
-    while rank < max_rank:
-        pivot = int(residual.argmax())
-        largest = float(residual[pivot])
+    pivots: list[float] = []
+    while len(pivots) < max_rank:
+        rank, largest = len(pivots), float(residual.max())
         if largest <= tolerance:
             break
-        column = covariance[pivot] - factor[:rank, pivot] @ factor[:rank]
-        column = column / largest**0.5
+        place = int((residual >= (1 - PIVOT_TIE) * largest).view(torch.uint8).argmax())
+        pivots.append(float(residual[place]))
+        column = covariance[place] - factor[:rank, place] @ factor[:rank]
+        column = column / pivots[-1] ** 0.5
         factor[rank] = column
         residual = residual - column.square()
-        residual[pivot] = 0
-        rank += 1
-    return factor[:rank].T, residual
+        residual[place] = 0
+    return PivotedFactor(factor[: len(pivots)].T, residual.new_tensor(pivots), residual)
 
 
-def compressed(factor: Tensor, tolerance: float) -> Tensor:
+def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
     """The shortest factor of the same matrix: orthogonal columns, eigenvalues above a cut.
 
     Args:
@@ -104,19 +120,13 @@ def compressed(factor: Tensor, tolerance: float) -> Tensor:
         tolerance: Eigenvalues of F Fᵀ below this share of the largest are dropped.
 
     Returns:
-        `M x r'` with r' <= r.
+        F V, `M x r'` with r' <= r, and its rotation V, `r x r'`, whose columns are orthonormal.
     """
     eigenvalues, vectors = torch.linalg.eigh(factor.T @ factor)
-    kept = eigenvalues > tolerance * eigenvalues[-1]
-    return upright(factor @ vectors[:, kept]).contiguous()
+    rotation = vectors[:, eigenvalues > tolerance * eigenvalues[-1]]
+    return (factor @ rotation).contiguous(), rotation
 
 
-def upright(columns: Tensor) -> Tensor:
-    """Columns `M x r`, with the signs that make the first large entry of each positive.
-
-    An eigenvector is one with either sign, and which of the two is returned depends on the
-    processor: what is drawn in its direction would be another function elsewhere.
-    """
-    size = columns.abs()
-    first = (size >= 0.5 * size.amax(0)).to(torch.uint8).argmax(0)
-    return torch.where(columns.gather(0, first.unsqueeze(0)) < 0, -columns, columns)
+def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
+    """0 up to ``low``, 1 from ``high`` on and linear between."""
+    return ((values - low) / (high - low)).clamp(0, 1)

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows, room_for
 
@@ -84,7 +84,7 @@ class Loss(ABC):
         Args:
             basis: Coordinates of the kernel.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-            normal: Standard normal variates, `batch_shape x r`.
+            normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
             `batch_shape x r`.
@@ -338,7 +338,7 @@ class RootLoss(Loss):
 
     With v = Lᵀ φ(x) and s = |v|² + n an observation of noise n takes L to L (I - v vᵀ / s)^(1/2),
     and that root is I - v vᵀ / (s (1 + √(1 - |v|² / s))): a rank-one step, after which L Lᵀ is a
-    covariance whatever was rounded. A sample of the objective is Φ L z.
+    covariance whatever was rounded. A sample of the objective is L times one of the prior.
 
     Args:
         root: L, `batch_shape x r x r`.
@@ -376,7 +376,8 @@ class RootLoss(Loss):
         return self
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        return (self.root @ normal.unsqueeze(-1)).squeeze(-1)
+        assert isinstance(basis, FeatureBasis)
+        return (self.root @ basis.draw_from_prior(normal).unsqueeze(-1)).squeeze(-1)
 
     def _stepped(
         self, basis: Basis, direction: Tensor, root: Tensor, sign: int, out: Tensor

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.inference.basis import ArmBasis, Basis
+from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
 
 
 class Evidence(NamedTuple):
@@ -65,10 +65,11 @@ class Regression(NamedTuple):
         Args:
             basis: Coordinates of the kernel.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-            normal: Standard normal variates, `batch_shape x r`.
+            normal: Standard normal variates, `batch_shape x p`.
         """
         if self.is_posterior:
-            return (normal.unsqueeze(-2) @ self.rows).squeeze(-2)
+            assert isinstance(basis, FeatureBasis)
+            return basis.draw_from_root(self.rows, normal)
         return basis.draw(self.rows.mT @ self.rows, prior_factor, normal)
 
 
@@ -97,7 +98,7 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
     Args:
         basis: Coordinates of the kernel over the arms.
         evidence: The observations and how much each is worth.
-        normal: Standard normal variates to make a sample of, `batch_shape x r`.
+        normal: Standard normal variates to make a sample of, `batch_shape x p`.
 
     Returns:
         The posterior; equal to that of :func:`regress`.
@@ -109,7 +110,7 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
         posterior = regress(basis, block)
         drawn = None
         if normal is not None:
-            some = normal.reshape(-1, basis.size)[first : first + together]
+            some = normal.reshape(-1, basis.normals)[first : first + together]
             drawn = basis.expand(posterior.draw(basis, block.prior_factor, some))
         parts.append(
             OnArms(

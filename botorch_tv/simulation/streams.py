@@ -59,6 +59,14 @@ class Stream:
         """The next standard normal variates, `trials x event_shape`."""
         return self._normal.following(event_shape).to(self.dtype)
 
+    def leading_normals(self, count: int, room: int) -> Tensor:
+        """The first ``count`` of the next ``room`` standard normal variates, `trials x count`.
+
+        The others are passed over without being computed. ``room`` counts as the next even number,
+        from an even number on, since variates come in pairs.
+        """
+        return self._normal.leading(count, room).to(self.dtype)
+
     def uniform(self, *event_shape: int) -> Tensor:
         """The next variates uniform on [0, 1), `trials x event_shape`."""
         # A float64 just below 1 is 1 in float32.
@@ -72,8 +80,8 @@ class _Sequence:
         seed: Seed of the study.
         purpose: What the numbers are for, and of which kind they are.
         stream: Whose trials.
-        draw: From starts and steps of the trials, `trials x 1`, and the numbers from one to
-            another, to variates, `trials x numbers`.
+        draw: From starts and steps of the trials, `trials x 1`, and numbers of variates, each even
+            one followed by the next, to variates, `trials x numbers`.
     """
 
     def __init__(
@@ -81,7 +89,7 @@ class _Sequence:
         seed: int,
         purpose: str,
         stream: Stream,
-        draw: Callable[[Tensor, Tensor, int, int], Tensor],
+        draw: Callable[[Tensor, Tensor, Tensor], Tensor],
     ) -> None:
         # The seed ends where the purpose begins, whatever either is.
         digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
@@ -95,6 +103,9 @@ class _Sequence:
         self._next = 0  # number of the next variate
         self._ahead = torch.empty(stream.trials, 0)
         self._until = 0  # number after the last one drawn ahead
+        self._blocks = torch.empty(stream.trials, 0, 0)
+        self._begins: dict[int, int] = {}  # which block begins with a number
+        self._room = 0
 
     def following(self, event_shape: tuple[int, ...]) -> Tensor:
         """The next variates, `trials x event_shape`, float64, in memory that is the caller's."""
@@ -105,26 +116,49 @@ class _Sequence:
         self._next += wanted
         return self._ahead[:, place : place + wanted].reshape(self._stream.trials, *event_shape)
 
-    def _refill(self, wanted: int) -> None:
+    def leading(self, wanted: int, room: int) -> Tensor:
+        """The first of the next ``room`` variates, `trials x wanted`, float64, the caller's own."""
+        begin, paired = self._next + self._next % 2, wanted + wanted % 2
+        room = max(room, wanted)
+        room += room % 2
+        known = (self._room, self._blocks.shape[-1]) == (room, paired)
+        if not known or begin not in self._begins:
+            before = self._blocks.shape[1] if known else 0
+            calls = max(1, min(2 * before, self._most // max(paired, 1)))
+            begins = range(begin, begin + calls * room, max(room, 1))
+            self._begins = {number: place for place, number in enumerate(begins)}
+            self._room = room
+            device = self._stream.device
+            numbers = torch.tensor(list(begins), device=device).unsqueeze(-1)
+            numbers = (numbers + torch.arange(paired, device=device)).flatten()
+            drawn = self._draw(*self._trial_keys(), numbers)
+            self._blocks = drawn.view(self._stream.trials, -1, paired)
+        self._next = begin + room
+        return self._blocks[:, self._begins[begin], :wanted]
+
+    def _trial_keys(self) -> tuple[Tensor, Tensor]:
         if self._keys is None:
             first, trials = self._stream.first, self._stream.trials
             numbers = torch.arange(first, first + trials, device=self._stream.device)
-            start, step = trial_keys(self._first, self._second, numbers.unsqueeze(-1))
-            self._keys = start, step
+            self._keys = trial_keys(self._first, self._second, numbers.unsqueeze(-1))
+        return self._keys
+
+    def _refill(self, wanted: int) -> None:
         # Twice as many every time, for some purposes need one number and others one per round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted
         self._until += self._until % 2
-        self._ahead = self._draw(*self._keys, begin, self._until)
+        numbers = torch.arange(begin, self._until, device=self._stream.device)
+        self._ahead = self._draw(*self._trial_keys(), numbers)
 
 
-def _normals(start: Tensor, step: Tensor, begin: int, end: int) -> Tensor:
+def _normals(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
     """Variates 2j and 2j + 1 are made of words 2j and 2j + 1."""
-    numbers = torch.arange(begin, end, device=start.device).view(-1, 2).T.contiguous()
-    word = words(start.unsqueeze(-1), step.unsqueeze(-1), numbers)
+    pairs = numbers.view(-1, 2).T.contiguous()
+    word = words(start.unsqueeze(-1), step.unsqueeze(-1), pairs)
     return normals(word[:, 0], word[:, 1]).flatten(1)
 
 
-def _uniforms(start: Tensor, step: Tensor, begin: int, end: int) -> Tensor:
-    return uniforms(words(start, step, torch.arange(begin, end, device=start.device)))
+def _uniforms(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
+    return uniforms(words(start, step, numbers))

@@ -53,10 +53,9 @@ def run_study(
     With ``save_to`` every finished chunk of trials is kept. The same call goes on where the last
     one ended, however it ended: what is kept is read back to the last bit, and the other trials
     make the choices that they would have made. Their numbers agree up to rounding, which number of
-    threads and ``chunk`` decide. On another processor functions may be drawn in other features of
-    the same kernel, so that trials there are others of the same distribution. More ``trials``
-    extend the study, fewer return the first ones. Strategies that are added are computed alone;
-    those left out are told in a warning and stay in the folder. Several processes may run the same
+    threads, ``chunk``, processor and device decide. More ``trials`` extend the study, fewer return
+    the first ones. Strategies that are added are computed alone; those left out are told in a
+    warning and stay in the folder. Several processes may run the same
     study in the same folder and share the work. A kill loses the chunks under way, so a smaller
     ``chunk`` loses less.
 

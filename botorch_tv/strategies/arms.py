@@ -19,7 +19,7 @@ from botorch_tv.inference.regression import (
     regress_on_arms,
 )
 from botorch_tv.inference.rows import room_for
-from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.draws import Draws, leading_normals
 from botorch_tv.strategies.engines import Choice, Engine, Marginal
 from botorch_tv.strategies.outlook import View
 from botorch_tv.strategies.state import State
@@ -65,7 +65,7 @@ class ArmEngine(Engine):
             state: All that has been told.
             now: The present, `batch_shape`.
             reference: Time from which lags are counted, `batch_shape`.
-            normal: Standard normal variates to make a sample of, `batch_shape x r`.
+            normal: Standard normal variates to make a sample of, `batch_shape x p`.
         """
 
     @abstractmethod
@@ -100,7 +100,10 @@ class ArmEngine(Engine):
         context: Tensor | None,
     ) -> Choice:
         exploration = self.strategy.exploration
-        normal = draws.normal(arm_basis(state).size) if draws and exploration.samples else None
+        normal = None
+        if draws and exploration.samples:
+            basis = arm_basis(state)
+            normal = leading_normals(draws, basis.normals, basis.arms)
         prediction = self.predict(state, now, reference, normal)
         multiplier = self.multiplier(state, prediction.information_gain, now, reference)
         index = exploration.choose(View(self, state, prediction, multiplier, now, reference, draws))

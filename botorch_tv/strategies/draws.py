@@ -27,6 +27,33 @@ class Draws(Protocol):
         """Variates uniform on [0, 1), `batch_shape x event_shape`."""
 
 
+@runtime_checkable
+class NumberedDraws(Draws, Protocol):
+    """Random numbers that need not be drawn to be passed over."""
+
+    def leading_normals(self, count: int, room: int) -> Tensor:
+        """The first ``count`` of the next ``room`` variates, `batch_shape x count`."""
+
+
+def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
+    """The first of a fixed number of standard normal variates.
+
+    How many a draw takes may be one more or less on another processor, but what is drawn later
+    stays the same.
+
+    Args:
+        draws: Where they come from.
+        count: How many are wanted.
+        room: How many are used up, at least as many.
+
+    Returns:
+        `batch_shape x count`.
+    """
+    if isinstance(draws, NumberedDraws):
+        return draws.leading_normals(count, room)
+    return draws.normal(room)[..., :count]
+
+
 @dataclass(frozen=True)
 class _Trials:
     """Which trials numbers are for."""

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.inference.linalg import clear_, compressed, first_maximum, pivoted_cholesky, upright
+from botorch_tv.inference.linalg import clear_, compressed, first_maximum, pivoted_cholesky
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -32,27 +32,30 @@ def test_many_arms_do_not_overflow_the_count() -> None:
 
 def test_pivoted_cholesky_stops_at_the_rank() -> None:
     root = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).double()
-    columns, residual = pivoted_cholesky(root @ root.T, 12, 1e-12)
+    columns, _, residual = pivoted_cholesky(root @ root.T, 12, 1e-12)
     assert columns.shape == (12, 4)
     torch.testing.assert_close(columns @ columns.T, root @ root.T, rtol=0, atol=1e-12)
     assert float(residual.max()) <= 1e-12
 
 
-def test_signs_of_eigenvectors_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever the processor returns; also where a vector is odd, and its ends equal in size."""
-    columns = torch.tensor([[0.1, 0.0, 1.0, -0.5], [-0.9, 0.0, 0.0, 0.0], [1.0, 0.0, -1.0, 0.5]])
-    expected = columns * torch.tensor([-1.0, 1.0, 1.0, -1.0])
-    assert torch.equal(upright(columns.double()), expected.double())
-    assert torch.equal(upright(-columns.double()), expected.double())
+def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
+    """Rounding, of either sign, does not choose between what is equal; a difference does."""
+    for rounding in (-1e-15, 1e-15):
+        equal = torch.diag(torch.tensor([1.0, 2.0, 2.0 + rounding, 1.95], dtype=torch.float64))
+        factor = pivoted_cholesky(equal, 4, 0.0)
+        assert factor.columns.argmax(0).tolist() == [1, 2, 3, 0]
+        torch.testing.assert_close(factor.pivots, equal.diagonal()[[1, 2, 3, 0]])
+    other = torch.diag(torch.tensor([1.8, 2.0], dtype=torch.float64))
+    assert pivoted_cholesky(other, 2, 0.0).columns.argmax(0).tolist() == [1, 0]
+
+
+def test_a_compressed_factor_is_a_rotation_of_the_old_one() -> None:
     root = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).double()
-    usual, eigh = compressed(root, 1e-13), torch.linalg.eigh
-
-    def flipped(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        values, vectors = eigh(matrix)
-        return values, -vectors
-
-    monkeypatch.setattr(torch.linalg, "eigh", flipped)
-    assert torch.equal(compressed(root, 1e-13), usual)
+    wide = root @ torch.randn(4, 6, generator=torch.Generator().manual_seed(1)).double()
+    features, rotation = compressed(wide, 1e-13)
+    assert features.shape == (12, 4)
+    torch.testing.assert_close(features @ features.T, wide @ wide.T, rtol=0, atol=1e-12)
+    torch.testing.assert_close(features @ rotation.T, wide, rtol=0, atol=1e-12)
 
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

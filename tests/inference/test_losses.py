@@ -83,9 +83,9 @@ def test_samples_have_the_posterior_covariance(form: type[Loss]) -> None:
     """The map from normal variates to a sample is linear: its square is the covariance."""
     basis = factor(K, GRID.shape, "features")
     played = [5, 17, 17, 30, 44]
-    loss: Loss = form.none(basis, torch.Size([basis.size]))
+    loss: Loss = form.none(basis, torch.Size([basis.normals]))
     for arm in played:
-        loss = observe(loss, basis, torch.full((basis.size,), arm))[2]
-    unit = torch.eye(basis.size, dtype=torch.float64)
+        loss = observe(loss, basis, torch.full((basis.normals,), arm))[2]
+    unit = torch.eye(basis.normals, dtype=torch.float64)
     samples = basis.expand(loss.draw(basis, None, unit))
     torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)

@@ -42,6 +42,21 @@ def test_numbers_do_not_depend_on_how_many_are_drawn_ahead(
     assert torch.equal(torch.cat([one[1] for one in drawn], 1), u)
 
 
+@pytest.mark.parametrize("count", [1, 4, 7, 8])
+def test_the_first_of_some_numbers_pass_over_the_others(count: int) -> None:
+    """Whatever was drawn before, and however often: later ones are drawn ahead."""
+    whole, part = Stream(1, "a", 5, 3, **CPU), Stream(1, "a", 5, 3, **CPU)
+    close = {"rtol": 1e-14, "atol": 1e-15}
+    for room in (8, 8, 8, 8, 8, 9, 9, 20, 8):
+        expected = whole.normal(room + room % 2)[:, :count]
+        torch.testing.assert_close(part.leading_normals(count, room), expected, **close)
+    torch.testing.assert_close(part.normal(3), whole.normal(3), **close)
+    whole.normal(1)  # variates come in pairs
+    for _ in range(4):
+        torch.testing.assert_close(part.leading_normals(count, 8), whole.normal(8)[:, :count])
+    assert torch.equal(part.uniform(2), whole.uniform(2))
+
+
 def test_what_was_drawn_belongs_to_the_caller() -> None:
     kept, changed = Stream(0, "a", 0, 4, **CPU), Stream(0, "a", 0, 4, **CPU)
     for _ in range(20):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from botorch_tv.strategies.draws import draws_for
+from botorch_tv.strategies.draws import draws_for, leading_normals
 
 NOWHERE = torch.device("meta")
 
@@ -18,6 +18,17 @@ def test_a_generator_of_the_host_serves_trials_elsewhere(several: bool, kind: st
     assert (numbers.shape, numbers.dtype, numbers.device) == ((3, 2), torch.float64, NOWHERE)
     untouched = torch.Generator().manual_seed(0)
     assert not torch.equal(made[0].get_state(), untouched.get_state())
+
+
+def test_how_many_numbers_are_used_does_not_move_later_ones() -> None:
+    later = []
+    for count in (3, 4):
+        generator = torch.Generator().manual_seed(1)
+        draws = draws_for(generator, (2,), dtype=torch.float64, device=torch.device("cpu"))
+        first = leading_normals(draws, count, 8)
+        assert first.shape == (2, count)
+        later.append((first[:, :3], draws.normal(5)))
+    torch.testing.assert_close(later[0], later[1], rtol=0, atol=0)
 
 
 @pytest.mark.gpu

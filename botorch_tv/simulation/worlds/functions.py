@@ -16,7 +16,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.inference.factor import Inference
 from botorch_tv.simulation.streams import Stream
@@ -88,8 +88,8 @@ class _KernelFunctions(FunctionDistribution):
 class GaussianDraw(_KernelFunctions):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
-    In features of the kernel, K = Φ Φᵀ, it is Φ z with r normal variates z. Such a function lies
-    outside the kernel's function space, so it has no norm there.
+    With a pivoted Cholesky factor of the kernel, K = C Cᵀ, it is C z, a normal variate for every
+    column. Such a function lies outside the kernel's function space, so it has no norm there.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -97,11 +97,19 @@ class GaussianDraw(_KernelFunctions):
 
     def draw(self, domain: Grid, stream: Stream) -> Drawn:
         basis = self.basis(domain, stream.dtype, stream.device)
-        return Drawn(basis.expand(stream.normal(basis.size)))
+        return Drawn(basis.expand(self.coordinates(basis, stream)))
 
-    def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> Basis:
+    def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
         """Features of the kernel over the arms."""
-        return self._factored(domain, "features", dtype, device)
+        basis = self._factored(domain, "features", dtype, device)
+        assert isinstance(basis, FeatureBasis)
+        return basis
+
+    @staticmethod
+    def coordinates(basis: FeatureBasis, stream: Stream) -> Tensor:
+        """A draw in coordinates of the features, `trials x r`."""
+        normal = stream.leading_normals(basis.normals, basis.arms)
+        return basis.draw_from_prior(normal.to(basis.variance.dtype))
 
 
 class SmoothedDraw(GaussianDraw):
@@ -135,7 +143,7 @@ class SmoothedDraw(GaussianDraw):
         eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)
         features = basis.expand(eye).mT
         gram = features.mT @ features
-        z = stream.normal(basis.size).double()
+        z = self.coordinates(basis, stream)
         w = torch.linalg.solve(gram + self.noise * eye, (z @ gram).mT).mT
         drawn = Drawn(
             values=w @ features.mT,

@@ -20,7 +20,7 @@ class MarkovWorld(GridWorld):
     """Draws from a Gaussian process that is redrawn a little each round, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
-    kernel's Gaussian process. In features of the kernel a round takes r normal variates, not M.
+    kernel's Gaussian process. A round takes as many normal variates as the kernel has features.
 
     Args:
         domain: The arms.
@@ -48,12 +48,12 @@ class MarkovWorld(GridWorld):
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         basis = self._draw.basis(self.domain, stream.dtype, stream.device)
-        position = stream.normal(basis.size)
+        position = self._draw.coordinates(basis, stream)
         values = position.new_empty(stream.trials, basis.arms)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
             yield basis.expand(position, out=values)
-            position = stay * position + move * stream.normal(basis.size)
+            position = stay * position + move * self._draw.coordinates(basis, stream)
 
     def __repr__(self) -> str:
         return (

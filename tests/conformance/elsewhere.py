@@ -1,0 +1,93 @@
+"""Worlds and studies of one seed, computed by a process of its own and written to a file.
+
+Kernels whose eigenvectors are not unique, or whose rank rounding decides, and every way to draw
+from a posterior.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+
+import torch
+from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel
+from torch import Tensor
+
+from botorch_tv.acquisition import Thompson
+from botorch_tv.acquisition.widths import Constant
+from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
+from botorch_tv.simulation import MarkovWorld, SmoothedDraw, StaticWorld, run_study
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import Grid, Strategy
+
+NOISE = 0.02
+SEED = 5
+
+
+def _covariance(kernel: Kernel, X: Tensor, lengthscale: float) -> Tensor:
+    kernel = kernel.double()
+    kernel.lengthscale = lengthscale
+    return kernel(X).to_dense().detach()
+
+
+def kernels(points: int) -> Iterator[tuple[str, Grid, Tensor]]:
+    """Name, arms and covariance, on squares of so many points and about as many elsewhere."""
+    square, line = Grid.regular(points, 2), Grid.regular(points, 1)
+    generator = torch.Generator().manual_seed(0)
+    scattered = Grid(torch.rand(points**2, 2, generator=generator, dtype=torch.float64))
+    for lengthscale in (0.2, 0.5):
+        product = _covariance(RBFKernel(), square.X, lengthscale)
+        yield f"product {lengthscale}", square, product
+        disordered = _covariance(RBFKernel(), scattered.X, lengthscale)
+        yield f"scattered {lengthscale}", scattered, disordered
+    yield "isotropic", square, _covariance(MaternKernel(2.5), square.X, 1.0)
+    yield "rough", square, _covariance(MaternKernel(0.5), square.X, 0.5)
+    turn = torch.tensor([[1.0, 0.5], [0.5, 1.0]], dtype=torch.float64)
+    yield "turned", square, _covariance(RBFKernel(), square.X @ turn, 0.5)
+    # Without its last point a circle turns into itself: its eigenvalues come in pairs.
+    circle = Grid(torch.arange(4 * points).double().unsqueeze(-1) / (4 * points))
+    yield "circle", circle, _covariance(PeriodicKernel(), circle.X, 1.0)
+    around = _covariance(PeriodicKernel(), line.X * (points - 1) / points, 1.0)
+    yield "torus", square, torch.kron(around, around)
+    yield "sum", square, product + _covariance(MaternKernel(1.5), square.X[:, :1], 0.7)
+
+
+def worlds(points: int) -> dict[str, Tensor]:
+    """A few rounds of a few trials, and functions of finite norm."""
+    found = {}
+    place = {"dtype": torch.float64, "device": torch.device("cpu")}
+    for name, grid, covariance in kernels(points):
+        world = MarkovWorld(grid, kernel=covariance, epsilon=0.1, noise=NOISE)
+        rounds = itertools.islice(world.rounds(Stream(SEED, "world", 0, 3, **place)), 5)
+        found[f"world {name}"] = torch.stack([values.clone() for values in rounds])
+        smooth = SmoothedDraw(covariance, NOISE).draw(grid, Stream(SEED, "world", 0, 3, **place))
+        found[f"smooth {name}"] = smooth.values
+    return found
+
+
+def studies(points: int, horizon: int) -> dict[str, Tensor]:
+    """Regret of strategies that play samples, one of every form in which they are drawn."""
+    found = {}
+    for name, grid, covariance in kernels(points):
+        known = {"kernel": covariance, "noise": NOISE}
+        sampling = {**known, "exploration": Thompson(), "width": Constant(1.0)}
+        players = {
+            "static": Strategy(**sampling),
+            "moving": Strategy(**sampling, decay=Markov(0.05)),
+            "window": Strategy(**sampling, retention=SlidingWindow(10)),
+            "aged": Strategy(**sampling, inflation=ExponentialWeights(0.98)),
+            "exact": Strategy(**sampling, decay=Markov(0.05), inference="exact"),
+        }
+        world = StaticWorld(grid, functions=SmoothedDraw(covariance, NOISE), noise=NOISE)
+        result = run_study(world, players, trials=3, horizon=horizon, seed=SEED, progress=False)
+        for label in players:
+            regret = result.regret.sel(strategy=label).values
+            found[f"{label} {name}"] = torch.as_tensor(regret.copy())
+    return found
+
+
+if __name__ == "__main__":
+    file, points, horizon = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    torch.save({**worlds(points), **studies(points, horizon)}, file)

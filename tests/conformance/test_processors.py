@@ -1,0 +1,48 @@
+"""Worlds and choices of a seed are the same on every processor.
+
+MKL and PyTorch compute as on other processors where they are told to; each setting needs a process
+of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+SCRIPT = Path(__file__).with_name("elsewhere.py")
+SETTINGS = [
+    {},
+    {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"},
+    {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "avx2"},
+]
+
+
+def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]:
+    """What the script finds under every setting, one process after the other."""
+    found = []
+    for number, setting in enumerate(SETTINGS):
+        file = folder / f"{number}.pt"
+        command = [sys.executable, str(SCRIPT), str(file), str(points), str(horizon)]
+        # Where the package is found from here, it is found from there.
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        subprocess.run(command, check=True, env={**os.environ, **setting, **path})
+        found.append(torch.load(file))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
+)
+def test_a_seed_is_the_same_everywhere(points: int, horizon: int, tmp_path: Path) -> None:
+    """Values of worlds, and regret, which tells every choice, within 1e-8."""
+    here, *others = computed(tmp_path, points, horizon)
+    if torch.backends.mkl.is_available():  # otherwise the settings may change nothing
+        assert all(any(not torch.equal(one[name], here[name]) for name in here) for one in others)
+    for other in others:
+        torch.testing.assert_close(other, here, rtol=0, atol=1e-8)
