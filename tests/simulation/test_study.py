@@ -83,11 +83,14 @@ def test_regret_is_that_of_the_choices(whole: StudyResult) -> None:
     assert float(whole.regret.min()) >= 0
 
 
-def test_float32_is_kept_and_hardly_differs(whole: StudyResult) -> None:
-    single = study(dtype=torch.float32)
+def test_float32_is_kept_and_hardly_differs() -> None:
+    """Trials enough for a standard error below 0.01: a tie decided otherwise changes a trial."""
+    double, single = (
+        study(trials=600, horizon=5, dtype=dtype) for dtype in (torch.float64, torch.float32)
+    )
     assert single.regret.dtype == np.float32
-    same = single.data["index"].values == whole.data["index"].values
-    assert same[..., :5].mean() > 0.95
+    same = single.data["index"].values == double.data["index"].values
+    assert same.mean() > 0.95
 
 
 def test_attributes_say_how_it_came_about(whole: StudyResult) -> None:
