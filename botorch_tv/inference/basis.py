@@ -206,22 +206,23 @@ class FeatureBasis(Basis):
 
     Args:
         features: Φ, `M x r`.
-        frame: Coordinates of draws; those of the features unless given.
+        frame: Coordinates of draws; None for those of the features themselves.
     """
 
     def __init__(self, features: Tensor, frame: Frame | None = None) -> None:
         super().__init__(features.shape[-1], features.square().sum(-1))
         self.features = features
         self._transposed = features.T.contiguous()
-        if frame is None:
-            identity = torch.eye(self.size, dtype=features.dtype, device=features.device)
-            frame = Frame(identity, features.new_ones(self.size))
         self.frame = frame
-        self.normals = len(frame.weights)
+        if frame is not None:
+            self.normals = len(frame.weights)
 
     def to(self, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
         features = self.features.to(dtype=dtype, device=device)
-        return FeatureBasis(features, self.frame.to(dtype, device))
+        return FeatureBasis(features, self._frame_to(dtype, device))
+
+    def _frame_to(self, dtype: torch.dtype, device: torch.device) -> Frame | None:
+        return None if self.frame is None else self.frame.to(dtype, device)
 
     def row(self, index: Tensor) -> Tensor:
         return self.features[index]
@@ -242,17 +243,14 @@ class FeatureBasis(Basis):
 
     def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
-        rotation, weights = self.frame
-        identity = torch.diag_embed(torch.ones_like(weights))
-        left = _scaled(identity, prior_factor) - rotation.T @ lost @ rotation
+        identity = torch.eye(self.normals, dtype=lost.dtype, device=lost.device)
+        left = _scaled(identity, prior_factor) - self._into_frame(lost)
         root: Tensor = torch.linalg.cholesky_ex(left).L
-        drawn = (root @ (weights * normal).unsqueeze(-1)).squeeze(-1)
-        return drawn @ rotation.T
+        return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
         """As :meth:`draw` where nothing is lost."""
-        rotation, weights = self.frame
-        return (weights * normal) @ rotation.T
+        return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
         """Coordinates of a draw from a posterior covariance Φ RᵀR Φᵀ.
@@ -264,18 +262,28 @@ class FeatureBasis(Basis):
         Returns:
             `batch_shape x r`, the same as :meth:`draw` makes of what is lost then.
         """
-        rotation, weights = self.frame
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)
         # (I - Tᵀ D T)⁻¹ = I + Tᵀ (R⁻¹ R⁻ᵀ - I) T wherever T spans what was seen; its factor U Uᵀ,
         # U upper triangular, gives the lower triangular root U⁻ᵀ of the covariance.
-        precision = rotation.T @ (inverse @ inverse.mT - identity) @ rotation
+        precision = self._into_frame(inverse @ inverse.mT - identity)
         precision.diagonal(dim1=-2, dim2=-1).add_(1)
         factor = torch.linalg.cholesky_ex(precision.flip((-2, -1))).L
-        turned = (weights * normal).flip(-1).unsqueeze(-1)
+        turned = self._drawn(normal).flip(-1).unsqueeze(-1)
         drawn = torch.linalg.solve_triangular(factor.mT, turned, upper=True)
-        coordinates: Tensor = drawn.squeeze(-1).flip(-1) @ rotation.T
-        return coordinates
+        return self._out_of_frame(drawn.squeeze(-1).flip(-1))
+
+    def _into_frame(self, matrix: Tensor) -> Tensor:
+        """Tᵀ A T."""
+        return (
+            matrix if self.frame is None else self.frame.rotation.T @ matrix @ self.frame.rotation
+        )
+
+    def _out_of_frame(self, coordinates: Tensor) -> Tensor:
+        return coordinates if self.frame is None else coordinates @ self.frame.rotation.T
+
+    def _drawn(self, normal: Tensor) -> Tensor:
+        return normal if self.frame is None else self.frame.weights * normal
 
 
 class ProductBasis(FeatureBasis):
@@ -287,7 +295,7 @@ class ProductBasis(FeatureBasis):
     Args:
         factors: Φ_i, one `n_i x r_i` per dimension.
         kept: Which of the r_1 ... r_d columns of the product are kept, `r`, int64.
-        frame: Coordinates of draws; those of the features unless given.
+        frame: Coordinates of draws; None for those of the features themselves.
     """
 
     def __init__(self, factors: list[Tensor], kept: Tensor, frame: Frame | None = None) -> None:
@@ -308,7 +316,7 @@ class ProductBasis(FeatureBasis):
 
     def to(self, dtype: torch.dtype, device: torch.device) -> ProductBasis:
         factors = [factor.to(dtype=dtype, device=device) for factor in self.factors]
-        return ProductBasis(factors, self.kept.to(device), self.frame.to(dtype, device))
+        return ProductBasis(factors, self.kept.to(device), self._frame_to(dtype, device))
 
     def expand(self, coordinates: Tensor, out: Tensor | None = None) -> Tensor:
         return self._along(self._wide(coordinates), self.factors, coordinates.shape[:-1], out)

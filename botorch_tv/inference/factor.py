@@ -88,11 +88,14 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
     eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
     root = eigenvalues.sqrt()
+    if eigenvalues[0] >= DRAWN_EIGENVALUES[1] * eigenvalues[-1] and len(eigenvalues) == arms:
+        # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
+        return FeatureBasis((vectors * root) @ vectors.T)
     if float(residual.max()) <= DRAWN_PIVOTS[0] * largest:
         rotation = (vectors.T @ columns) / root.unsqueeze(-1)
         frame = _pivot_frame(rotation, eigenvalues, pivots / largest)
     else:
-        # The symmetric root of the matrix: it does not depend on the choice of eigenvectors.
+        # The same, in which eigenvalues that are too small fade out.
         frame = Frame(_faded(vectors.T, eigenvalues), root.new_ones(arms))
     return FeatureBasis(vectors * root, frame)
 
