@@ -123,7 +123,7 @@ print(f"the one that is most often, in {share.max():.0%} of the hours")
 # field that keeps √(1−ε) of itself every hour makes the archive most likely.
 
 # %%
-world = PanelWorld(panel, train=panel.row_at(split), standardise=False)  # stays in degrees
+world = PanelWorld(panel, train=panel.row_at(split), standardize=False)  # stays in degrees
 print(f"archive {len(archive.values)} hours, played {world.horizon} hours")
 print(
     f"mean {float(world.mean):.1f} °C, standard deviation {world.kernel.diag().mean() ** 0.5:.1f} K"
@@ -266,7 +266,7 @@ for first in (0, 1, 2) if SMOKE_TEST else (0, 7, 14):
     start = panel.times[0] + np.timedelta64(first, "D")
     middle = start + np.timedelta64(DAYS, "D")
     rows = panel.rows(start, middle + np.timedelta64(STEP, "D"))
-    week = PanelWorld(rows, train=rows.row_at(middle), standardise=False)
+    week = PanelWorld(rows, train=rows.row_at(middle), standardize=False)
     weeks[f"{middle.astype('datetime64[D]')} (ε {week.epsilon:.2f})"] = contest(week)
 
 rivals = [label for label in result.strategies if label != "TV 0.03"]

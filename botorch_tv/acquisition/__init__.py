@@ -14,7 +14,7 @@ from botorch_tv.acquisition.gains import (
     Fixed,
     Greedy,
     InformationGain,
-    Realised,
+    Realized,
 )
 from botorch_tv.acquisition.widths import (
     IGPUCB,
@@ -48,7 +48,7 @@ __all__ = [
     "InformationGain",
     "Logarithmic",
     "ProbabilityOfImprovement",
-    "Realised",
+    "Realized",
     "Thompson",
     "UniformChoice",
     "UpperConfidence",

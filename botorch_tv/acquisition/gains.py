@@ -54,11 +54,11 @@ class InformationGain(ABC):
 
 
 @dataclass(frozen=True)
-class Realised(InformationGain):
+class Realized(InformationGain):
     """The gain of the data in use, which starts again at 0 after a reset."""
 
     def value(self, context: WidthContext) -> Tensor:
-        return _given(context.information_gain, "Realised", "information_gain")
+        return _given(context.information_gain, "Realized", "information_gain")
 
 
 @dataclass(frozen=True)

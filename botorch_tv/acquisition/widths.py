@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import DoublyWeighted, InformationGain, Realised, WidthContext
+from botorch_tv.acquisition.gains import DoublyWeighted, InformationGain, Realized, WidthContext
 from botorch_tv.validation import require, settle_number
 
 __all__ = [
@@ -198,7 +198,7 @@ class AgnosticGPUCB(Width):
 
     B: float
     delta: float
-    gain: InformationGain = field(default_factory=Realised)
+    gain: InformationGain = field(default_factory=Realized)
 
     def __post_init__(self) -> None:
         _at_least_zero(self, "B", "it bounds the norm of f")
@@ -226,7 +226,7 @@ class IGPUCB(Width):
     B: float
     R: float
     delta: float
-    gain: InformationGain = field(default_factory=Realised)
+    gain: InformationGain = field(default_factory=Realized)
 
     def __post_init__(self) -> None:
         _at_least_zero(self, "B", "it bounds the norm of f")
@@ -289,7 +289,7 @@ class Heteroscedastic(Width):
 
     B: float
     delta: float
-    gain: InformationGain = field(default_factory=Realised)
+    gain: InformationGain = field(default_factory=Realized)
 
     def __post_init__(self) -> None:
         _at_least_zero(self, "B", "it bounds the norm of f")

@@ -21,6 +21,7 @@ from botorch_tv.acquisition.present import (
 )
 from botorch_tv.ax.acquisition import PresentAcquisition
 from botorch_tv.ax.clock import Clock
+from botorch_tv.identity.words import FORMER
 from botorch_tv.models import TimeVaryingGP
 
 VALUES: tuple[type[Any], ...] = (
@@ -41,7 +42,7 @@ VALUES: tuple[type[Any], ...] = (
     acquisition.ClosedForm,
     acquisition.DoublyWeighted,
     acquisition.Greedy,
-    acquisition.Realised,
+    acquisition.Realized,
 )
 """Frozen records that a generation strategy may hold."""
 
@@ -71,3 +72,5 @@ def register() -> None:
     for kind in VALUES:
         CORE_ENCODER_REGISTRY[kind] = encode
         CORE_DECODER_REGISTRY[label(kind)] = kind
+    for old, new in FORMER.items():
+        CORE_DECODER_REGISTRY[f"botorch_tv.{old}"] = CORE_DECODER_REGISTRY[f"botorch_tv.{new}"]

@@ -18,7 +18,7 @@ REPLAYED = (
     "times",
     "without",
     "train",
-    "standardise",
+    "standardize",
     "center",
     "first_arm",
     "groups",
@@ -101,7 +101,7 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
     add("--without", "comma list of arms to leave out", metavar="NAMES")
     add("--train", "training rows (default: 2/3 of all)", type=int, metavar="N")
     told = "divide by the standard deviation (default) or keep the unit of the readings"
-    add("--standardise", told, action=argparse.BooleanOptionalAction)
+    add("--standardize", told, action=argparse.BooleanOptionalAction)
     told = "take off one mean of all (default) or each arm's own, so that arms compete by how far "
     add("--center", told + "they are above their usual reading", choices=("all", "arm"))
     told = "where all strategies of a trial start; 'each': trial i at arm i, which counts no start "

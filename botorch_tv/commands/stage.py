@@ -97,7 +97,7 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
         panel,
         train,
         center=given.get("center", "all"),
-        standardise=given.get("standardise", True),
+        standardize=given.get("standardize", True),
         noise_share=given.get("noise_share", 0.05),
         groups=given.get("groups"),
         first_arm=given.get("first_arm", "random"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from botorch_tv.identity.arrays import same_array
-from botorch_tv.identity.words import PROBES, TYPE, Description
+from botorch_tv.identity.words import FORMER, PROBES, TYPE, Description
 
 ROUNDING = 1e-12
 """Relative difference of two numbers that are taken for the same one, rounded otherwise."""
@@ -27,7 +27,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     if same_array(there, here):
         pairs = []
     elif _same_kind(there, here):
-        keys = [*there, *(key for key in here if key not in there)]
+        keys = [one for one in {**there, **here} if one != TYPE]
         deeper = {key: f"{path}.{key}" if path else str(key) for key in keys}
         pairs = [(there.get(key, ABSENT), here.get(key, ABSENT), deeper[key]) for key in keys]
     elif _same_parts(there, here):
@@ -41,8 +41,10 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
 
 def _same_kind(there: Description, here: Description) -> bool:
     """Whether both are mappings, or objects of one class, whose parts are told apart."""
-    both = isinstance(there, dict) and isinstance(here, dict)
-    return both and there.get(TYPE) == here.get(TYPE) and PROBES not in there
+    if not isinstance(there, dict) or not isinstance(here, dict) or PROBES in there:
+        return False
+    kind = there.get(TYPE)
+    return (FORMER.get(kind, kind) if isinstance(kind, str) else kind) == here.get(TYPE)
 
 
 def _same_parts(there: Description, here: Description) -> bool:

@@ -40,14 +40,14 @@ def cells(arms: int, count: int) -> np.ndarray:
     return np.sort(np.random.default_rng(2016).choice(arms, min(count, arms), replace=False))
 
 
-def temperature(records: Recordings, *, test: int, standardise: bool, noise: float) -> PanelWorld:
+def temperature(records: Recordings, *, test: int, standardize: bool, noise: float) -> PanelWorld:
     """The last hours played, those before for training."""
     panel = records.temperature()
     chosen = cells(panel.values.shape[1], SENSORS)
     return PanelWorld(
         panel.values[:, chosen],
         train=len(panel.values) - test,
-        standardise=standardise,
+        standardize=standardize,
         noise_share=noise,
         first_arm="each",
     )
@@ -64,7 +64,7 @@ def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
         rows,
         train=len(TRAINING_DAYS) * length,
         center=center,
-        standardise=False,
+        standardize=False,
         groups=length,
         first_arm="each",
     )
@@ -102,7 +102,7 @@ _FAST = Logarithmic(c1=0.2, c2=0.4)
 _TEMPERATURE = {
     "temperature": Recorded(
         "46 cells of ERA5, last 11 days",
-        partial(temperature, test=264, standardise=False, noise=0.05),
+        partial(temperature, test=264, standardize=False, noise=0.05),
         partial(strategies, width=_HOT),
     )
 }
@@ -186,7 +186,7 @@ TRAFFIC = Experiment(
 _LABORATORY = {
     "temperature": Recorded(
         "46 cells of ERA5, last 286 hours",
-        partial(temperature, test=286, standardise=True, noise=0.01),
+        partial(temperature, test=286, standardize=True, noise=0.01),
         partial(strategies, width=_HOT, epsilon=0.03, period=15),
     )
 }

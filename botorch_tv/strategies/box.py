@@ -113,7 +113,7 @@ class Box(Domain):
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Points at which a kernel is looked at: the middle, corners, and some between, `q x d`."""
         points = torch.zeros(3 + PROBES, self.columns, dtype=dtype, device=device)
-        points[0, : self.dim] = self.centre(points)
+        points[0, : self.dim] = self.center(points)
         points[1:3, : self.dim] = self._corners.like(points)
         points[3:, : self.dim] = self.from_unit(spread(PROBES, self.dim).like(points))
         return points
@@ -165,7 +165,7 @@ class Box(Domain):
         sides = self.bounds[1] - self.bounds[0]
         return torch.cat([sides, sides.new_ones(self.context_dim)])
 
-    def centre(self, like: Tensor) -> Tensor:
+    def center(self, like: Tensor) -> Tensor:
         """The middle, `d`."""
         lower, upper = self._corners.like(like)
         middle: Tensor = 0.5 * (lower + upper)

@@ -196,7 +196,7 @@ class MultiStart(Search):
         return _at(points, torch.cat([fresh, last], -1))
 
     def first(self, box: Box, like: Tensor) -> Tensor:
-        return box.centre(like)
+        return box.center(like)
 
     def anywhere(self, box: Box, draws: Draws) -> Tensor:
         return box.from_unit(draws.uniform(box.dim))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_tv.acquisition import ClosedForm, DoublyWeighted, Greedy, Realised, WidthContext
+from botorch_tv.acquisition import ClosedForm, DoublyWeighted, Greedy, Realized, WidthContext
 
 NAN, INF = float("nan"), float("inf")
 NOISE = 0.05
@@ -30,13 +30,13 @@ def maximum_gain(covariance, rounds):
 def test_realised_gains_are_those_of_the_context():
     plain, weighted = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 1.5])
     context = WidthContext(4, 2, plain, weighted)
-    assert Realised().value(context) is plain
+    assert Realized().value(context) is plain
     assert DoublyWeighted().value(context) is weighted
 
 
 @pytest.mark.parametrize(
     ("source", "field"),
-    [(Realised(), "information_gain"), (DoublyWeighted(), "weighted_information_gain")],
+    [(Realized(), "information_gain"), (DoublyWeighted(), "weighted_information_gain")],
 )
 def test_a_missing_gain_is_named(source, field):
     with pytest.raises(ValueError, match=rf"^{type(source).__name__}\(\) reads {field} .*Greedy"):

@@ -6,7 +6,7 @@ import torch
 
 pytest.importorskip("ax.api.client")
 
-from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Logarithmic, Realised
+from botorch_tv.acquisition import WGPUCB, Constant, DoublyWeighted, Logarithmic, Realized
 from botorch_tv.ax import complete_trial_at
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
@@ -85,7 +85,7 @@ def test_gains_in_a_width_are_those_of_the_data_now(
     experiment, ask, tell, model_of, acquisition_of, double
 ):
     width = WGPUCB(
-        B=1.0, R=0.5, noise=0.1, delta=0.1, gain=DoublyWeighted() if double else Realised()
+        B=1.0, R=0.5, noise=0.1, delta=0.1, gain=DoublyWeighted() if double else Realized()
     )
     rows = [(t, x, np.sin(5 * x)) for t, x in [(0, -0.5), (2, 0.9), (3.5, 0.1)]]
     forgetting = (Markov(0.1), ExponentialWeights(gamma=0.8))

@@ -146,8 +146,8 @@ THINGS = {
     "functions": Row(
         lambda: StaticWorld(LINE, functions=3, noise=0.1), "a int", "no distribution", "KernelSum("
     ),
-    "centres": data(
-        lambda: SineWorld(LINE, kernel=KERNEL, centres=torch.zeros(3, 2), noise=0.1),
+    "centers": data(
+        lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
         "(3, 2)",
         "must be n x 1",
         "like the arms",
@@ -155,7 +155,7 @@ THINGS = {
     "kernel of a sine": data(
         lambda: SineWorld(LINE, kernel=torch.eye(5), noise=0.1),
         "a Tensor",
-        "between arms and centres",
+        "between arms and centers",
         "give a GPyTorch kernel",
     ),
     "values": data(lambda: Given(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"),

@@ -46,12 +46,12 @@ def test_defaults_of_a_panel(panel, capsys):
 def test_options_reach_the_world(panel):
     result = compared(
         panel,
-        *["--train", "20", "--no-standardise", "--center", "arm", "--first-arm", "4"],
+        *["--train", "20", "--no-standardize", "--center", "arm", "--first-arm", "4"],
         *["--groups", "5", "--noise-share", "0.1", "--horizon", "8", "--c1", "0.2"],
         *["--strategies", "TV,R", "--epsilon-model", "0.25", "--key", "field"],
     )
     world = PanelWorld(
-        VALUES, 20, standardise=False, center="arm", first_arm=4, groups=5, noise_share=0.1
+        VALUES, 20, standardize=False, center="arm", first_arm=4, groups=5, noise_share=0.1
     )
     assert result.data.attrs["world"] == repr(world)
     assert (result.data["index"].values[:, :, 0] == 4).all()

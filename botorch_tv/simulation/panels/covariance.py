@@ -31,13 +31,13 @@ class Scaling(NamedTuple):
         return np.asarray((readings - self.mean) / self.scale)
 
 
-def scaling(readings: np.ndarray, center: Center, standardise: bool) -> Scaling:
+def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
     """Mean and standard deviation of the training rows.
 
     Args:
         readings: Training rows, `rounds x arms`; NaN where there is none.
         center: ``"all"`` for one mean of all readings, ``"arm"`` for one per arm.
-        standardise: False leaves the unit of the readings, a scale of 1.
+        standardize: False leaves the unit of the readings, a scale of 1.
 
     Raises:
         ValueError: If the readings never differ from their mean.
@@ -49,7 +49,7 @@ def scaling(readings: np.ndarray, center: Center, standardise: bool) -> Scaling:
         "the training rows never differ from their mean, so nothing can be learned from them; "
         "train on other rows.",
     )
-    return Scaling(np.asarray(mean), deviation if standardise else 1.0)
+    return Scaling(np.asarray(mean), deviation if standardize else 1.0)
 
 
 class Spectrum(NamedTuple):

@@ -56,7 +56,7 @@ class PanelWorld(GridWorld):
         train: How many of the first rows fit the model, at least 2; those after are played.
         center: ``"all"`` takes one mean from all readings. ``"arm"`` takes from each arm its own
             mean, so that the objective is how far an arm is above its usual reading.
-        standardise: False leaves the unit of the readings (scale 1), so regret is in it as well.
+        standardize: False leaves the unit of the readings (scale 1), so regret is in it as well.
         noise_share: Noise of the model, as a share of the variance of the training rows; or
             ``"fitted"`` for the one of largest marginal likelihood, which needs four complete
             training rows per arm and takes seconds. The kernel is then the covariance less it.
@@ -99,7 +99,7 @@ class PanelWorld(GridWorld):
         train: int,
         *,
         center: Center = "all",
-        standardise: bool = True,
+        standardize: bool = True,
         noise_share: float | Literal["fitted"] = 0.05,
         groups: int | Sequence[object] | None = None,
         observation_noise: float = 0.0,
@@ -134,9 +134,9 @@ class PanelWorld(GridWorld):
             )
         super().__init__(_domain(coordinates, arms, device), observation_noise)
         group_starts(groups, train)  # refuses bad groups now, not when ε is asked for
-        scaled = scaling(readings[:train], center, standardise)
+        scaled = scaling(readings[:train], center, standardize)
         played = scaled.apply(carried_forward(readings))[train:]
-        self.center, self.standardise, self.start = center, standardise, first_arm
+        self.center, self.standardize, self.start = center, standardize, first_arm
         self.mean = torch.as_tensor(scaled.mean, dtype=torch.float64, device=device)
         self.scale = scaled.scale
         self.training = scaled.apply(readings[:train])
@@ -192,7 +192,7 @@ class PanelWorld(GridWorld):
     def __repr__(self) -> str:
         return (
             f"PanelWorld({len(self.training)} training and {self.horizon} test rows of "
-            f"{len(self.domain)} arms, center={self.center!r}, standardise={self.standardise}, "
+            f"{len(self.domain)} arms, center={self.center!r}, standardize={self.standardize}, "
             f"model_noise={self.model_noise:.6g}, noise={self.noise}, first_arm={self.start!r})"
         )
 

@@ -22,30 +22,30 @@ class SineWorld(GridWorld):
     """f_t = Σ_i a_i(t) k(·, c_i), a(t) = (scale / λ_max) u(t) / |u(t)|, [M] §4.1.
 
     u_i(t) = sin(frequency t + i) for i = 1, ..., n, and λ_max is the largest eigenvalue of the
-    kernel among the centres. Trials differ in their noise alone. The norm of f_t in the kernel's
+    kernel among the centers. Trials differ in their noise alone. The norm of f_t in the kernel's
     space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
     with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
 
-    Over evenly spaced centres f is a wave that runs along the line at a constant speed,
+    Over evenly spaced centers f is a wave that runs along the line at a constant speed,
     ``frequency`` times their distance per round. Measurements go out of date as fast in every
     round, and at the paper's speed the last two serve well: a world kind to a memory of two rounds,
     and no test of strategies that find out when their data are too old.
 
     Args:
         domain: The arms.
-        kernel: A GPyTorch kernel; centres need not be arms, so a matrix would not do.
-        centres: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
+        kernel: A GPyTorch kernel; centers need not be arms, so a matrix would not do.
+        centers: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
             the last arm of a one-dimensional domain; 20 unless given.
         scale: 5 in the paper, at least 0.
         frequency: 0.3 in the paper, radians per round.
         noise: Variance of the observation noise.
 
     Attributes:
-        centres: The points c_i, `n x d`.
+        centers: The points c_i, `n x d`.
 
     Raises:
         ValueError: If a parameter is out of range or not finite.
-        InputDataError: If ``centres`` do not fit the domain, or ``kernel`` is a matrix.
+        InputDataError: If ``centers`` do not fit the domain, or ``kernel`` is a matrix.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SineWorld(GridWorld):
         domain: Grid,
         *,
         kernel: Kernel,
-        centres: int | Tensor = 20,
+        centers: int | Tensor = 20,
         scale: float = 5.0,
         frequency: float = 0.3,
         noise: float,
@@ -74,49 +74,49 @@ class SineWorld(GridWorld):
         if not isinstance(kernel, Kernel):
             raise InputDataError(
                 f"SineWorld: kernel is a {type(kernel).__name__}, but it is evaluated between arms "
-                "and centres; give a GPyTorch kernel."
+                "and centers; give a GPyTorch kernel."
             )
         self.kernel = copy.deepcopy(kernel)
-        self.centres = _points(centres, domain)
+        self.centers = _points(centers, domain)
         self.scale = scale
         self.frequency = frequency
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
-        arms, centres = (X.double().to(stream.device) for X in (self.domain.X, self.centres))
-        covariance = _evaluated(self.kernel, arms, centres)
+        arms, centers = (X.double().to(stream.device) for X in (self.domain.X, self.centers))
+        covariance = _evaluated(self.kernel, arms, centers)
         largest = self._largest_eigenvalue()
         values = covariance.new_empty(stream.trials, len(arms), dtype=stream.dtype)
-        number = _numbers(centres)
+        number = _numbers(centers)
         for t in count(1):
             yield values.copy_(covariance @ self._coefficients(t, number, largest))
 
     def norm(self, rounds: int) -> float:
         """The largest norm of f_1, ..., f_rounds in the kernel's space."""
-        among = _evaluated(self.kernel, self.centres, self.centres)
-        number, largest = _numbers(self.centres), self._largest_eigenvalue()
+        among = _evaluated(self.kernel, self.centers, self.centers)
+        number, largest = _numbers(self.centers), self._largest_eigenvalue()
         times = range(1, rounds + 1)
         a = torch.stack([self._coefficients(t, number, largest) for t in times])
         return float(((a @ among) * a).sum(-1).max().sqrt())
 
     def _coefficients(self, t: int, number: Tensor, largest: float) -> Tensor:
-        """a(t) of the centres of these numbers, `n`."""
+        """a(t) of the centers of these numbers, `n`."""
         u = torch.sin(self.frequency * t + number)
         unit: Tensor = u / u.norm()
         return self.scale / largest * unit
 
     def _largest_eigenvalue(self) -> float:
-        among = _evaluated(self.kernel, self.centres, self.centres)
+        among = _evaluated(self.kernel, self.centers, self.centers)
         return float(torch.linalg.eigvalsh(among)[-1])
 
     def __repr__(self) -> str:
         return (
-            f"SineWorld(kernel={describe_kernel(self.kernel)}, centres={len(self.centres)}, "
+            f"SineWorld(kernel={describe_kernel(self.kernel)}, centers={len(self.centers)}, "
             f"scale={self.scale}, frequency={self.frequency}, noise={self.noise})"
         )
 
 
-def _numbers(centres: Tensor) -> Tensor:
-    return torch.arange(1, len(centres) + 1, dtype=centres.dtype, device=centres.device)
+def _numbers(centers: Tensor) -> Tensor:
+    return torch.arange(1, len(centers) + 1, dtype=centers.dtype, device=centers.device)
 
 
 def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
@@ -126,23 +126,23 @@ def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
     return matrix
 
 
-def _points(centres: int | Tensor, domain: Grid) -> Tensor:
-    if isinstance(centres, Tensor):
-        if centres.dim() != 2 or centres.shape[0] < 1 or centres.shape[1] != domain.dim:
+def _points(centers: int | Tensor, domain: Grid) -> Tensor:
+    if isinstance(centers, Tensor):
+        if centers.dim() != 2 or centers.shape[0] < 1 or centers.shape[1] != domain.dim:
             raise InputDataError(
-                f"SineWorld: centres has shape {tuple(centres.shape)}, but it must be n x "
+                f"SineWorld: centers has shape {tuple(centers.shape)}, but it must be n x "
                 f"{domain.dim} with n >= 1, like the arms."
             )
-        if not bool(centres.isfinite().all()):
-            raise InputDataError("SineWorld: centres has entries that are NaN or infinite.")
-        return centres.detach().cpu().double().clone()
-    centres = require_integer("SineWorld: centres", centres, 1, "the paper uses 20.")
+        if not bool(centers.isfinite().all()):
+            raise InputDataError("SineWorld: centers has entries that are NaN or infinite.")
+        return centers.detach().cpu().double().clone()
+    centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
     require(
         domain.dim == 1,
-        f"SineWorld: centres is {centres}, but a domain of {domain.dim} dimensions has no evenly "
+        f"SineWorld: centers is {centers}, but a domain of {domain.dim} dimensions has no evenly "
         "spaced order; give the points themselves, n x d.",
     )
     ends = domain.X.double()
     return torch.linspace(
-        float(ends.min()), float(ends.max()), int(centres), dtype=torch.float64
+        float(ends.min()), float(ends.max()), int(centers), dtype=torch.float64
     ).unsqueeze(-1)

@@ -50,8 +50,8 @@ def test_it_is_the_maximum_of_the_dense_likelihood() -> None:
 
 def test_a_world_is_built_on_it() -> None:
     values = readings(0.3, 5, rows=260, gaps=0.01)
-    fixed = PanelWorld(values, 200, standardise=False)
-    world = PanelWorld(values, 200, standardise=False, noise_share="fitted")
+    fixed = PanelWorld(values, 200, standardize=False)
+    world = PanelWorld(values, 200, standardize=False, noise_share="fitted")
     assert world.model_noise == pytest.approx(0.3, rel=0.25)
     assert world.noise_share == pytest.approx(world.model_noise / np.nanmean(world.training**2))
     assert float(np.abs(np.linalg.eigvalsh(world.kernel.numpy())).max()) == pytest.approx(

@@ -49,7 +49,7 @@ def test_every_arm_less_its_own_mean():
 
 def test_units_kept():
     values = 280 + 5 * make_panel(60, 8, gaps=0.0).values
-    unit, kept = PanelWorld(values, 40), PanelWorld(values, 40, standardise=False)
+    unit, kept = PanelWorld(values, 40), PanelWorld(values, 40, standardize=False)
     assert kept.scale == 1.0
     np.testing.assert_allclose(kept.kernel, unit.kernel * unit.scale**2)
     np.testing.assert_allclose(kept.objective, unit.objective * unit.scale, atol=1e-12)
@@ -77,7 +77,7 @@ def test_a_world_fitted_from_itself_is_biased_upwards():
 
 def test_gaps_keep_the_last_reading_and_teach_nothing():
     values = np.array([[1.0, 5.0], [2.0, 6.0], [GAP, 7.0], [GAP, GAP], [3.0, 4.0], [9.0, GAP]])
-    world = PanelWorld(values, 3, standardise=False)
+    world = PanelWorld(values, 3, standardize=False)
     mean = np.nanmean(values[:3])
     expected = np.array([[2.0, 7.0], [3.0, 4.0], [9.0, 4.0]]) - mean
     np.testing.assert_allclose(world.objective, expected)

@@ -29,7 +29,7 @@ WORLDS: dict[str, Callable[[], GridWorld]] = {
     "abrupt": lambda: AbruptWorld(GRID, changes=(3, 5), **DRAWN),
     "drift": lambda: DriftWorld(GRID, horizon=6, **DRAWN),
     "static": lambda: StaticWorld(GRID, **DRAWN),
-    "sine": lambda: SineWorld(GRID, kernel=KERNEL, centres=4, noise=0.1),
+    "sine": lambda: SineWorld(GRID, kernel=KERNEL, centers=4, noise=0.1),
     "panel": lambda: PanelWorld(make_panel(rounds=30).values, train=20),
 }
 

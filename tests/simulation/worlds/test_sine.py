@@ -26,9 +26,9 @@ def k(x: float, y: float) -> float:
 
 
 def test_every_number_by_a_direct_loop() -> None:
-    """[M] §4.1, with 20 centres evenly spaced from -50 to 50."""
-    centres = [-50 + 100 * i / 19 for i in range(20)]
-    among = np.array([[k(c, d) for d in centres] for c in centres])
+    """[M] §4.1, with 20 centers evenly spaced from -50 to 50."""
+    centers = [-50 + 100 * i / 19 for i in range(20)]
+    among = np.array([[k(c, d) for d in centers] for c in centers])
     largest = np.linalg.eigvalsh(among)[-1]
     f = rounds(SineWorld(ARMS, kernel=kernel(), noise=0.01), RecordedStream(3), 30)
     highest = 0.0
@@ -37,15 +37,15 @@ def test_every_number_by_a_direct_loop() -> None:
         length = math.sqrt(sum(v * v for v in u))
         a = [5 / largest * v / length for v in u]
         for m, x in enumerate(ARMS.X[:, 0].tolist()):
-            expected = sum(a[i] * k(x, centres[i]) for i in range(20))
+            expected = sum(a[i] * k(x, centers[i]) for i in range(20))
             assert f[t - 1, :, m] == pytest.approx(expected, abs=1e-12)
         highest = max(highest, math.sqrt(np.array(a) @ among @ np.array(a)))
     assert SineWorld(ARMS, kernel=kernel(), noise=0.01).norm(30) == pytest.approx(highest)
 
 
 def test_parameters_and_own_centres() -> None:
-    centres = torch.tensor([[-3.0], [10.0]], dtype=torch.float64)
-    world = SineWorld(ARMS, kernel=kernel(), centres=centres, scale=2.0, frequency=0.1, noise=0.01)
+    centers = torch.tensor([[-3.0], [10.0]], dtype=torch.float64)
+    world = SineWorld(ARMS, kernel=kernel(), centers=centers, scale=2.0, frequency=0.1, noise=0.01)
     f = rounds(world, RecordedStream(1), 4)
     u = np.sin([0.1 * 4 + 1, 0.1 * 4 + 2])
     largest = 0.5 + k(-3, 10)  # of a symmetric 2 x 2 matrix
@@ -73,7 +73,7 @@ def test_float32_is_float64_rounded() -> None:
 def test_representation() -> None:
     told = "ScaleKernel(outputscale=0.5, base_kernel=RBFKernel(lengthscale=3))"
     assert repr(SineWorld(ARMS, kernel=kernel(), noise=0.01)) == (
-        f"SineWorld(kernel={told}, centres=20, scale=5.0, frequency=0.3, noise=0.01)"
+        f"SineWorld(kernel={told}, centers=20, scale=5.0, frequency=0.3, noise=0.01)"
     )
 
 
@@ -84,7 +84,7 @@ def test_representation() -> None:
         ({"scale": -1.0}, "scale is -1.0"),
         ({"scale": math.inf}, "scale is inf"),
         ({"frequency": math.nan}, "frequency is nan"),
-        ({"centres": 0}, "centres is 0"),
+        ({"centers": 0}, "centers is 0"),
     ],
 )
 def test_parameters_out_of_range(parameters, told: str) -> None:
@@ -95,18 +95,18 @@ def test_parameters_out_of_range(parameters, told: str) -> None:
 def test_what_does_not_fit_the_domain() -> None:
     with pytest.raises(ValueError, match="domain of 2 dimensions"):
         SineWorld(Grid.regular(3, 2), kernel=kernel(), noise=0.01)
-    with pytest.raises(InputDataError, match=r"centres has shape \(4,\)"):
-        SineWorld(ARMS, kernel=kernel(), centres=torch.zeros(4), noise=0.01)
+    with pytest.raises(InputDataError, match=r"centers has shape \(4,\)"):
+        SineWorld(ARMS, kernel=kernel(), centers=torch.zeros(4), noise=0.01)
     with pytest.raises(InputDataError, match="NaN"):
-        SineWorld(ARMS, kernel=kernel(), centres=torch.full((2, 1), math.nan), noise=0.01)
+        SineWorld(ARMS, kernel=kernel(), centers=torch.full((2, 1), math.nan), noise=0.01)
     with pytest.raises(InputDataError, match="kernel is a Tensor"):
         SineWorld(ARMS, kernel=torch.eye(41), noise=0.01)
 
 
 def test_it_is_a_wave_of_constant_speed() -> None:
-    """f_(t+1)(x) ∝ f_t(x + 0.3 h) for centres h apart, away from the ends.
+    """f_(t+1)(x) ∝ f_t(x + 0.3 h) for centers h apart, away from the ends.
 
-    u_i(t + 1) is u(t) at i + 0.3, and the kernel smooths what lies between centres.
+    u_i(t + 1) is u(t) at i + 0.3, and the kernel smooths what lies between centers.
     """
     world = SineWorld(Grid.regular(2001, 1, bounds=[(-50.0, 50.0)]), kernel=kernel(), noise=0.0)
     shown = world.look(rounds=30)[0]
