@@ -27,8 +27,12 @@ RETENTIONS = {
 }
 
 
-@pytest.mark.parametrize("inference", ["auto", "exact"])
-@pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
+@pytest.mark.parametrize(
+    ("on_box", "inference"),
+    # A box has one inference, whatever its name.
+    [(False, "auto"), (False, "exact"), (True, "auto")],
+    ids=["grid-auto", "grid-exact", "box"],
+)
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("decay", DECAYS)
 def test_by_the_textbook(decay, retention, on_box, inference):
