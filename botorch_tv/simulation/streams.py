@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_tv.inference.random import normals, signed, trial_keys, uniforms, words
 
-DRAWS = "SplittableRandom by seed, purpose and trial"
+DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
 """What results say of their draws, which changes with them."""
 AHEAD = 2**15
 """Numbers of all trials drawn at once on a CPU where fewer are asked for, since every operation
