@@ -111,7 +111,7 @@ REFUSED = {
     StartsKnown(): "the variance of .* is 0 at time 0 since the origin, but it must be positive",
     Contradiction(): r"prior_variance\(t\) and covariance\(t, t\) of .* must agree",
     Discontinuous(): r"prior_variance\(t\) and covariance\(t, t\) of .* must agree",
-    OneNumber(): r"has shape \(12,\)|must agree",
+    OneNumber(): r"between 12 and 12 times has shape \(\)",
     WrongAttenuation(): r"prior_variance\(s\) attenuation\(t - s\) and covariance\(s, t\)",
 }
 
