@@ -90,9 +90,9 @@ class Parameter:
         high = high if self.fastest is None else self.fastest
         return self.number(low), self.number(high)
 
-    def presumed_of(self, natural: Tensor) -> Tensor:
-        """What priors are priors of: the value, or the share lost."""
-        return natural if self.share is None else -torch.expm1(-natural)
+    def presumed(self, value: Tensor) -> Tensor:
+        """What priors are priors of, the value or the share lost; its own inverse."""
+        return 1 - value if self.share == "kept" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
         """What multiplies the natural value as the unit of time grows by a factor.

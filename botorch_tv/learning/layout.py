@@ -204,7 +204,7 @@ class Layout:
             if free is not None and free.prior != DEFAULT:  # the user's is per unit of the user's
                 factor = parameter.stretch(1 / unit, others)
                 one, slope = one * factor, slope * factor
-            value = parameter.presumed_of(one)
+            value = parameter.presumed(parameter.value(one))
             slope = slope if parameter.share is None else slope * (1 - value)
             values.append(value.unsqueeze(-1))
             slopes.append(slope.unsqueeze(-1))

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 import torch
 from botorch.utils.types import DEFAULT, _DefaultType
-from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.nn import Module
 
 from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
+from botorch_tv.forgetting.claims import require_learnable, require_sound
 from botorch_tv.forgetting.static import is_static
-from botorch_tv.kernels import MarkovKernel, WienerKernel
-from botorch_tv.kernels.rate import RateKernel
-from botorch_tv.likelihoods import AgeNoiseLikelihood, Aging, FixedAging
+from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.kernels import DecayKernel, MarkovKernel, WienerKernel
+from botorch_tv.kernels.declared import Declared
+from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
 from botorch_tv.models import defaults
+from botorch_tv.validation import require
 
 Forgetting = Decay | Inflation | Sequence[Decay | Inflation] | None
 
@@ -53,48 +55,54 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
 
 def temporal_kernel(
     decay: Decay | None, times: Tensor, batch_shape: torch.Size, learn: bool
-) -> Kernel | None:
-    """The temporal factor of a decay, its parameter to learn, in the dtype of the data.
+) -> DecayKernel | None:
+    """The temporal factor of a decay, its parameters to learn, in the dtype of the data.
 
     Args:
         decay: The decay; None for an objective that stands still.
-        times: Times of the training data, `... x n`; those of the Wiener model count from the
-            first.
-        batch_shape: Batch shape of the parameter.
-        learn: Whether the parameter is learned, under its default prior.
+        times: Times of the training data, `... x n`; a decay that is not stationary counts from
+            the first.
+        batch_shape: Batch shape of the parameters.
+        learn: Whether these are learned, under their default priors.
 
     Raises:
-        ValueError: If no kernel belongs to the decay.
+        ValueError: If the decay is no covariance, or is to be learned and declares nothing or not
+            rightly.
     """
     if decay is None:
         return None
-    prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
-    kernel: Kernel
-    if isinstance(decay, Markov):
-        kernel = MarkovKernel(decay.epsilon, batch_shape, epsilon_prior=prior).to(times)
-        value = {"epsilon": decay.epsilon}
-    elif isinstance(decay, Wiener):
-        origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
-        kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior).to(times)
-        value = {"sigma_w2": decay.sigma_w2}
-    else:
-        raise ValueError(
-            f"forgetting is {decay!r}, for which there is no kernel; pass a SpatioTemporalKernel "
-            "of your own as covar_module."
+    require_sound(decay)
+    if learn:
+        require(
+            bool(decay.parameters),
+            f"{decay!r} declares no parameters, so nothing of it can be learned; declare them "
+            "beside its formula, or pass learn_forgetting=False to keep it as it is.",
         )
+        require_learnable(decay)
+    prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
+    origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
+    kernel: DecayKernel
+    if type(decay) is Markov:
+        kernel = MarkovKernel(decay.epsilon, batch_shape, epsilon_prior=prior)
+    elif type(decay) is Wiener:
+        kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior)
+    else:
+        priors, unit = dict.fromkeys(decay.parameters, prior), median_gap(times)
+        kernel = DecayKernel(decay, origin, batch_shape, priors=priors, unit=unit)
+    kernel = kernel.to(times)
     # Once more after the module has the data's dtype: 0.03 in float32 is another number.
-    kernel.initialize(**value)
+    kernel.restart()
     if not learn:
         kernel.requires_grad_(False)
     return kernel
 
 
-def rates(model: Module) -> list[RateKernel | Aging]:
+def rates(model: Module) -> list[Declared]:
     """The parts of a model that have a rate to learn."""
     return [
         part
         for part in model.modules()
-        if isinstance(part, RateKernel | Aging)
+        if isinstance(part, Declared)
         and any(one.requires_grad for one in part.parameters(recurse=False))
     ]
 

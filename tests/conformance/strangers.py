@@ -1,11 +1,12 @@
 """Parts written as a user writes them, who knows the package by its documentation alone."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from gpytorch.priors import HalfNormalPrior
 
-from botorch_tv.forgetting import Decay, Parameter
+from botorch_tv.forgetting import Decay, Inflation, Parameter
 
 
 class QuasiPeriodic(Decay):
@@ -57,3 +58,35 @@ class Seasonal(Decay):
 
     def attenuation(self, elapsed):
         return torch.exp(-self.rate * elapsed) * torch.cos(6.2832 * elapsed / self.period)
+
+
+@dataclass(frozen=True)
+class Settling(Decay):
+    """A damped drift that can be learned."""
+
+    rate: float
+    start: float = 3.0
+
+    markovian = True
+    parameters = {  # noqa: RUF012
+        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), restless=0.1),
+        "start": Parameter(lower=0.1, upper=50.0),
+    }
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+    def prior_variance(self, elapsed):
+        return 1 + (self.start - 1) * torch.exp(-2 * self.rate * elapsed)
+
+
+@dataclass(frozen=True)
+class HalfLife(Inflation):
+    """A measurement counts half with every half-life."""
+
+    half_life: float
+
+    parameters = {"half_life": Parameter(lower=0.5, power=1)}  # noqa: RUF012
+
+    def log_factor(self, lag):
+        return math.log(2.0) * lag / self.half_life

@@ -3,12 +3,14 @@
 import unittest
 
 import torch
+from conformance.strangers import Seasonal
 from gpytorch.kernels import RBFKernel
 from gpytorch.test.base_kernel_test_case import BaseKernelTestCase
 
 from botorch_tv.forgetting import ExponentialWeights
 from botorch_tv.kernels import (
     AgeWeight,
+    DecayKernel,
     MarkovKernel,
     SpatioTemporalKernel,
     WeightedKernel,
@@ -24,6 +26,13 @@ class TestMarkov(BaseKernelTestCase, unittest.TestCase):
 class TestWiener(BaseKernelTestCase, unittest.TestCase):
     def create_kernel_no_ard(self, **kwargs):
         return WienerKernel(sigma_w2=0.3, origin=-1.0, **kwargs)
+
+
+class TestDecay(BaseKernelTestCase, unittest.TestCase):
+    """Any decay, with two parameters."""
+
+    def create_kernel_no_ard(self, **kwargs):
+        return DecayKernel(Seasonal(rate=0.2, period=9.0), **kwargs)
 
 
 class TestWeighted(BaseKernelTestCase, unittest.TestCase):

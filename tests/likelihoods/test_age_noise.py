@@ -169,8 +169,9 @@ class Doubling(Inflation):
 
 
 def test_an_inflation_of_ones_own_is_used_as_it_is():
-    aged = likelihood(Doubling(), now=7.0)
-    assert isinstance(aged.aging, FixedAging)
+    with pytest.raises(ValueError, match=r"declares no parameters.*FixedAging"):
+        likelihood(Doubling(), now=7.0)
+    aged = likelihood(FixedAging(Doubling()), now=7.0)
     np.testing.assert_allclose(added(aged, X), 0.1 * 2.0 ** (7.0 - np.array(TIMES)), rtol=1e-12)
 
 

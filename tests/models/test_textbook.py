@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from conformance.strangers import HalfLife, Seasonal, Settling
 from gpytorch.kernels import RBFKernel
 from models.cases import data
 from oracles.dense import joint_regression, squared_exponential
@@ -17,11 +18,18 @@ from botorch_tv.forgetting import (
 from botorch_tv.models import TimeVaryingGP
 
 NOISE = 0.04
-DECAYS = [(Static(), ("static",)), (Markov(0.08), ("markov", 0.08)), (Wiener(0.1), ("wiener", 0.1))]
+DECAYS = [
+    (Static(), ("static",)),
+    (Markov(0.08), ("markov", 0.08)),
+    (Wiener(0.1), ("wiener", 0.1)),
+    (Seasonal(0.05, 6.2832 / 0.6), ("quasi-periodic", 0.05, 0.6)),
+    (Settling(0.2), ("damped", 0.2, 3.0)),
+]
 INFLATIONS = [
     (Static(), ("constant",)),
     (ExponentialWeights(0.9), ("exponential", 0.9)),
     (UncertaintyInjection(0.7, kappa=0.5), ("injection", 0.7, 0.5)),
+    (HalfLife(7.0), ("exponential", 0.5 ** (1 / 7))),
 ]
 
 
@@ -37,8 +45,8 @@ def spatial():
 
 
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("inflation", INFLATIONS, ids=lambda part: part[1][0])
-@pytest.mark.parametrize("decay", DECAYS, ids=lambda part: part[1][0])
+@pytest.mark.parametrize("inflation", INFLATIONS, ids=lambda part: repr(part[0]))
+@pytest.mark.parametrize("decay", DECAYS, ids=lambda part: repr(part[0]))
 def test_equals_the_textbook(decay, inflation, known):
     """Two trials at presents of their own, two outputs, one prior mean, uneven times."""
     X, Y = data(n=10, m=2, batch=(2,))

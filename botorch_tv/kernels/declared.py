@@ -1,0 +1,258 @@
+"""The parameters that a decay or an inflation declares, as parameters of a GPyTorch module."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch import Module
+from gpytorch.constraints import GreaterThan, Interval
+from gpytorch.priors import Prior
+from torch import Size, Tensor
+
+from botorch_tv.forgetting import Decay, Inflation, Parameter
+from botorch_tv.kernels.batching import like
+from botorch_tv.validation import require_bounds
+
+LARGEST_CHANGE = 13.0
+"""The largest -ln(1 - ε) or -ln γ that a unit of time is chosen for; e^(-13) is above 1e-6."""
+
+Priors = Mapping[str, Prior | _DefaultType | None]
+
+
+class Declared(Module):  # type: ignore[misc]
+    """A module with a raw parameter ``raw_x`` for each ``x`` that its formula declares.
+
+    A raw parameter is the value over ``unit``; what the user sees is the value per unit of the
+    input. Both are the same until :meth:`measure` is called. Priors of one's own and bounds of
+    one's own hold per unit of the input all the same; with the latter the unit stays as well.
+    """
+
+    part: Any
+    """The decay or the inflation, with the values that the parameters start from."""
+    unit: Tensor
+    """The unit of time of the raw parameters, in units of the input, `batch_shape x 1 (x 1)`."""
+
+    def declare(
+        self,
+        part: Decay | Inflation,
+        batch_shape: Size,
+        trailing: int,
+        priors: Priors,
+        bounds: Mapping[str, Interval | None],
+        names: Mapping[str, str] | None = None,
+        unit: Tensor | None = None,
+    ) -> None:
+        """Register the parameters of a formula.
+
+        Args:
+            part: The formula, with the values to start from.
+            batch_shape: Batch shape of the parameters.
+            trailing: Number of dimensions of size 1 behind it.
+            priors: Of values per unit of the input, None for none; by default what is declared.
+            bounds: The same for bounds.
+            names: Names of priors other than that of the parameter with ``_prior``.
+            unit: As of :meth:`measure`, where the start is within bounds in that unit alone.
+        """
+        shape = Size([*batch_shape, *[1] * trailing])
+        self.part = part
+        self._trailing = trailing
+        self._measurable = not any(bounds.values())
+        self.register_buffer("unit", torch.ones(shape))
+        if unit is not None and self._measurable:
+            self.unit = self._fitting(unit)
+        for name, parameter in part.parameters.items():
+            raw = f"raw_{name}"
+            self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
+            self.register_constraint(raw, bounds.get(name) or _bounds(parameter))
+            prior, get, put = priors.get(name, DEFAULT), _get_told, _set_told
+            if prior == DEFAULT:
+                prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
+                get, put = _get_learned, _set_learned
+            if prior is not None:
+                self.register_prior(
+                    (names or {}).get(name, f"{name}_prior"),
+                    prior,
+                    partial(get, name=name),
+                    partial(put, name=name),
+                )
+        self.restart()
+
+    def restart(self) -> None:
+        """Set the parameters to where they started, in the dtype they have now.
+
+        A module built in float32 and moved to float64 keeps the rounding of float32; this
+        undoes it.
+        """
+        for name in self.part.parameters:
+            self.set_value(name, getattr(self.part, name))
+
+    def learned(self) -> dict[str, Tensor]:
+        """Values over ``unit``, `batch_shape x 1 (x 1)` each."""
+        raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._names}
+        return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
+
+    def value(self, name: str) -> Tensor:
+        """A value per unit of the input, `batch_shape x 1 (x 1)`.
+
+        Where that unit is long, a share lost is 1 to all digits; ask :meth:`natural` then.
+        """
+        learned = self.learned()
+        return self._parameter(name).counted(learned[name], 1 / self.unit, learned)
+
+    def natural(self, name: str) -> Tensor:
+        """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
+        learned, parameter = self.learned(), self._parameter(name)
+        natural = parameter.natural(learned[name])
+        return natural * parameter.stretch(1 / self.unit, learned)
+
+    def set_value(self, name: str, value: Tensor | float) -> None:
+        """Set a value per unit of the input; the others stay as they are.
+
+        Raises:
+            OutOfBoundsError: If it lies outside its bounds.
+        """
+        self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
+
+    def measure(self, unit: Tensor) -> None:
+        """Learn in another unit of time from now on; values stay.
+
+        Args:
+            unit: In units of the input, positive, `batch_shape`; see ``median_gap``. Where the
+                module has no batch to hold them, their median.
+        """
+        if self._measurable:
+            self._move(self._fitting(unit))
+
+    def listen(self, unit: Tensor) -> None:
+        """Move values from which no search finds away to where one does.
+
+        So much change leaves nothing of one observation at the next, and no slope to follow.
+
+        Args:
+            unit: The time from one observation to the next, as for :meth:`measure`.
+        """
+        if not self._measurable:
+            return
+        step, learned = self._fitting(unit), {n: one.detach() for n, one in self.learned().items()}
+        for name, value in learned.items():
+            parameter = self._parameter(name)
+            if parameter.deaf is None or parameter.restless is None:
+                continue
+            natural = parameter.natural(value) * parameter.stretch(step / self.unit, learned)
+            start = torch.full_like(value, parameter.number(parameter.restless))
+            start = parameter.value(start * parameter.stretch(self.unit / step, learned))
+            self._put(name, torch.where(natural > parameter.number(parameter.deaf), start, value))
+        self._move(step)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.part.parameters)
+
+    def _parameter(self, name: str) -> Parameter:
+        return self.part.parameters[name]  # type: ignore[no-any-return]
+
+    def _bounds(self, name: str) -> Interval:
+        return getattr(self, f"raw_{name}_constraint")
+
+    def _fitting(self, unit: Tensor) -> Tensor:
+        """A unit for each member of the batch, in the shape of the parameters."""
+        unit, shape = like(unit, self.unit), self.unit.shape[: -self._trailing]
+        if torch.broadcast_shapes(unit.shape, shape) != shape:  # type: ignore[no-untyped-call]
+            unit = unit.median()
+        return unit[(..., *[None] * self._trailing)].expand(self.unit.shape).clone()
+
+    def _move(self, unit: Tensor, but: str = "") -> None:
+        """Count time in a unit, or in a shorter one in which no share but one is whole."""
+        for name in self._names:
+            if name != but and self._parameter(name).share is not None:
+                unit = _no_longer(unit, self.natural(name).detach())
+        learned = {name: one.detach() for name, one in self.learned().items()}
+        factor, self.unit = unit / self.unit, unit.clone()
+        for name, value in learned.items():
+            self._put(name, self._parameter(name).counted(value, factor, learned))
+
+    def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
+        """Set a value over a duration of time."""
+        parameter, bounds = self._parameter(name), self._bounds(name)
+        learned = {key: one.detach() for key, one in self.learned().items()}
+        checked = value
+        if parameter.share is None:
+            checked = parameter.counted(value, self.unit / duration, learned)
+        require_bounds(
+            f"{type(self).__name__}: {name}",
+            checked,
+            bounds.lower_bound,
+            bounds.upper_bound,
+            "start inside, or give bounds of your own.",
+        )
+        bound_to_it = {
+            key: self.value(key).detach()
+            for key in self._names
+            if key != name and callable(self._parameter(key).power)
+        }
+        if parameter.share is not None and self._measurable:
+            natural = parameter.natural(value) / duration
+            self._move(torch.where(self.unit == 1, 1.0, _no_longer(self.unit, natural)), name)
+        self._put(name, parameter.counted(value, self.unit / duration, learned))
+        for key, other in bound_to_it.items():
+            self.set_value(key, other)
+
+    def _put(self, name: str, learned: Tensor) -> None:
+        bounds = self._bounds(name)
+        value = learned.clamp(bounds.lower_bound, bounds.upper_bound)
+        self.initialize(**{f"raw_{name}": bounds.inverse_transform(value)})
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        # What was saved without a unit was learned in that of the input.
+        if "unit" in self._buffers:
+            state_dict.setdefault(prefix + "unit", torch.ones_like(self.unit))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def declared(name: str, doc: str) -> Any:
+    """A property for a parameter per unit of the input."""
+
+    def get(module: Declared) -> Tensor:
+        return module.value(name)
+
+    def put(module: Declared, value: Tensor | float) -> None:
+        module.set_value(name, value)
+
+    return property(get, put, doc=doc)
+
+
+def _bounds(parameter: Parameter) -> Interval:
+    if parameter.upper == torch.inf:
+        return GreaterThan(parameter.lower, transform=None)
+    return Interval(parameter.lower, parameter.upper, transform=None)
+
+
+def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
+    # A limit over -0 would be negative.
+    return torch.minimum(unit, LARGEST_CHANGE / natural.abs()).expand_as(unit)
+
+
+# What priors are priors of, named so that modules can be copied and pickled.
+
+
+def _get_told(module: Declared, *, name: str) -> Tensor:
+    return module._parameter(name).presumed(module.value(name))
+
+
+def _set_told(module: Declared, value: Tensor | float, *, name: str) -> None:
+    module.set_value(name, module._parameter(name).presumed(like(value, module.unit)))
+
+
+def _get_learned(module: Declared, *, name: str) -> Tensor:
+    return module._parameter(name).presumed(module.learned()[name])
+
+
+def _set_learned(module: Declared, value: Tensor | float, *, name: str) -> None:
+    module._put(name, module._parameter(name).presumed(like(value, module.unit)))

@@ -1,0 +1,103 @@
+"""A model takes anybody's decay and inflation: learned in any unit, or refused with the cure."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from conformance.strangers import DampedDrift, HalfLife, QuasiPeriodic, Seasonal, Settling
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+from botorch_tv.forgetting import Decay, Inflation
+from botorch_tv.models import TimeVaryingGP
+
+D = torch.float64
+
+
+def observed(n=70, seed=0):
+    """A draw of a seasonal objective of period 10, at one or two hours from the last."""
+    random = np.random.default_rng(seed)
+    X = random.random((n, 1))
+    t = np.cumsum(random.choice([1.0, 2.0], n))
+    apart = np.abs(t[:, None] - t)
+    K = np.exp(-((X - X.T) ** 2) / (2 * 0.4**2) - 0.01 * apart) * np.cos(2 * np.pi * apart / 10)
+    y = np.linalg.cholesky(K + 0.01 * np.eye(n)) @ random.standard_normal(n)
+    return torch.from_numpy(np.column_stack([X, t])), torch.from_numpy(y).unsqueeze(-1)
+
+
+def fitted(X, Y, **options):
+    model = TimeVaryingGP(X, Y, **options)
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit_gpytorch_mll(mll)
+    return model
+
+
+def test_a_period_is_learned_in_any_unit():
+    X, Y = observed()
+    for unit in (1.0, 3.6e6):
+        told = X.clone()
+        told[:, -1] *= unit
+        model = fitted(told, Y, forgetting=Seasonal(0.05 / unit, 11.0 * unit))
+        temporal = model.covar_module.temporal
+        assert temporal.value("period").item() / unit == pytest.approx(10.0, rel=0.03)
+        assert 0 < temporal.value("rate").item() * unit < 0.05
+        state = model.state_dict()
+        again = TimeVaryingGP(told, Y, forgetting=Seasonal(0.05 / unit, 11.0 * unit))
+        again.load_state_dict(state)
+        query = told[:5].clone()
+        query[:, -1] = told[-1, -1] + 2 * unit
+        wanted = model.posterior(query).mean
+        torch.testing.assert_close(again.posterior(query).mean, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("forgetting", [Settling(0.1), HalfLife(20.0)], ids=repr)
+def test_fitting_moves_what_is_declared(forgetting):
+    X, Y = observed(40)
+    model = fitted(X, Y, forgetting=forgetting)
+    part = (
+        model.likelihood.aging if isinstance(forgetting, Inflation) else model.covar_module.temporal
+    )
+    for name in forgetting.parameters:
+        assert part.value(name).isfinite().all()
+    assert any(
+        part.value(name).item() != pytest.approx(getattr(forgetting, name), rel=1e-3)
+        for name in forgetting.parameters
+    )
+
+
+@pytest.mark.parametrize("forgetting", [DampedDrift(), QuasiPeriodic()], ids=["damped", "seasonal"])
+def test_what_declares_nothing_is_refused_unless_it_is_kept(forgetting):
+    X, Y = observed(12)
+    with pytest.raises(ValueError, match=r"declares no parameters.*learn_forgetting=False"):
+        TimeVaryingGP(X, Y, forgetting=forgetting)
+    model = TimeVaryingGP(X, Y, forgetting=forgetting, learn_forgetting=False)
+    assert not list(model.covar_module.temporal.parameters())
+    assert model.posterior(X).mean.isfinite().all()
+
+
+class NoCovariance(Decay):
+    def attenuation(self, elapsed):
+        return 1 + elapsed
+
+
+def test_what_is_no_covariance_is_refused():
+    X, Y = observed(12)
+    with pytest.raises(ValueError, match="is no covariance"):
+        TimeVaryingGP(X, Y, forgetting=NoCovariance(), learn_forgetting=False)
+
+
+class Undeclared(Inflation):
+    def log_factor(self, lag):
+        return 0.1 * lag
+
+
+def test_an_inflation_that_declares_nothing_is_refused_unless_it_is_kept():
+    X, Y = observed(12)
+    with pytest.raises(ValueError, match=r"declares no parameters.*FixedAging"):
+        TimeVaryingGP(X, Y, forgetting=Undeclared())
+    model = TimeVaryingGP(X, Y, forgetting=Undeclared(), learn_forgetting=False)
+    lag = torch.tensor([3.0], dtype=D)
+    assert model.likelihood.aging.log_factor(lag).item() == pytest.approx(0.3)
