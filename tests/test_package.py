@@ -52,6 +52,8 @@ def test_nothing_is_imported_before_it_is_asked_for():
     code = (
         "import sys, botorch_tv; dir(botorch_tv); hasattr(botorch_tv, 'torch')\n"
         "assert not {'torch', 'gpytorch', 'numpy'} & set(sys.modules)\n"
+        "import botorch_tv.theory\n"
+        "assert not {'matplotlib', 'xarray', 'botorch_tv.strategies'} & set(sys.modules)\n"
         "from botorch_tv import Grid\n"
         "assert 'botorch_tv.strategies' in sys.modules\n"
         "assert 'botorch_tv.simulation' not in sys.modules\n"

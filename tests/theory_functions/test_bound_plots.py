@@ -1,7 +1,4 @@
-"""Pictures of bounds over regret; the package itself needs no matplotlib."""
-
-import subprocess
-import sys
+"""Pictures of bounds over regret."""
 
 import numpy as np
 import pytest
@@ -10,16 +7,6 @@ from pictures import assert_curves, assert_written
 from synthetic_results import make_result, random_result
 
 from botorch_tv.theory.plots import plot_bounds, plot_orders
-
-
-def test_importing_the_theory_imports_neither_matplotlib_nor_studies() -> None:
-    code = (
-        "import sys; import botorch_tv.theory\n"
-        "print([name for name in ('matplotlib', 'xarray', 'botorch_tv.strategies') "
-        "if name in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
 
 
 def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
