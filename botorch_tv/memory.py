@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 _KERNEL_TELLS = Path("/proc/meminfo")
+_PROCESS_TELLS = Path("/proc/self/statm")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -22,11 +24,22 @@ def free_bytes(device: torch.device) -> int:
     with suppress(OSError):
         told = re.search(r"^MemAvailable: +(\d+) kB$", _KERNEL_TELLS.read_text(), re.MULTILINE)
         if told is not None:
-            return 1024 * int(told[1])
+            return min(1024 * int(told[1]), _allowed())
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system tells
         return 2 * 2**30
+
+
+def _allowed() -> int:
+    """What `ulimit -v` leaves this process, on Linux."""
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    taken = int(_PROCESS_TELLS.read_text().split()[0]) * resource.getpagesize()
+    return max(0, most - taken)
 
 
 def in_words(size: float) -> str:

@@ -7,6 +7,7 @@ under their names only once they are complete. Whoever computes a chunk holds it
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import shutil
 import warnings
@@ -26,6 +27,8 @@ from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
 
 LOCKS = "locks"
+RESULTS = "result-*.nc"
+"""Names of results that memory does not hold."""
 ADDED = "added"
 """How the names of folders begin that keep strategies added later."""
 
@@ -129,23 +132,19 @@ class StudyFolder:
             return arrays
         return {name: array[:, : chunk.trials] for name, array in arrays.items()}
 
-    def require_room(self, chunks: Iterable[Chunk]) -> None:
+    def require_room(self, chunks: Iterable[Chunk], besides: int = 0) -> None:
         """Refuse to begin chunks for which there is no room.
+
+        Args:
+            chunks: Those still to be played.
+            besides: Bytes that are written besides.
 
         Raises:
             OSError: If the disk has less room than their files will take.
         """
         files = self._files
-        needed = sum(files.layout.bytes_of(chunk.trials, files.strategies) for chunk in chunks)
-        with _told(self.path):
-            free = shutil.disk_usage(self.path).free
-        if needed > free:
-            raise OSError(
-                errno.ENOSPC,
-                f"save_to={self.path} has room for {free / 1e9:.3g} GB, but the trials still to be "
-                f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
-                "trials or rounds.",
-            )
+        each = [files.layout.bytes_of(chunk.trials, files.strategies) for chunk in chunks]
+        require_disk(self.path, sum(each) + besides)
 
     def keep(self, chunk: Chunk, arrays: Arrays) -> None:
         """Write a finished chunk, unless more of its trials are there; its lock must be held.
@@ -237,6 +236,41 @@ class StudyFolder:
         return self.path / f"{self._name(chunk)}.npz"
 
 
+def result_file(path: Path, study: Mapping[str, Description], trials: int) -> Path:
+    """Where a folder keeps a result that memory does not hold; another one has another name."""
+    whole = json.dumps([study, trials], sort_keys=True)
+    return path / RESULTS.replace("*", hashlib.sha256(whole.encode()).hexdigest()[:12])
+
+
+def discard_results(path: Path, but: Path) -> None:
+    """Remove results of a folder, but one, which are out of date."""
+    for file in path.glob(RESULTS):
+        if file != but:
+            with suppress(OSError):
+                file.unlink()
+
+
+def require_disk(path: Path, needed: int) -> None:
+    """Refuse a study for which there is no room.
+
+    Args:
+        path: Its folder, which may not be there yet.
+        needed: Bytes that it takes.
+
+    Raises:
+        OSError: If the disk has less.
+    """
+    with _told(path):
+        free = shutil.disk_usage(next(one for one in (path, *path.parents) if one.exists())).free
+    if needed > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"save_to={path} has room for {free / 1e9:.3g} GB, but the trials still to be "
+            f"played take {needed / 1e9:.3g} GB; make room, give another folder, or run fewer "
+            "trials or rounds.",
+        )
+
+
 def discard(path: Path, trials: int) -> None:
     """Remove the folder of a study that is done, and nothing in it that no study has written.
 
@@ -251,7 +285,7 @@ def discard(path: Path, trials: int) -> None:
         needed = len(StudyFile.read(file).cut.chunks(trials))
         if len(list(path.glob("chunk-*.npz"))) > needed:
             return
-    for pattern in ("chunk-*.npz", ".*.part", f"{LOCKS}/*.lock", STUDY_FILE):
+    for pattern in ("chunk-*.npz", RESULTS, ".*.part", f"{LOCKS}/*.lock", STUDY_FILE):
         for one in path.glob(pattern):
             one.unlink(missing_ok=True)
     for folder in (path / LOCKS, path):

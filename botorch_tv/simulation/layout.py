@@ -48,7 +48,11 @@ class Layout:
         Raises:
             ValueError: If two recorders record the same, or do not fit together or this domain.
         """
-        labels = {"strategy": list(strategies), "trial": range(0), "round": range(1, horizon + 1)}
+        labels = {
+            "strategy": list(strategies),
+            "trial": np.arange(0),
+            "round": np.arange(1, horizon + 1),
+        }
         layout = cls({}, xr.Dataset(coords=labels), dtype)
         for one in (Play(), *record):
             own, given = dict(one.variables(domain)), one.labels(domain, strategies)

@@ -79,24 +79,25 @@ def breadth(domain: Domain) -> int:
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
-def require_room(settings: StudySettings, trials: int) -> None:
-    """Refuse a study whose result memory cannot hold, before any work.
+def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
+    """Whether the result of a study can be held in memory.
 
     Args:
         settings: The study.
         trials: Its trials.
+        lasting: Whether it may stay in a folder instead.
 
     Raises:
-        ValueError: If its result does not fit.
+        ValueError: If it cannot, and must.
     """
-    # Chunks stay until all are put together.
-    free = free_bytes(torch.device("cpu"))
-    result = 2 * settings.layout.bytes_of(trials)
+    result, free = settings.layout.bytes_of(trials), free_bytes(torch.device("cpu"))
+    fits = result <= MEMORY_SHARE * free
     require(
-        result <= free,
+        fits or lasting,
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
-        f"{settings.horizon:,} rounds take {in_words(result)} while they are put together, but "
-        f"{in_words(free)} of memory are free; give at most "
-        f"trials={max(1, int(trials * free / result)):,} or fewer rounds, or a part of the "
-        "strategies at a time.",
+        f"{settings.horizon:,} rounds take {in_words(result)}, more than {MEMORY_SHARE:.0%} of the "
+        f"{in_words(free)} of memory that are free; give save_to=FOLDER, where they stay on disk, "
+        f"or at most trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
+        "or a part of the strategies at a time.",
     )
+    return fits

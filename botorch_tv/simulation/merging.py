@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
+import torch
 import xarray as xr
 
+from botorch_tv.memory import free_bytes, in_words
 from botorch_tv.simulation.identity import Description, differences
+from botorch_tv.validation import require
 
 SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
 """Attributes that two results must share for their trials to be the same."""
@@ -47,6 +49,13 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
             f"StudyResult.merge: {', '.join(twice)} in both; drop one by "
             "StudyResult(result.data.drop_sel(strategy=...))."
         )
+    needed, free = one.nbytes + other.nbytes, free_bytes(torch.device("cpu"))
+    require(
+        needed <= free,
+        f"StudyResult.merge: both together take {in_words(needed)}, but {in_words(free)} of memory "
+        "are free; run all strategies with one save_to=FOLDER, which computes those that are "
+        "missing and keeps the result on disk.",
+    )
     attributes = dict(one.attrs)
     for name in VERSIONS:
         if name in one.attrs and name in other.attrs:
@@ -57,22 +66,15 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     attributes["created"] = max(
         str(one.attrs.get("created", "")), str(other.attrs.get("created", ""))
     )
-    return beside([one, other]).assign_attrs(attributes)
-
-
-def beside(parts: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Datasets of different strategies as one."""
-    if len(parts) == 1:
-        return parts[0]
     return xr.concat(
-        parts,
+        [one, other],
         dim="strategy",
         data_vars="minimal",
         coords="minimal",
         compat="equals",
         join="exact",
         combine_attrs="drop",
-    )
+    ).assign_attrs(attributes)
 
 
 def told_together(one: str | None, other: str) -> str:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +15,67 @@ import numpy as np
 import xarray as xr
 
 from botorch_tv.files import replacing
+from botorch_tv.simulation.blocks import blocks
+
+PIECE_BYTES = 2**20
+"""What a file keeps together, with a checksum."""
+LONGEST = 2**16
+"""Most numbers along a dimension in one piece."""
+
+
+class _Room:
+    """A variable of a file being filled, by several threads."""
+
+    def __init__(self, variable: Any, lock: threading.Lock) -> None:
+        self._variable, self._lock = variable, lock
+
+    def __setitem__(self, place: Any, values: np.ndarray) -> None:
+        with self._lock:
+            self._variable[place] = values.astype(self._variable.dtype, copy=False)
+
+
+@contextmanager
+def filling(
+    path: Path, empty: xr.Dataset, trials: int, **encoding: object
+) -> Iterator[dict[str, _Room]]:
+    """A netCDF file that is filled piece by piece, and appears once all is there.
+
+    Args:
+        path: The file.
+        empty: The dataset without any trial: its variables along trials are numbers.
+        trials: How many there will be.
+        encoding: How variables are kept, such as ``zlib=True``.
+
+    Yields:
+        Its variables, to be written to as arrays are.
+
+    Raises:
+        OSError: If it cannot be written; an older file is then as it was.
+    """
+    engine, lock = _engine(), threading.Lock()
+    own = {
+        name: {
+            **encoding,
+            "fletcher32": True,
+            "chunksizes": tuple(_piece(one).values()),
+        }
+        for name, one in empty.variables.items()
+        if "trial" in one.dims
+    }
+    with replacing(path.resolve()) as unfinished:
+        empty.drop_encoding().to_netcdf(
+            unfinished, engine=engine, encoding=own, unlimited_dims=["trial"]
+        )
+        with importlib.import_module(engine).File(unfinished, "a") as file:
+            file.resize_dimension("trial", trials)
+            yield {name: _Room(one, lock) for name, one in file.variables.items()}
 
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """Write a dataset to one compressed netCDF file, all of it or nothing.
 
     The file appears under its name only once it is complete and on the disk. Folders that do not
-    exist are made.
+    exist are made. One that is larger than memory is read and written in parts.
 
     Args:
         data: The dataset.
@@ -31,19 +89,32 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
     compressed = {"zlib": True, "complevel": 4, "shuffle": True}
-    encoding = {str(name): compressed for name, one in data.data_vars.items() if one.ndim > 0}
-    engine = _engine()
-    with replacing(path.resolve()) as unfinished:
-        data.to_netcdf(unfinished, engine=engine, encoding=encoding)
+    if any(one.dtype.kind not in "biuf" for one in along.values()) or not along:
+        encoding = {str(name): compressed for name, one in data.data_vars.items() if one.ndim > 0}
+        with replacing(path.resolve()) as unfinished:
+            data.to_netcdf(unfinished, engine=_engine(), encoding=encoding)
+        return path
+    empty = data.isel(trial=slice(0))
+    with filling(path, empty, data.sizes["trial"], **compressed) as rooms:
+        for name, one in along.items():
+            first = 0
+            for block in blocks(data[name]):
+                until = first + block.sizes["trial"]
+                rows = {"trial": slice(first, until)}
+                rooms[name][tuple(rows.get(str(d), slice(None)) for d in one.dims)] = block.values
+                first = until
     return path
 
 
-def read_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read a file that :func:`write_dataset` wrote, into memory as a whole.
+def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dataset:
+    """Read a file that :func:`write_dataset` wrote.
 
     Args:
         path: The file.
+        most: Bytes that are read into memory. Where there are more, arrays stay in the file, which
+            must then stay where it is, and are read whenever they are asked for.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -54,7 +125,10 @@ def read_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     engine = _engine()
     try:
-        data = xr.load_dataset(path, engine=engine)
+        data = xr.open_dataset(path, engine=engine, cache=False)
+        if data.nbytes <= most:
+            with data:
+                data = data.load()
     except PermissionError:
         raise
     except Exception as error:  # whatever the HDF5 layers make of damaged bytes
@@ -65,6 +139,16 @@ def read_dataset(path: str | os.PathLike[str]) -> xr.Dataset:
         ) from error
     data.attrs = {name: _plain(value) for name, value in data.attrs.items()}
     return data
+
+
+def _piece(variable: xr.Variable) -> dict[str, int]:
+    """Sizes of what is kept together of a variable: a MiB of one strategy, about."""
+    sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
+    sizes = {
+        name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims
+    }
+    numbers = math.prod(size for name, size in sizes.items() if name != "trial")
+    return sizes | {"trial": max(1, PIECE_BYTES // max(1, numbers * variable.dtype.itemsize))}
 
 
 def _engine() -> Literal["h5netcdf"]:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.simulation.blocks import Moments
 from botorch_tv.simulation.layout import Layout, error_of, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
 
@@ -121,10 +122,7 @@ class Records:
 
 
 def averages(layout: Layout, parts: Sequence[tuple[int, Arrays]]) -> dict[str, np.ndarray]:
-    """The averages of a whole study from those of its chunks.
-
-    Scatters add up to what lies within chunks; what lies between them is weighted as in the
-    analysis of variance. So averages do not depend on the cut, up to rounding.
+    """The averages of a whole study from those of its chunks, whatever the cut, up to rounding.
 
     Args:
         layout: What is recorded.
@@ -134,14 +132,10 @@ def averages(layout: Layout, parts: Sequence[tuple[int, Arrays]]) -> dict[str, n
         Means over rounds and trials, and their standard errors over trials, NaN for a single trial.
     """
     found: dict[str, np.ndarray] = {}
-    trials = np.array([count for count, _ in parts], dtype=np.float64)
-    total = trials.sum()
     for name in layout.averaged:
-        means = np.stack([part[name] for _, part in parts])
-        weights = trials.reshape(-1, *[1] * (means.ndim - 1))
-        mean = (weights * means).sum(0) / total
-        between = (weights * (means - mean) ** 2).sum(0)
-        scatter = sum(part[scatter_of(name)] for _, part in parts) + between
-        with np.errstate(invalid="ignore", divide="ignore"):  # a single trial has no error
-            found |= {name: mean, error_of(name): np.sqrt(scatter / (total - 1) / total)}
+        whole = Moments.together(
+            Moments(np.full(part[name].shape, trials), part[name], part[scatter_of(name)])
+            for trials, part in parts
+        )
+        found |= {name: whole.mean, error_of(name): whole.error}
     return found

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
+from botorch_tv.memory import free_bytes
+from botorch_tv.simulation.memory import MEMORY_SHARE
 from botorch_tv.simulation.merging import merged
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
 from botorch_tv.simulation.study_record import StudyRecord
@@ -169,17 +174,21 @@ class StudyResult(StudyRecord):
         return write_dataset(self.data, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StudyResult:
-        """Read a file written by `save`, into memory as a whole.
+    def load(cls, path: str | os.PathLike[str], *, in_memory: bool | None = None) -> StudyResult:
+        """Read a file written by `save`.
 
         Args:
             path: The file.
+            in_memory: Whether to read all of it now. Otherwise what is asked for is read from the
+                file, which must stay where it is, some trials at a time. Unless given, all that
+                takes less than half of the free memory is.
 
         Raises:
             FileNotFoundError: If there is no such file.
             ValueError: If the file is damaged, or no study result.
         """
-        data = read_dataset(path)
+        most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
+        data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])
         try:
             return cls(data.assign_coords(strategy=data["strategy"].astype(str)))
         except (KeyError, ValueError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
@@ -14,10 +15,12 @@ from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.parallel import side_by_side
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
-from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
+
+Take = Callable[[Chunk, Arrays], None]
+"""What becomes of a finished chunk."""
 
 POLL_SECONDS = 0.2
 """How often a chunk that another process computes is looked for."""
@@ -26,8 +29,15 @@ PATIENCE_SECONDS = 3.0
 
 
 def play_all(
-    game: Game, chunks: list[Chunk], workers: int, *, folder: StudyFolder | None, progress: bool
-) -> tuple[list[Arrays], int]:
+    game: Game,
+    chunks: list[Chunk],
+    workers: int,
+    take: Take,
+    *,
+    folder: StudyFolder | None,
+    besides: int,
+    progress: bool,
+) -> int:
     """Play every chunk that is not there yet.
 
     Chunks that other processes hold are left to them at first; at the end they are waited for, and
@@ -37,66 +47,77 @@ def play_all(
         game: The study.
         chunks: All its trials.
         workers: Chunks at once.
+        take: Is given every chunk once, with what was recorded of it, in any order and thread.
         folder: Where finished chunks are kept, if anywhere.
+        besides: Bytes that will be written to the disk of that folder besides them.
         progress: Whether to show a progress bar.
 
     Returns:
-        The variables of every chunk, and how many trials were found finished.
+        How many trials were found finished.
     """
     trials = sum(chunk.trials for chunk in chunks)
-    parts = {} if folder is None else _found(folder, chunks)
-    known = sum(chunk.trials for chunk in parts)
+    missing = chunks if folder is None else _missing(folder, chunks, take)
+    known = trials - sum(chunk.trials for chunk in missing)
     if folder is not None:
-        folder.require_room(chunk for chunk in chunks if chunk not in parts)
+        folder.require_room(missing, besides)
     with tqdm(total=trials, initial=known, unit="trial", disable=not progress) as bar:
         progressed = Progress(bar, game.settings.horizon, known)
 
-        def turn(chunk: Chunk, stop: threading.Event) -> Arrays | None:
-            return _turn(game, chunk, folder, progressed, stop)
+        def turn(chunk: Chunk, stop: threading.Event) -> bool:
+            arrays = _turn(game, chunk, folder, progressed, stop)
+            if arrays is not None:
+                take(chunk, arrays)
+            return arrays is not None
 
-        def patient_turns(chunk: Chunk, stop: threading.Event) -> Arrays | None:
-            arrays, began, told = turn(chunk, stop), time.monotonic(), False
-            while arrays is None and not stop.wait(POLL_SECONDS):
-                arrays = turn(chunk, stop)
+        def patient_turns(chunk: Chunk, stop: threading.Event) -> bool:
+            done, began, told = turn(chunk, stop), time.monotonic(), False
+            while not done and not stop.wait(POLL_SECONDS):
+                done = turn(chunk, stop)
                 late = time.monotonic() - began > PATIENCE_SECONDS
-                if arrays is None and folder is not None and late and not told:
+                if not done and folder is not None and late and not told:
                     told = True
                     warnings.warn(folder.waited_for(chunk), stacklevel=2)
-            return arrays
+            return done
 
         for work in (turn, patient_turns):
-            missing = [chunk for chunk in chunks if chunk not in parts]
-            played = zip(missing, side_by_side(work, missing, workers))
-            parts |= {chunk: arrays for chunk, arrays in played if arrays is not None}
-    return [parts[chunk] for chunk in chunks], known
+            done = side_by_side(work, missing, workers)
+            missing = [chunk for chunk, finished in zip(missing, done) if not finished]
+    return known
 
 
-def find_all(folder: StudyFolder, chunks: list[Chunk], kept: str, left_out: str) -> list[Arrays]:
-    """Every chunk of a study of which some strategies are left out, so that none can be played.
+def find_all(
+    folder: StudyFolder, chunks: list[Chunk], take: Take, *, kept: str, left_out: str
+) -> None:
+    """Find every chunk of a study of which some strategies are left out, as none can be played.
 
     Args:
         folder: Where it is kept.
         chunks: All its trials.
+        take: As for :func:`play_all`.
         kept: The strategies wanted, for the error.
         left_out: The others.
 
     Raises:
         ValueError: If a chunk is missing.
     """
-    parts = _found(folder, chunks)
-    for chunk in chunks:
-        require(
-            chunk in parts,
+    for chunk in _missing(folder, chunks, take):
+        raise ValueError(
             f"{folder.path} keeps {kept} together with {left_out}, and the trials from "
             f"{chunk.first} on are not there; give {left_out} as well"
             + (f", or trials={chunk.first}." if chunk.first else "."),
         )
-    return [parts[chunk] for chunk in chunks]
 
 
-def _found(folder: StudyFolder, chunks: list[Chunk]) -> dict[Chunk, Arrays]:
-    found = {chunk: folder.find(chunk) for chunk in chunks}
-    return {chunk: arrays for chunk, arrays in found.items() if arrays is not None}
+def _missing(folder: StudyFolder, chunks: list[Chunk], take: Take) -> list[Chunk]:
+    """The chunks that are not there; the others are taken."""
+    missing = []
+    for chunk in chunks:
+        arrays = folder.find(chunk)
+        if arrays is None:
+            missing.append(chunk)
+        else:
+            take(chunk, arrays)
+    return missing
 
 
 def _turn(

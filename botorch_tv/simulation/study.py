@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-import xarray as xr
 
+from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
 from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
-from botorch_tv.simulation.memory import require_room
-from botorch_tv.simulation.merging import beside, told_together
+from botorch_tv.simulation.memory import fits_memory
+from botorch_tv.simulation.merging import told_together
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.recorders.recorder import Recorder
-from botorch_tv.simulation.records import Arrays, averages
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.runner import find_all, play_all
 from botorch_tv.simulation.settings import StudySettings
@@ -31,6 +30,7 @@ from botorch_tv.validation import require_integer
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
+    from botorch_tv.simulation.line_ups import LineUp
 
 
 def run_study(
@@ -63,6 +63,9 @@ def run_study(
     to by name, but no attributes and mutable globals whose name begins with an underscore, so that
     caches and counters do not count; arguments of a constructor kept under such a name do.
 
+    Results that are larger than half of the free memory need ``save_to``: they stay in a file in
+    that folder, and whatever is asked of the result is worked out from some trials at a time.
+
     Args:
         world: Where objectives are drawn from: on a grid, or as a :class:`BoxWorld` on a box.
         strategies: Strategies by the labels that results carry.
@@ -92,8 +95,8 @@ def run_study(
             strategy, a size is below 1, some strategies maximise and others minimise or the world
             wants the other, the world has fewer rounds than ``horizon`` or yields values that are
             not one per trial and arm, recorders do not fit the domain or each other, there is no
-            such device, memory does not hold the result or a single trial, or ``save_to`` holds
-            another study or a damaged description of one.
+            such device, memory does not hold a single trial, or the result without ``save_to``, or
+            that holds another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
@@ -109,20 +112,39 @@ def run_study(
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, require_recorders(record)
     )
-    require_room(settings, trials)
+    folder = None if save_to is None else Path(save_to)
+    fits = fits_memory(settings, trials, lasting=folder is not None)
+    size = settings.layout.bytes_of(trials)
+    if folder is not None and not fits:
+        from botorch_tv.simulation.folder import require_disk
+
+        require_disk(folder, size)
 
     def new_cut() -> Cut:
         return choose_cut(
-            settings, trials=trials, chunk=chunk, workers=workers, lasting=save_to is not None
+            settings, trials=trials, chunk=chunk, workers=workers, lasting=folder is not None
         )
 
-    if save_to is None:
-        data, found = _played(settings, new_cut(), trials, workers, progress)
-        made_with: Mapping[str, str] = {}
+    run = _Run(trials, workers, progress, besides=0 if fits else size)
+    made_with: Mapping[str, str] = {}
+    if folder is None:
+        with in_memory(settings.layout, trials) as (assembly, data):
+            found = run.play(settings, new_cut(), assembly)
     else:
-        data, found, made_with = _kept(
-            settings, Path(save_to), new_cut, chunk, trials, workers, progress
-        )
+        from botorch_tv.simulation.folder import discard_results, result_file
+        from botorch_tv.simulation.line_ups import open_line_ups
+
+        study = settings.description()
+        line_ups = open_line_ups(folder, study, new_cut, layout=settings.layout, chunk=chunk)
+        if fits:
+            with in_memory(settings.layout, trials) as (assembly, data):
+                found, made_with = run.go_on(settings, line_ups, assembly)
+        else:
+            file = result_file(folder, study, trials)
+            with in_file(settings.layout, trials, file) as assembly:
+                found, made_with = run.go_on(settings, line_ups, assembly)
+            data = StudyResult.load(file, in_memory=False).data
+            discard_results(folder, but=file)
     attributes = (
         settings.attributes()
         | dict(made_with)
@@ -136,67 +158,54 @@ def run_study(
     return StudyResult(data.assign_attrs(attributes))
 
 
-def _played(
-    settings: StudySettings,
-    cut: Cut,
-    trials: int,
-    workers: int,
-    progress: bool,
-    folder: StudyFolder | None = None,
-) -> tuple[xr.Dataset, int]:
-    """What all strategies did, and how many trials were found finished."""
-    with torch_threads(cut.threads):
-        parts, found = play_all(
-            Game(settings, settings.initial_states()),
-            cut.chunks(trials),
-            workers,
-            folder=folder,
-            progress=progress,
-        )
-    return _dataset(settings, parts), found
+@dataclass(frozen=True)
+class _Run:
+    """How a study is run."""
 
+    trials: int
+    workers: int
+    progress: bool
+    besides: int
+    """Bytes that are written to the folder of the study besides what it keeps."""
 
-def _kept(
-    settings: StudySettings,
-    path: Path,
-    new_cut: Callable[[], Cut],
-    chunk: int | None,
-    trials: int,
-    workers: int,
-    progress: bool,
-) -> tuple[xr.Dataset, int, dict[str, str]]:
-    """The same of a study in a folder, and the versions of libraries that computed it."""
-    from botorch_tv.simulation.line_ups import open_line_ups
+    def play(
+        self,
+        settings: StudySettings,
+        cut: Cut,
+        assembly: Assembly,
+        folder: StudyFolder | None = None,
+    ) -> int:
+        """Let all strategies play, and say how many trials were found finished."""
+        with torch_threads(cut.threads):
+            return play_all(
+                Game(settings, settings.initial_states()),
+                cut.chunks(self.trials),
+                self.workers,
+                assembly.taker(list(settings.strategies)),
+                folder=folder,
+                besides=self.besides,
+                progress=self.progress,
+            )
 
-    line_ups = open_line_ups(
-        path, settings.description(), new_cut, layout=settings.layout, chunk=chunk
-    )
-    parts, found = [], trials
-    made_with: dict[str, str] = {}
-    for one in line_ups:
-        cut = one.folder.cut
-        if one.left_out:
-            kept, left_out = ", ".join(one.wanted), ", ".join(one.left_out)
-            arrays = find_all(one.folder, cut.chunks(trials), kept, left_out)
-            rows = [one.kept.index(label) for label in one.wanted]
-            arrays = [{name: values[rows] for name, values in part.items()} for part in arrays]
-            parts.append(_dataset(settings.of(one.wanted), arrays))
-        else:
-            data, known = _played(settings.of(one.kept), cut, trials, workers, progress, one.folder)
-            parts.append(data)
-            found = min(found, known)
-        for name, version in one.folder.versions().items():
-            made_with[name] = told_together(made_with.get(name), version)
-    return beside(parts).sel(strategy=list(settings.strategies)), found, made_with
-
-
-def _dataset(settings: StudySettings, parts: Sequence[Arrays]) -> xr.Dataset:
-    layout = settings.layout
-    counts = [part["regret"].shape[1] for part in parts]
-    found = averages(layout, list(zip(counts, parts)))
-    for name in layout.every_round:
-        found[name] = np.concatenate([part[name] for part in parts], axis=1)
-    names = (layout.members(name) for name in layout.variables)
-    members = {each: dimensions for of_name in names for each, dimensions in of_name.items()}
-    data = layout.empty.drop_vars([*members, "trial"]).assign_coords(trial=np.arange(sum(counts)))
-    return data.assign({name: (dimensions, found[name]) for name, dimensions in members.items()})
+    def go_on(
+        self, settings: StudySettings, line_ups: Sequence[LineUp], assembly: Assembly
+    ) -> tuple[int, dict[str, str]]:
+        """The same in a folder, and the versions of libraries that computed it."""
+        found = self.trials
+        made_with: dict[str, str] = {}
+        for one in line_ups:
+            cut = one.folder.cut
+            if one.left_out:
+                find_all(
+                    one.folder,
+                    cut.chunks(self.trials),
+                    assembly.taker(one.kept),
+                    kept=", ".join(one.wanted),
+                    left_out=", ".join(one.left_out),
+                )
+            else:
+                known = self.play(settings.of(one.kept), cut, assembly, one.folder)
+                found = min(found, known)
+            for name, version in one.folder.versions().items():
+                made_with[name] = told_together(made_with.get(name), version)
+        return found, made_with

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from botorch_tv.simulation.blocks import by_trial
 from botorch_tv.simulation.diagnosis.calibration import calibration, calibration_by_round
 from botorch_tv.simulation.diagnosis.triggers import trigger_table
 from botorch_tv.simulation.layout import DIMENSIONS
@@ -29,6 +30,8 @@ REQUIRED = ("regret", "resets")
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
     """What tables and pictures of a study are made from; :class:`StudyResult` is one.
+
+    What is worked out from all trials is so from some at a time, so that the data may stay on disk.
 
     Args:
         data: As of :class:`StudyResult`.
@@ -153,9 +156,17 @@ class StudyRecord:
         Raises:
             ValueError: If the study did not record it.
         """
-        of_trials = self.squared_error.mean("round").astype(np.float64)
-        means = {one: Paired.of(of_trials.sel(strategy=one).values) for one in self.strategies}
+        means = self.over_trials(by_trial(self.squared_error, lambda one: one.mean("round")))
         return dict(sorted(means.items(), key=lambda item: item[1].mean))
+
+    def over_trials(self, values: xr.DataArray) -> dict[str, Paired]:
+        """Mean and standard error of a number per trial, by the label of the strategy.
+
+        Args:
+            values: `strategy x trial`.
+        """
+        own = values.astype(np.float64)
+        return {label: Paired.of(own.sel(strategy=label).values) for label in self.strategies}
 
     def total_regret(self, strategy: str) -> np.ndarray:
         """Cumulative regret R_T of one strategy in every trial.
@@ -170,7 +181,8 @@ class StudyRecord:
             ValueError: If the study has no such strategy.
         """
         self.require_strategy(strategy)
-        totals: np.ndarray = self.regret.sel(strategy=strategy).sum("round").values
+        own = self.regret.sel(strategy=strategy)
+        totals: np.ndarray = by_trial(own, lambda one: one.sum("round")).values
         return totals
 
     def require_strategy(self, strategy: str) -> None:
@@ -212,13 +224,17 @@ class StudyRecord:
             best strategy's own row, standard errors are NaN for a single trial.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
-        resets = dict(zip(self.strategies, self.resets.sum("round").mean("trial").values))
-        return summary_table(totals, resets, self.data.sizes["round"])
+        return summary_table(totals, self.mean_resets(), self.data.sizes["round"])
 
     def first_reset(self) -> xr.DataArray:
         """The round of the first reset, NaN where a trial never reset; `strategy x trial`."""
         rounds = self.data["round"].astype(float)
-        return rounds.where(self.resets).min("round").transpose("strategy", "trial")
+        return by_trial(self.resets, lambda one: rounds.where(one).min("round"))
+
+    def mean_resets(self) -> dict[str, float]:
+        """Resets of a trial on average, by the label of the strategy."""
+        counts = by_trial(self.resets, lambda one: one.sum("round"))
+        return dict(zip(self.strategies, map(float, counts.mean("trial").values)))
 
     def triggers(self) -> pd.DataFrame:
         """Why did it reset: one row per reset by a trigger, with prediction, band and cause.

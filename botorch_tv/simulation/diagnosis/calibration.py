@@ -11,13 +11,14 @@ observation is what to judge the model by.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
 import torch
 import xarray as xr
 
+from botorch_tv.simulation.blocks import Moments, blocks
 from botorch_tv.simulation.recorders.diagnosis import (
     MODEL_NOISE,
     model_noise,
@@ -75,20 +76,21 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
     chosen = LEVELS if levels is None else tuple(levels)
     require(len(chosen) > 0, "calibration: levels is empty; give at least one, such as 0.9.")
     limits = [_quantile(level) for level in chosen]
-    rows: dict[str, list[object]] = {}
-    for label in map(str, data["strategy"].values):
-        seen = Surprises(data, label)
-        for name in ("objective", "observation"):
-            distance = getattr(seen, name)
-            shares = np.array([_over_trials(_inside(distance, limit)) for limit in limits])
-            rows.setdefault(name, []).append(shares[:, 0])
-            rows.setdefault(f"{name}_error", []).append(shares[:, 1])
+
+    def shares(seen: Surprises) -> dict[str, np.ndarray]:
         inside = _inside(seen.objective, seen.multiplier)
-        for name, values in (("played", inside), ("throughout", _throughout(inside))):
-            share, error = _over_trials(values)
-            rows.setdefault(name, []).append(share)
-            rows.setdefault(f"{name}_error", []).append(error)
-        rows.setdefault("played_level", []).append(_over_trials(_level(seen.multiplier))[0])
+        by_level = {
+            name: np.stack([_of_trials(_inside(distance, limit)) for limit in limits], axis=-1)
+            for name, distance in (("objective", seen.objective), ("observation", seen.observation))
+        }
+        return by_level | {
+            "played": _of_trials(inside),
+            "throughout": _throughout(inside),
+            "played_level": _of_trials(_level(seen.multiplier)),
+        }
+
+    rows = _over_trials(data, shares)
+    del rows["played_level_error"]
     return xr.Dataset(
         {
             name: (("strategy", "level") if name.startswith("ob") else ("strategy",), np.array(row))
@@ -120,17 +122,16 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         "calibration_by_round: block", block, 1, "give rounds to count together."
     )
     limit = _quantile(level)
-    rows: dict[str, list[np.ndarray]] = {}
-    for label in map(str, data["strategy"].values):
-        seen = Surprises(data, label)
-        for name, inside in (
-            ("objective", _inside(seen.objective, limit)),
-            ("observation", _inside(seen.observation, limit)),
-            ("played", _inside(seen.objective, seen.multiplier)),
-        ):
-            share, error = _mean_and_error(_in_blocks(inside, block))
-            rows.setdefault(name, []).append(share)
-            rows.setdefault(f"{name}_error", []).append(error)
+
+    def shares(seen: Surprises) -> dict[str, np.ndarray]:
+        inside = {
+            "objective": _inside(seen.objective, limit),
+            "observation": _inside(seen.observation, limit),
+            "played": _inside(seen.objective, seen.multiplier),
+        }
+        return {name: _in_blocks(one, block) for name, one in inside.items()}
+
+    rows = _over_trials(data, shares)
     rounds = data["round"].values
     middles = rounds if block == 1 else _in_blocks(rounds[None].astype(float), block)[0]
     return xr.Dataset(
@@ -144,8 +145,8 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
     """Mean of what is known in every block of neighbouring rounds, `trials x blocks`."""
     trials, rounds = values.shape
     padding = np.full((trials, -rounds % block), np.nan)
-    blocks = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
-    return _mean_and_error(np.moveaxis(blocks, -1, 0))[0]
+    padded = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
+    return Moments.of(np.moveaxis(padded, -1, 0)).mean
 
 
 def _quantile(level: float) -> float:
@@ -170,25 +171,33 @@ def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
 
 
 def _throughout(inside: np.ndarray) -> np.ndarray:
-    """1 for a trial that was inside in every round that is known, else 0; `trials x 1`."""
+    """1 for a trial that was inside in every round that is known, else 0; `trials`."""
     known = ~np.isnan(inside)
-    always = np.where(known, inside, 1.0).all(axis=-1, keepdims=True)
-    return np.where(known.any(axis=-1, keepdims=True), always, np.nan)
+    return np.where(known.any(axis=-1), np.where(known, inside, 1.0).all(axis=-1), np.nan)
 
 
-def _over_trials(values: np.ndarray) -> tuple[float, float]:
-    """Mean over trials of each trial's mean over known rounds, and its standard error."""
-    of_trials = _mean_and_error(values.T)[0]
-    mean, error = _mean_and_error(of_trials[:, None])
-    return float(mean[0]), float(error[0])
+def _of_trials(values: np.ndarray) -> np.ndarray:
+    """Each trial's mean over known rounds, `trials`."""
+    return Moments.of(values.T).mean
 
 
-def _mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over the first dimension of what is not NaN, and its standard error; NaN if unknown."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(known, values, 0.0).sum(axis=0) / count
-        squares = np.where(known, values - mean, 0.0) ** 2
-        error = np.sqrt(squares.sum(axis=0) / (count - 1) / count)
-    return mean, error
+def _over_trials(
+    data: xr.Dataset, shares: Callable[[Surprises], dict[str, np.ndarray]]
+) -> dict[str, list[np.ndarray]]:
+    """Means over trials and their standard errors, a row for every strategy.
+
+    Args:
+        data: A diagnosed study.
+        shares: From some trials to shares by name, `trials` first.
+    """
+    rows: dict[str, list[np.ndarray]] = {}
+    for label in map(str, data["strategy"].values):
+        parts: dict[str, list[Moments]] = {}
+        for block in blocks(data[list(NEEDED)].sel(strategy=[label])):
+            for name, values in shares(Surprises(block, label)).items():
+                parts.setdefault(name, []).append(Moments.of(values))
+        for name, of_blocks in parts.items():
+            whole = Moments.together(of_blocks)
+            rows.setdefault(name, []).append(whole.mean)
+            rows.setdefault(f"{name}_error", []).append(whole.error)
+    return rows

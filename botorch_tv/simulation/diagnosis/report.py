@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from botorch_tv.simulation.blocks import by_trial
 from botorch_tv.simulation.diagnosis.triggers import CAUSES, with_trigger
 from botorch_tv.simulation.recorders.prediction_error import PLACE
 from botorch_tv.simulation.result import StudyResult
@@ -49,7 +50,7 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
     """
     alarms, shares = result.triggers(), result.calibration([LEVEL]).squeeze("level")
     trials, armed = result.data.sizes["trial"], with_trigger(result.data)
-    simple = result.simple_regret.mean(("trial", "round"))
+    simple = result.over_trials(by_trial(result.simple_regret, lambda one: one.mean("round")))
     rows = []
     for label in result.strategies:
         causes = alarms["cause"][alarms["strategy"] == label]
@@ -58,7 +59,7 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
             row[f"by_{cause}"] = float((causes == cause).mean()) if len(causes) else math.nan
         for name in ("objective", "observation", "played"):
             row[name] = float(shares[name].sel(strategy=label))
-        row["simple_regret"] = float(simple.sel(strategy=label))
+        row["simple_regret"] = simple[label].mean
         rows.append(row)
     index = pd.Index(result.strategies, name="strategy")
     return pd.DataFrame(rows, index=index, columns=list(_COLUMNS), dtype=float)

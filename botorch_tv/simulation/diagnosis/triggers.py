@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.recorders.diagnosis import (
     MODEL_NOISE,
     model_noise,
@@ -20,7 +21,7 @@ CAUSES = ("objective", "noise", "both")
 def with_trigger(data: xr.Dataset) -> list[str]:
     """Labels of the strategies whose resets a trigger with a band decides."""
     require_diagnosed(data, "band")
-    armed = data["band"].notnull().any(("trial", "round"))
+    armed = by_trial(data["band"], lambda one: one.notnull().any("round")).any("trial")
     return [str(label) for label in data["strategy"].values[armed.values]]
 
 
@@ -49,8 +50,14 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
         ValueError: If the study was not diagnosed.
     """
     require_diagnosed(data, *NEEDED)
-    tables = [_table_of(data, label) for label in with_trigger(data)]
-    return pd.concat(tables, ignore_index=True) if tables else _table_of(data, None)
+    needed = data[["resets", *NEEDED]]
+    tables = [
+        _table_of(block, label)
+        for label in with_trigger(data)
+        for block in blocks(needed.sel(strategy=[label]))
+    ]
+    tables = tables or [_table_of(needed.isel(trial=slice(1)), None)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def typical_trial(data: xr.Dataset, strategy: str) -> int:
@@ -58,7 +65,8 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
 
     Trials without a reset do not count where others have one.
     """
-    counts = data["resets"].sel(strategy=strategy).transpose("trial", "round").values.sum(-1)
+    resets = data["resets"].sel(strategy=strategy)
+    counts = by_trial(resets, lambda one: one.sum("round")).values
     middle = np.median(counts[counts > 0]) if counts.any() else 0
     return int(np.abs(np.where(counts > 0, counts, np.inf) - middle).argmin())
 

@@ -21,6 +21,7 @@ except ImportError as error:
         f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
     ) from error
 
+from botorch_tv.simulation.blocks import Moments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
@@ -69,10 +70,9 @@ def regret_curve(result: StudyRecord, strategy: str, normalised: bool) -> Curve:
         strategy: Label of one of its strategies.
         normalised: R_t / t rather than R_t.
     """
-    regret = np.cumsum(result.regret.sel(strategy=strategy).values, axis=-1)
-    if normalised:
-        regret = regret / np.arange(1, regret.shape[-1] + 1)
-    return mean_curve(regret)
+    rounds = np.arange(1, result.data.sizes["round"] + 1) if normalised else 1
+    parts = (part.values for part in blocks(result.regret.sel(strategy=strategy)))
+    return mean_curve(np.cumsum(part, axis=-1) / rounds for part in parts)
 
 
 def regret_curves(result: StudyRecord, normalised: bool) -> dict[str, Curve]:
@@ -80,15 +80,14 @@ def regret_curves(result: StudyRecord, normalised: bool) -> dict[str, Curve]:
     return {label: regret_curve(result, label, normalised) for label in result.strategies}
 
 
-def mean_curve(values: np.ndarray) -> Curve:
+def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
     """Mean over trials and its standard error, NaN for a single trial.
 
     Args:
-        values: `trials x rounds`.
+        parts: `trials x rounds`, of some trials each.
     """
-    trials = len(values)
-    spread = values.std(axis=0, ddof=1) if trials > 1 else np.full(values.shape[-1], np.nan)
-    return Curve(values.mean(axis=0), spread / np.sqrt(trials))
+    whole = Moments.together(map(Moments.of, parts))
+    return Curve(whole.mean, whole.error)
 
 
 def canvas(width: float, height: float) -> Figure:

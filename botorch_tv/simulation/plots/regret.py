@@ -42,7 +42,7 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
         path: Where to write the picture; its ending chooses the format.
     """
     styles = looks(result.strategies)
-    resetting = [s for s in result.strategies if bool(result.resets.sel(strategy=s).any())]
+    resetting = {label: mean for label, mean in result.mean_resets().items() if mean > 0}
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
     average = figure.add_subplot(grid[0, 0])
@@ -57,8 +57,8 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
     ]
-    for strip, label in zip(strips, resetting):
-        _draw_resets(strip, result, label)
+    for strip, (label, mean) in zip(strips, resetting.items()):
+        _draw_resets(strip, result, label, mean)
     left = [average, *strips]
     for axes in left[:-1]:
         axes.tick_params(labelbottom=False)
@@ -163,8 +163,8 @@ def plot_first_reset(
     return written(figure, path)
 
 
-def _draw_resets(axes: Axes, result: StudyRecord, label: str) -> None:
-    fired = result.resets.sel(strategy=label).values[:RASTER_TRIALS]
+def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> None:
+    fired = result.resets.sel(strategy=label).isel(trial=slice(RASTER_TRIALS)).values
     rounds = result.data["round"].values
     axes.eventplot(
         [rounds[row] for row in fired],
@@ -175,7 +175,6 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str) -> None:
     )
     axes.set_ylim(len(fired) - 0.5, -0.5)
     axes.set_yticks([])
-    mean = float(result.resets.sel(strategy=label).sum("round").mean())
     axes.annotate(
         f"{label}\n{mean:.1f} resets",
         (1.035, 0.5),

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.plots.drawing import (
     GREY,
     Look,
@@ -19,7 +20,6 @@ from botorch_tv.simulation.plots.drawing import (
     written,
 )
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.simulation.summary import Paired
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,10 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     """
     simple = result.simple_regret
     styles = looks(result.strategies)
-    curves = {label: mean_curve(simple.sel(strategy=label).values) for label in styles}
+    curves = {
+        label: mean_curve(one.values for one in blocks(simple.sel(strategy=label)))
+        for label in styles
+    }
     figure = canvas(11.5, 4.4)
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
     draw_curves(left, result.data["round"].values, curves, styles)
@@ -62,13 +65,10 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) -> None:
     """A row per strategy: regret recommended and regret paid, lowest on top."""
-    recommended = {
-        label: Paired.of(result.simple_regret.sel(strategy=label).mean("round").values)
-        for label in styles
-    }
-    played = {
-        label: Paired.of(result.regret.sel(strategy=label).mean("round").values) for label in styles
-    }
+    recommended, played = (
+        result.over_trials(by_trial(values, lambda one: one.mean("round")))
+        for values in (result.simple_regret, result.regret)
+    )
     order = sorted(styles, key=lambda label: played[label].mean)
     for row, label in enumerate(order):
         colour = styles[label].colour

@@ -82,7 +82,7 @@ def plot_triggers(
     figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)
     trials = data.sizes["trial"]
     if trials > 1:
-        usual = float(result.resets.sel(strategy=label).sum("round").mean())
+        usual = result.mean_resets()[label]
         caption = f"One of {trials:,} trials, which reset {usual:.1f} times on average."
         figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
     return written(figure, path)

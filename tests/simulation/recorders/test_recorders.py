@@ -73,7 +73,7 @@ def test_a_recorder_of_a_user(whole: StudyResult) -> None:
     looked = data["index"].values[..., None] == np.arange(16)
     np.testing.assert_allclose(data["visits"], looked.mean((1, 2)), rtol=1e-12)
     expected = looked.mean(2).std(1, ddof=1) / np.sqrt(11)
-    np.testing.assert_allclose(data["visits_standard_error"], expected, rtol=1e-9)
+    np.testing.assert_allclose(data["visits_standard_error"], expected, rtol=1e-9, atol=1e-15)
     np.testing.assert_array_equal(data["position"], GRID.X)
     assert data["gain"].dtype == data["visits"].dtype == np.float64
 
