@@ -7,10 +7,12 @@ once, and always answer with a tensor.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require, require_number
+from botorch_tv.validation import require, require_integer, require_number
 
 Number = float | Tensor
 
@@ -82,37 +84,79 @@ def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
     return gain
 
 
-def require_positive(name: str, value: float, why: str) -> None:
-    """Raise unless ``value`` is positive and finite."""
-    require_number(name, value, "(0, inf)", f"must be positive and finite; {why}.")
-
-
-def require_at_least_zero(name: str, value: float, why: str) -> None:
-    """Raise unless ``value`` is at least 0 and finite."""
-    require_number(name, value, "[0, inf)", f"must be finite and at least 0; {why}.")
-
-
-def require_probability(name: str, value: float) -> None:
-    """Raise unless ``value`` lies strictly between 0 and 1."""
-    require_number(
-        name,
-        value,
+COUNTS = {
+    "block": "it divides the rounds in the analysis.",
+    "dim": "give the domain's dimension.",
+    "features": "give the rank of the kernel.",
+    "horizon": "give the number of rounds.",
+    "memory": "analysis_memory has the paper's.",
+    "parts": "it is 4 for ET-GP-UCB and 2 for R-GP-UCB.",
+    "period": "give the rounds between resets.",
+    "terms": "give the number N of eigenvalues kept.",
+}
+"""Arguments that are whole numbers of at least 1, and what to give."""
+AT_LEAST_ZERO = {
+    "B": "it bounds the norm of f",
+    "a0": "it bounds the tail of sup |f|",
+    "alpha": "0 stands still",
+    "b0": "it bounds the tail of sup |f|",
+    "feature_error": "it bounds an error",
+    "tail": "it is the sum of the eigenvalues left out",
+}
+"""Those that are finite and at least 0, and why."""
+POSITIVE = {
+    "C_e1": "it scales the eigenvalues",
+    "C_e2": "it is the rate of decay of the eigenvalues",
+    "C_p": "it scales the eigenvalues",
+    "budget": "it bounds the total change; one of 0 calls for no forgetting",
+    "constant": "it scales an order; 1 is usual",
+    "gain": "closed_form_information_gain has the usual orders",
+    "k_bar": "it bounds the kernel",
+    "lengthscale": "0.2 is usual",
+    "mean": "a reset takes at least one round",
+    "noise": "it is a variance",
+    "nu": "it is the kernel's smoothness, such as 2.5",
+    "psi": "it bounds the eigenfunctions",
+    "r": "it is the length of the domain",
+}
+"""Those that are finite and positive, and why."""
+WITHIN = {
+    "delta": ("(0, 1)", "a probability lies strictly between 0 and 1; the papers use 0.1."),
+    "epsilon": ("[0, 1]", "a rate of change lies in [0, 1]; 0 is no change."),
+    "gamma": (
         "(0, 1)",
-        "a probability lies strictly between 0 and 1; the papers use 0.1.",
-    )
+        "the result is about discounts strictly between 0 and 1; botorch_tv.theory.discount gives "
+        "the paper's.",
+    ),
+}
+"""Those of other intervals."""
 
 
-def require_rate(name: str, value: float) -> None:
-    """Raise unless ``value`` is a rate of change in [0, 1]."""
-    require_number(name, value, "[0, 1]", "a rate of change lies in [0, 1]; 0 is no change.")
+def check(name: str, **given: float) -> tuple[Any, ...]:
+    """Raise unless each argument is what one of its name must be.
+
+    Args:
+        name: Who asks, for the error.
+        given: Arguments by their names in ``COUNTS``, ``AT_LEAST_ZERO``, ``POSITIVE`` or
+            ``WITHIN``.
+
+    Returns:
+        The same numbers as Python has them, which never overflow without a word.
+    """
+    return tuple(_checked(f"{name}: {one}", one, value) for one, value in given.items())
 
 
-def require_discount(name: str, value: float) -> None:
-    """Raise unless ``value`` is a discount strictly between 0 and 1."""
-    require_number(
-        name,
-        value,
-        "(0, 1)",
-        "the result is about discounts strictly between 0 and 1; "
-        "botorch_tv.theory.discount gives the paper's.",
-    )
+def _checked(what: str, argument: str, value: float) -> float:
+    if argument in COUNTS:
+        return require_integer(what, value, 1, COUNTS[argument])
+    if argument in AT_LEAST_ZERO:
+        fix = f"must be finite and at least 0; {AT_LEAST_ZERO[argument]}."
+        return require_number(what, value, "[0, inf)", fix)
+    if argument in POSITIVE:
+        return require_positive(what, value, POSITIVE[argument])
+    return require_number(what, value, *WITHIN[argument])
+
+
+def require_positive(name: str, value: float, why: str) -> float:
+    """A positive and finite number, as Python has it."""
+    return require_number(name, value, "(0, inf)", f"must be positive and finite; {why}.")

@@ -10,14 +10,8 @@ import math
 
 from torch import Tensor
 
-from botorch_tv.theory.arguments import (
-    Number,
-    require_at_least_zero,
-    require_discount,
-    require_positive,
-    rounds,
-)
-from botorch_tv.validation import require, require_integer, require_number
+from botorch_tv.theory.arguments import Number, check, rounds
+from botorch_tv.validation import require, require_number
 
 
 def universal_gain_bound(
@@ -41,8 +35,7 @@ def universal_gain_bound(
         ValueError: If an argument is out of range.
     """
     observations = rounds("universal_gain_bound", T)
-    _check("universal_gain_bound", noise, k_bar)
-    _check_terms("universal_gain_bound", terms, tail)
+    check("universal_gain_bound", noise=noise, k_bar=k_bar, terms=terms, tail=tail)
     kept = terms / 2 * (k_bar * observations / (noise * terms)).log1p()
     return kept + observations * tail / (2 * noise)
 
@@ -72,9 +65,8 @@ def discounted_gain_bound(
     Raises:
         ValueError: If an argument is out of range.
     """
-    _check("discounted_gain_bound", noise, k_bar)
-    _check_terms("discounted_gain_bound", terms, tail)
-    lost = noise * _lost("discounted_gain_bound", gamma, double)
+    check("discounted_gain_bound", gamma=gamma, noise=noise, k_bar=k_bar, terms=terms, tail=tail)
+    lost = noise * _lost(gamma, double)
     return terms / 2 * math.log1p(k_bar / (terms * lost)) + tail / (2 * lost)
 
 
@@ -106,9 +98,7 @@ def polynomial_gain_bound(
         ValueError: If an argument is out of range.
     """
     name = "polynomial_gain_bound"
-    _check(name, noise, k_bar)
-    require_positive(f"{name}: C_p", C_p, "it scales the eigenvalues")
-    require_positive(f"{name}: psi", psi, "it bounds the eigenfunctions")
+    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_p=C_p, psi=psi)
     beta_p = require_number(
         f"{name}: beta_p",
         beta_p,
@@ -116,7 +106,7 @@ def polynomial_gain_bound(
         "the proof needs a finite decay of at least 2; give "
         "discounted_gain_bound the tail of a slower one.",
     )
-    lost = noise * _lost(name, gamma, double)
+    lost = noise * _lost(gamma, double)
     log = math.log1p(k_bar / lost)
     return (math.pow(C_p * psi**2 / (lost * log), 1 / beta_p) + 1) * log
 
@@ -149,11 +139,8 @@ def exponential_gain_bound(
         ValueError: If an argument is out of range, or so large a noise that nothing is learnt.
     """
     name = "exponential_gain_bound"
-    _check(name, noise, k_bar)
-    require_positive(f"{name}: C_e1", C_e1, "it scales the eigenvalues")
-    require_positive(f"{name}: C_e2", C_e2, "it is their rate of decay")
-    require_positive(f"{name}: psi", psi, "it bounds the eigenfunctions")
-    lost = noise * _lost(name, gamma, double)
+    check(name, gamma=gamma, noise=noise, k_bar=k_bar, C_e1=C_e1, C_e2=C_e2, psi=psi)
+    lost = noise * _lost(gamma, double)
     kept = math.log(C_e1 * psi**2 / (C_e2 * lost)) / C_e2
     log = math.log1p(k_bar / lost)
     require(
@@ -165,16 +152,5 @@ def exponential_gain_bound(
     return (kept + 1) * log
 
 
-def _lost(name: str, gamma: float, double: bool) -> float:
-    require_discount(f"{name}: gamma", gamma)
+def _lost(gamma: float, double: bool) -> float:
     return 1 - gamma**2 if double else 1 - gamma
-
-
-def _check(name: str, noise: float, k_bar: float) -> None:
-    require_positive(f"{name}: noise", noise, "it is the regularisation λ")
-    require_positive(f"{name}: k_bar", k_bar, "it bounds the kernel")
-
-
-def _check_terms(name: str, terms: int, tail: float) -> None:
-    terms = require_integer(f"{name}: terms", terms, 1, "give the number N of eigenvalues kept.")
-    require_at_least_zero(f"{name}: tail", tail, "it is the sum of the eigenvalues left out")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation
-from botorch_tv.theory.arguments import Number, require_positive
+from botorch_tv.theory.arguments import Number, check
 from botorch_tv.validation import require
 
 
@@ -70,7 +70,7 @@ def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation
     Raises:
         ValueError: If ``noise`` is not positive and finite.
     """
-    require_positive("aged_information_gain: noise", noise, "it is a variance")
+    check("aged_information_gain", noise=noise)
     lag = torch.arange(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     return information_gain(covariance, noise * inflation.log_factor(lag.flip(0)).exp())
 

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext
 from botorch_tv.inference.definite import checked
-from botorch_tv.theory.arguments import Number, require_positive, require_rate, rounds
-from botorch_tv.validation import require_integer
+from botorch_tv.theory.arguments import Number, check, rounds
 
 
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
@@ -65,16 +64,12 @@ def markov_information_gain(
         InputDataError: If ``covariance`` is no covariance matrix.
         ValueError: If ``noise``, ``epsilon`` or ``horizon`` is out of range.
     """
-    require_rate("markov_information_gain: epsilon", epsilon)
+    check("markov_information_gain", epsilon=epsilon, noise=noise, horizon=horizon)
     if epsilon == 0:
         return greedy_information_gain(covariance, noise, horizon)
-    require_positive("markov_information_gain: noise", noise, "it is a variance")
-    horizon = require_integer(
-        "markov_information_gain: horizon", horizon, 1, "give the number of rounds."
-    )
     prior = checked(covariance.to(torch.float64))
     posterior, steps = prior, []
-    for _ in range(horizon):
+    for _ in range(int(horizon)):
         variance, arm = posterior.diagonal().clamp_min(0).max(0)
         steps.append(torch.log1p(variance / noise))  # twice ½ ln(1 + variance / noise)
         column = posterior[:, arm, None]
@@ -109,10 +104,7 @@ def closed_form_information_gain(
         ValueError: If an argument is out of range.
     """
     horizons = rounds("closed_form_information_gain", T)
-    dim = require_integer(
-        "closed_form_information_gain: dim", dim, 1, "give the domain's dimension."
-    )
-    require_positive("closed_form_information_gain: constant", constant, "1 is usual")
+    dim, constant = check("closed_form_information_gain", dim=dim, constant=constant)
     order = ClosedForm(kernel, nu)
     values = [order.value(WidthContext(int(n) + 1, dim)) for n in horizons.flatten().tolist()]
     return constant * torch.tensor(values, dtype=horizons.dtype, device=horizons.device).view(
@@ -126,6 +118,5 @@ def matern_exponent(nu: float, dim: int) -> float:
     Raises:
         ValueError: If ``nu`` is not positive and finite or ``dim`` below 1.
     """
-    require_positive("matern_exponent: nu", nu, "it is the kernel's smoothness, such as 2.5")
-    dim = require_integer("matern_exponent: dim", dim, 1, "give the domain's dimension.")
+    nu, dim = check("matern_exponent", nu=nu, dim=dim)
     return dim * (dim + 1) / (2 * nu + dim * (dim + 1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sys
 
-from botorch_tv.theory.arguments import require_positive, require_rate
+from botorch_tv.theory.arguments import check, require_positive
 from botorch_tv.theory.maximum_gain import matern_exponent
-from botorch_tv.validation import require_integer, require_number
+from botorch_tv.validation import require_number
 
 
 def reset_period(
@@ -108,14 +108,9 @@ def _exponent(name: str, nu: float | None, dim: int | None) -> float:
 
 
 def _block(name: str, epsilon: float, horizon: int, power: float, scale: float) -> float:
-    require_rate(f"{name}: epsilon", epsilon)
-    horizon = require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
+    epsilon, horizon = check(name, epsilon=epsilon, horizon=horizon)
     return horizon if epsilon == 0 else min(horizon, scale * epsilon**-power)
 
 
 def _check_budget(name: str, horizon: int, gain: float, budget: float) -> None:
-    horizon = require_integer(f"{name}: horizon", horizon, 1, "give the number of rounds.")
-    require_positive(f"{name}: gain", gain, "closed_form_information_gain has the usual orders")
-    require_positive(
-        f"{name}: budget", budget, "it bounds the total change; one of 0 calls for no forgetting"
-    )
+    check(name, horizon=horizon, gain=gain, budget=budget)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from botorch_tv.theory.arguments import Number, require_positive, rounds
+from botorch_tv.theory.arguments import Number, check, rounds
 from botorch_tv.theory.windows import window_exponent
 from botorch_tv.validation import require_integer, require_number
 
@@ -27,8 +27,7 @@ def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
         ValueError: If an argument is out of range.
     """
     t = require_integer("side_queries: t", t, 1, "rounds count from 1.")
-    dim = require_integer("side_queries: dim", dim, 1, "give the domain's dimension.")
-    require_positive("side_queries: constant", constant, "1 is usual")
+    check("side_queries", dim=dim, constant=constant)
     return math.ceil(constant * math.log(t + 1) ** dim)
 
 
@@ -70,7 +69,7 @@ def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) ->
         "[M] Theorem 5.3 is about fast change, "
         "alpha above 1; for slower change no such threshold is known.",
     )
-    require_positive("necessary_side_queries: constant", constant, "the paper gives an order only")
+    check("necessary_side_queries", constant=constant)
     return constant * rounds("necessary_side_queries", T) ** (alpha / (alpha + 1))
 
 
@@ -95,7 +94,6 @@ def sufficient_side_queries(
         ValueError: If an argument is out of range.
     """
     exponent = 1 - float(window_exponent(alpha, alpha_tilde))
-    dim = require_integer("sufficient_side_queries: dim", dim, 1, "give the domain's dimension.")
-    require_positive("sufficient_side_queries: constant", constant, "the paper gives an order only")
+    check("sufficient_side_queries", dim=dim, constant=constant)
     horizons = rounds("sufficient_side_queries", T)
     return constant * horizons**exponent * horizons.log() ** dim

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from botorch_tv.theory.arguments import require_positive
+from botorch_tv.theory.arguments import check
 
 
 class TailConstants(NamedTuple):
@@ -39,8 +39,7 @@ def squared_exponential_tails(lengthscale: float, r: float = 1.0) -> TailConstan
     Raises:
         ValueError: If an argument is not positive and finite.
     """
-    require_positive("squared_exponential_tails: lengthscale", lengthscale, "0.2 is usual")
-    require_positive("squared_exponential_tails: r", r, "it is the domain's length")
+    check("squared_exponential_tails", lengthscale=lengthscale, r=r)
     turns = r / (math.pi * lengthscale)
     return TailConstants(
         a0=1 + turns,

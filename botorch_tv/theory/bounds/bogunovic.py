@@ -14,20 +14,9 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesResetting, BayesTV
-from botorch_tv.theory.arguments import (
-    Number,
-    gain_like,
-    require_probability,
-    require_rate,
-    rounds,
-)
-from botorch_tv.theory.bounds.shared import (
-    bayes_beta,
-    block_regret,
-    check_tail,
-    information_constant,
-)
-from botorch_tv.validation import require_integer, require_number
+from botorch_tv.theory.arguments import Number, check, gain_like, rounds
+from botorch_tv.theory.bounds.shared import bayes_beta, block_regret, information_constant
+from botorch_tv.validation import require_number
 
 
 def r_gp_ucb_regret(
@@ -71,7 +60,7 @@ def r_gp_ucb_regret(
     """
     name = "r_gp_ucb_regret"
     horizons = rounds(name, T)
-    period = require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
+    (period,) = check(name, period=period)
     constant = information_constant(name, noise)
     beta = bayes_beta(name, BayesResetting(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
     gains = gain_like(f"{name}: gain", gain, horizons)
@@ -116,8 +105,7 @@ def resetting_mismatch(
     """
     name = "resetting_mismatch"
     horizons = rounds(name, T)
-    period = require_integer(f"{name}: period", period, 1, "give the rounds between resets.")
-    require_rate(f"{name}: epsilon", epsilon)
+    period, epsilon = check(name, period=period, epsilon=epsilon)
     noise = require_number(
         f"{name}: noise",
         noise,
@@ -125,8 +113,7 @@ def resetting_mismatch(
         "[B16] (18) bounds |y| for noise variances in (0, 1] only; "
         "rescale y, or use r_gp_ucb_regret_improved.",
     )
-    require_probability(f"{name}: delta", delta)
-    check_tail(name, a0, b0)
+    check(name, delta=delta, a0=a0, b0=b0)
     change = period**3 * epsilon
     largest = (2 + b0) * (2 * (1 + a0) * math.pi**2 * horizons**2 / (3 * delta)).log().sqrt()
     beta = torch.as_tensor(beta, dtype=horizons.dtype, device=horizons.device)
@@ -206,8 +193,7 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
         ValueError: If an argument is out of range.
     """
     name = "time_varying_gain"
-    block = require_integer(f"{name}: block", block, 1, "it divides the rounds in the analysis.")
-    require_rate(f"{name}: epsilon", epsilon)
+    block, epsilon = check(name, block=block, epsilon=epsilon)
     horizons = rounds(f"{name}: block is {block}, at most T", T, int(block))
     gains = gain_like(f"{name}: gain", gain, horizons)
     return (horizons / block + 1) * (gains + block**3 * epsilon)

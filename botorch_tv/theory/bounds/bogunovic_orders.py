@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_tv.theory.arguments import Number, require_positive, require_rate, rounds
+from botorch_tv.theory.arguments import Number, check, rounds
 from botorch_tv.theory.maximum_gain import matern_exponent
 from botorch_tv.validation import require
 
@@ -62,8 +62,7 @@ def markov_lower_bound(T: Number, epsilon: float, *, constant: float = 1.0) -> T
 
     An order, known up to ``constant``. Arguments and errors are those of :func:`r_gp_ucb_order`.
     """
-    require_rate("markov_lower_bound: epsilon", epsilon)
-    require_positive("markov_lower_bound: constant", constant, "the paper gives an order only")
+    check("markov_lower_bound", epsilon=epsilon, constant=constant)
     return constant * epsilon * rounds("markov_lower_bound", T)
 
 
@@ -77,8 +76,7 @@ def _order(
     power: int,
 ) -> Tensor:
     horizons = rounds(name, T)
-    require_rate(f"{name}: epsilon", epsilon)
-    require_positive(f"{name}: constant", constant, "the paper gives an order only")
+    check(name, epsilon=epsilon, constant=constant)
     c = 0.0
     if nu is not None:
         require(nu > 2, f"{name}: nu is {nu}, but [B16] Corollary 4.1 is about nu above 2.")

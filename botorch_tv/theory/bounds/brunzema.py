@@ -12,22 +12,13 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import (
-    Number,
-    gain_like,
-    require_positive,
-    require_probability,
-    require_rate,
-    rounds,
-)
+from botorch_tv.theory.arguments import Number, check, gain_like, rounds
 from botorch_tv.theory.bounds.shared import (
     BayesWidth,
     bayes_beta,
     block_regret,
-    check_tail,
     information_constant,
 )
-from botorch_tv.validation import require_integer
 
 
 def et_gp_ucb_regret(
@@ -155,12 +146,8 @@ def model_mismatch(
         ValueError: If an argument is out of range.
     """
     name = "model_mismatch"
-    block = require_integer(f"{name}: block", block, 1, "give the rounds between resets.")
-    require_rate(f"{name}: epsilon", epsilon)
-    require_positive(f"{name}: noise", noise, "it is the variance σ²")
-    require_probability(f"{name}: delta", delta)
-    parts = require_integer(f"{name}: parts", parts, 1, "it is 4 for ET-GP-UCB and 2 for R-GP-UCB.")
-    check_tail(name, a0, b0)
+    block, epsilon, parts = check(name, block=block, epsilon=epsilon, parts=parts)
+    noise, delta, a0, b0 = check(name, noise=noise, delta=delta, a0=a0, b0=b0)
     beta = torch.as_tensor(beta, dtype=None if isinstance(beta, Tensor) else torch.float64)
     forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
     change = block**2 * forgotten
@@ -184,9 +171,7 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizon = require_integer("reset_time_bound: horizon", horizon, 1, "give the number of rounds.")
-    require_positive("reset_time_bound: mean", mean, "a reset takes at least one round")
-    require_probability("reset_time_bound: delta", delta)
+    check("reset_time_bound", horizon=horizon, mean=mean, delta=delta)
     return max(1, math.ceil(min(horizon, mean / delta)))
 
 

@@ -13,16 +13,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import IGPUCB, WidthContext
-from botorch_tv.theory.arguments import (
-    Number,
-    beside,
-    gain_like,
-    require_at_least_zero,
-    require_positive,
-    require_probability,
-    rounds,
-)
-from botorch_tv.validation import require, require_integer
+from botorch_tv.theory.arguments import Number, beside, check, gain_like, require_positive, rounds
+from botorch_tv.validation import require
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 """p: the least probability that a sample exceeds f at its maximum, [C17] Lemma 8."""
@@ -62,9 +54,7 @@ def igp_ucb_order(
     """
     horizons = rounds("igp_ucb_order", T)
     gains = gain_like("igp_ucb_order: gain", gain, horizons)
-    require_at_least_zero("igp_ucb_order: B", B, "it bounds the norm of f")
-    require_probability("igp_ucb_order: delta", delta)
-    require_positive("igp_ucb_order: constant", constant, "the paper gives an order only")
+    check("igp_ucb_order", B=B, delta=delta, constant=constant)
     noisy = (horizons * gains * (gains - math.log(delta))).sqrt()
     return constant * (B * (horizons * gains).sqrt() + noisy)
 
@@ -89,7 +79,7 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
     horizons = rounds("log_decision_set", T)
     for symbol, value in (("B", B), ("L", L), ("r", r)):
         require_positive(f"log_decision_set: {symbol}", value, "the set's size grows with it")
-    dim = require_integer("log_decision_set: dim", dim, 1, "give the domain's dimension.")
+    (dim,) = check("log_decision_set", dim=dim)
     cells = B * L * r * dim
     least = float(horizons.min())
     require(
@@ -171,9 +161,7 @@ def gp_ts_order(
     horizons = rounds("gp_ts_order", T)
     gains = gain_like("gp_ts_order: gain", gain, horizons)
     require_positive("gp_ts_order: B", B, "it bounds the norm of f")
-    dim = require_integer("gp_ts_order: dim", dim, 1, "give the domain's dimension.")
-    require_probability("gp_ts_order: delta", delta)
-    require_positive("gp_ts_order: constant", constant, "the paper gives an order only")
+    dim, delta, constant = check("gp_ts_order", dim=dim, delta=delta, constant=constant)
     least = float(horizons.min())
     require(
         B * dim * least >= 1,

@@ -12,16 +12,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import WGPUCB, WidthContext
-from botorch_tv.theory.arguments import (
-    Number,
-    beside,
-    gain_like,
-    require_at_least_zero,
-    require_discount,
-    require_positive,
-    rounds,
-)
-from botorch_tv.validation import require, require_integer
+from botorch_tv.theory.arguments import Number, beside, check, gain_like, rounds
+from botorch_tv.validation import require
 
 
 def w_gp_ucb_regret(
@@ -78,10 +70,8 @@ def w_gp_ucb_regret(
         bool(((change >= 0) & change.isfinite()).all()),
         f"{name}: budget is {float(change.min())}, but it must be finite and at least 0.",
     )
-    require_discount(f"{name}: gamma", gamma)
-    memory = require_integer(f"{name}: memory", memory, 1, "analysis_memory has the paper's.")
-    features = require_integer(f"{name}: features", features, 1, "give the rank of the kernel.")
-    require_at_least_zero(f"{name}: feature_error", feature_error, "it bounds an error")
+    gamma, memory, features = check(name, gamma=gamma, memory=memory, features=features)
+    check(name, feature_error=feature_error)
     width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
     require(
         1 / (2 * noise) <= math.log1p(1 / noise),
@@ -128,7 +118,7 @@ def w_gp_ucb_order(
         f"w_gp_ucb_order: budget is {float(change.min())}, but it must be positive and finite; "
         "without change see igp_ucb_order.",
     )
-    require_positive("w_gp_ucb_order: constant", constant, "the paper gives an order only")
+    check("w_gp_ucb_order", constant=constant)
     power = 0.25 if budget_known else 1.0
     return constant * gains.pow(0.875) * change.pow(power) * horizons.pow(0.75)
 
@@ -143,6 +133,5 @@ def analysis_memory(horizon: int, gamma: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    horizon = require_integer("analysis_memory: horizon", horizon, 1, "give the number of rounds.")
-    require_discount("analysis_memory: gamma", gamma)
+    check("analysis_memory", horizon=horizon, gamma=gamma)
     return max(1, math.ceil(math.log(horizon) / (1 - gamma)))

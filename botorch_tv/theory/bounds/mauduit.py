@@ -12,15 +12,8 @@ import math
 
 from torch import Tensor
 
-from botorch_tv.theory.arguments import (
-    Number,
-    require_at_least_zero,
-    require_positive,
-    require_probability,
-    rounds,
-)
+from botorch_tv.theory.arguments import Number, check, rounds
 from botorch_tv.theory.windows import require_alpha_tilde
-from botorch_tv.validation import require_integer
 
 
 def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0) -> Tensor:
@@ -41,7 +34,7 @@ def ui_gp_ucb_order(T: Number, *, alpha: float, dim: int, constant: float = 1.0)
         ValueError: If an argument is out of range.
     """
     horizons = _checked("ui_gp_ucb_order", T, 1, dim, constant)
-    require_at_least_zero("ui_gp_ucb_order: alpha", alpha, "0 stands still")
+    check("ui_gp_ucb_order", alpha=alpha)
     return constant * dim * horizons ** ((3 * alpha + 1) / 2) * horizons.log() ** (dim + 1)
 
 
@@ -63,9 +56,9 @@ def sparq_gp_ucb_order(T: Number, *, dim: int, delta: float, constant: float = 1
         ValueError: If an argument is out of range.
     """
     name = "sparq_gp_ucb_order"
-    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    check(name, dim=dim)
     horizons = _checked(name, T, math.ceil(math.exp(1 / dim)), dim, constant)
-    require_probability(f"{name}: delta", delta)
+    check(name, delta=delta)
     log = horizons.log()
     asked = dim * (dim * log).log() ** (dim + 1)
     return constant * ((asked - math.log(delta)) * horizons * dim * log ** (dim + 1)).sqrt()
@@ -95,7 +88,7 @@ def w_sparq_gp_ucb_order(
     name = "w_sparq_gp_ucb_order"
     horizons = _checked(name, T, 1, dim, constant)
     require_alpha_tilde(alpha_tilde)
-    require_probability(f"{name}: delta", delta)
+    check(name, delta=delta)
     known = dim * horizons.log() ** (dim + 1)
     risk = known * horizons**alpha_tilde - math.log(delta)
     return constant * (horizons ** (2 * alpha_tilde + 1) * known * risk).sqrt()
@@ -118,11 +111,10 @@ def bandit_lower_bound(T: Number, *, alpha: float, constant: float = 1.0) -> Ten
         ValueError: If an argument is out of range.
     """
     horizons = _checked("bandit_lower_bound", T, 1, 1, constant)
-    require_at_least_zero("bandit_lower_bound: alpha", alpha, "0 stands still")
+    check("bandit_lower_bound", alpha=alpha)
     return constant * horizons ** ((min(alpha, 1.0) + 1) / 2)
 
 
 def _checked(name: str, T: Number, least: int, dim: int, constant: float) -> Tensor:
-    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
-    require_positive(f"{name}: constant", constant, "the paper gives an order only")
+    check(name, dim=dim, constant=constant)
     return rounds(name, T, least)

@@ -8,21 +8,20 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV, WidthContext
-from botorch_tv.theory.arguments import require_at_least_zero, require_positive
-from botorch_tv.validation import require_integer
+from botorch_tv.theory.arguments import check
 
 BayesWidth = BayesTV | BayesResetting | BayesEventTriggered
 
 
 def information_constant(name: str, noise: float) -> float:
     """C_1 = 8 / ln(1 + σ^(-2)), [B16] Theorem 4.2; it turns gain into variance for k(x, x) <= 1."""
-    require_positive(f"{name}: noise", noise, "it is the variance σ²")
+    check(name, noise=noise)
     return 8 / math.log1p(1 / noise)
 
 
 def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
-    dim = require_integer(f"{name}: dim", dim, 1, "give the domain's dimension.")
+    (dim,) = check(name, dim=dim)
     values = [width.multiplier(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return torch.tensor(values, dtype=T.dtype, device=T.device).view(T.shape)
 
@@ -30,12 +29,6 @@ def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
 def block_regret(constant: float, T: Tensor, beta: Tensor, block: int, gain: Tensor) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2, the part of a bound that does not come from change."""
     return (constant * T * beta * (T / block + 1) * gain).sqrt() + 2
-
-
-def check_tail(name: str, a0: float, b0: float) -> None:
-    """Raise unless the constants of P(sup |f| > L) <= a0 exp(-(L/b0)²) can hold, [B16] (9)."""
-    require_at_least_zero(f"{name}: a0", a0, "it bounds the tail of sup |f|")
-    require_at_least_zero(f"{name}: b0", b0, "it bounds the tail of sup |f|")
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
