@@ -26,6 +26,7 @@ LONGER = 1.7
 """Another unit of time, in which it must say the same."""
 
 
+@torch.no_grad()
 def require_sound(decay: Decay) -> None:
     """Look at a decay at some times, evenly spread but in no rhythm.
 
@@ -36,91 +37,79 @@ def require_sound(decay: Decay) -> None:
         ValueError: If it defines nothing, is no covariance there, or not as Markovian as it claims.
     """
     require_defined(decay)
-    unit = (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
-    for span in SPANS:
-        _require_sound_at(decay, span * unit)
-
-
-@torch.no_grad()
-def _require_sound_at(decay: Decay, time: Tensor) -> None:
-    name, q = repr(decay), len(time)
-    covariance = decay.covariance(time.unsqueeze(-1), time)
+    name, unit = repr(decay), (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
+    time = torch.tensor(SPANS, dtype=torch.float64).unsqueeze(-1) * unit
+    first, second = torch.broadcast_tensors(time.unsqueeze(-1), time.unsqueeze(-2))  # type: ignore[no-untyped-call]
+    covariance = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
     require(
-        isinstance(covariance, Tensor) and covariance.shape == (q, q),
-        f"the covariance of {name} between {q} and {q} times has shape "
-        f"{tuple(getattr(covariance, 'shape', ()))}; compute it elementwise, so that shapes "
-        "broadcast.",
+        isinstance(covariance, Tensor) and covariance.shape == first.shape,
+        f"the covariance of {name} between times `{len(SPANS)} x {TIMES} x 1` and `{len(SPANS)} x "
+        f"1 x {TIMES}` has shape {tuple(getattr(covariance, 'shape', ()))}; compute it "
+        "elementwise, so that shapes broadcast.",
     )
-    wrong = ~covariance.isfinite()
-    if bool(wrong.any()):
-        i, j = wrong.nonzero()[0].tolist()
+
+    def agree(good: Tensor, told: str, *values: Tensor) -> None:
+        if bool(good.all()):
+            return
+        at = tuple(map(int, (~good).nonzero()[0]))
+        shown = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
-            f"the covariance of {name} between times {time[i]:.4g} and {time[j]:.4g} is "
-            f"{covariance[i, j].item()}, but it must be finite; check the formula, or count time "
-            "in another unit."
+            told.format(name, shown) + f" (s = {first[at]:.4g} and t = {second[at]:.4g} since the "
+            "origin)."
         )
-    variance = covariance.diagonal()
-    least = int(variance.argmin())
-    require(
-        bool(variance[least] > 0),
-        f"the variance of {name} is {variance[least].item():.4g} at time {time[least]:.4g} since "
-        "the origin, but it must be positive at all times.",
+
+    agree(
+        covariance.isfinite(),
+        "the covariance of {} is {}, but it must be finite; check the formula, or count time in "
+        "another unit",
+        covariance,
     )
-    scale = variance.sqrt().unsqueeze(-1) * variance.sqrt()
-    told = decay.prior_variance(time)
-    _require_equal(name, "prior_variance(t) and covariance(t, t)", told, variance, variance, time)
-    _require_equal(
-        name, "covariance(s, t) and covariance(t, s)", covariance, covariance.mT, scale, time
-    )
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    own = variance.unsqueeze(-1).expand_as(covariance)
+    agree(own > 0, "the variance of {} is {}, but it must be positive at all times", own)
+    scale = own.sqrt() * own.mT.sqrt()
+    told = decay.prior_variance(time).unsqueeze(-1).expand_as(own)
+    pairs = [("prior_variance(s) and covariance(s, s)", told, own)]
+    pairs += [("covariance(s, t) and covariance(t, s)", covariance, covariance.mT)]
+    if decay.markovian:
+        step = decay.transition(first, second) * told
+        later = (second >= first).to(step)
+        pairs += [
+            (
+                "prior_variance(s) attenuation(t - s) and covariance(s, t)",
+                later * step,
+                later * covariance,
+            )
+        ]
     correlation = covariance / scale
-    lowest, highest = torch.linalg.eigvalsh(correlation)[[0, -1]].tolist()
+    for what, one, other in pairs:
+        # NaN is refused: no comparison with it holds.
+        agree(
+            (one - other).abs() <= TOLERANCE * scale,
+            what + " of {} must agree, but are {}; define one of them, or make them agree",
+            one,
+            other,
+        )
+    lowest, highest = torch.linalg.eigvalsh(correlation)[:, [0, -1]].unbind(-1)
     require(
-        lowest > -TOLERANCE * highest,
-        f"{name} is no covariance: the correlations between {q} times up to {time[-1]:.4g} have "
-        f"eigenvalues from {lowest:.3g} to {highest:.3g}, but none may be below -1e-8 of the "
-        "largest; check the formula against a positive definite function.",
+        bool((lowest > -TOLERANCE * highest).all()),
+        f"{name} is no covariance: its correlations between {TIMES} times have eigenvalues down to "
+        f"{float((lowest / highest).min()):.3g} of the largest, but none may be below -1e-8 of it; "
+        "check the formula against a positive definite function.",
     )
     if decay.markovian:
-        _require_markovian(decay, correlation, covariance, scale, time)
-
-
-def _require_markovian(
-    decay: Decay, correlation: Tensor, covariance: Tensor, scale: Tensor, time: Tensor
-) -> None:
-    r, s, t = torch.combinations(torch.arange(len(time)), 3).unbind(-1)
-    direct, by_way = correlation[r, t], correlation[r, s] * correlation[s, t]
-    off = int((direct - by_way).abs().argmax())
-    require(
-        bool((direct - by_way)[off].abs() <= TOLERANCE),
-        f"{decay!r} claims to be Markovian, but the correlation between times "
-        f"{time[r[off]]:.4g} and {time[t[off]]:.4g} is {direct[off].item():.6g}, and "
-        f"{by_way[off].item():.6g} by way of {time[s[off]]:.4g}; leave markovian False, and any "
-        "inference is right.",
-    )
-    step = decay.transition(time.unsqueeze(-1), time) * decay.prior_variance(time).unsqueeze(-1)
-    _require_equal(
-        repr(decay),
-        "prior_variance(s) attenuation(t - s) and covariance(s, t)",
-        step.triu(),
-        covariance.triu(),
-        scale,
-        time,
-    )
-
-
-def _require_equal(
-    name: str, what: str, first: Tensor, second: Tensor, scale: Tensor, time: Tensor
-) -> None:
-    off = (first - second).abs() / scale
-    worst = int(off.argmax())
-    row, column = worst // len(time) if off.dim() == 2 else worst, worst % len(time)
-    # Written so that NaN is refused.
-    require(
-        bool((off <= TOLERANCE).all()),
-        f"{what} of {name} must agree, but they are {first.flatten()[worst].item():.6g} and "
-        f"{second.flatten()[worst].item():.6g} at s = {time[row]:.4g}, t = {time[column]:.4g}; "
-        "define one of them, or make them agree.",
-    )
+        r, s, t = torch.combinations(torch.arange(TIMES), 3).unbind(-1)
+        direct = correlation[:, r, t]
+        by_way = correlation[:, r, s] * correlation[:, s, t]
+        off = (direct - by_way).abs()
+        span, worst = divmod(int(off.argmax()), len(r))
+        require(
+            bool(off.max() <= TOLERANCE),
+            f"{name} claims to be Markovian, but the correlation between times "
+            f"{time[span, r[worst]]:.4g} and {time[span, t[worst]]:.4g} is "
+            f"{direct[span, worst].item():.6g}, and {by_way[span, worst].item():.6g} by way of "
+            f"{time[span, s[worst]]:.4g}; leave markovian False, and any inference is right.",
+        )
 
 
 def require_learnable(part: Decay | Inflation) -> None:

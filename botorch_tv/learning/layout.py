@@ -271,6 +271,12 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
     ]
     parameters = dict(decay.parameters)
     for name, parameter in parameters.items():
+        free = frees[name]
+        require(
+            free is None or free.prior == DEFAULT or not callable(parameter.power),
+            f"Refit: the unit of {name} depends on other parameters, so that a prior per unit of "
+            "time changes with them; declare it with the parameter, for the unit it is learned in.",
+        )
         # Anything is possible in some unit of time; what is declared bounds a search.
         least = 0.0 if parameter.grows_from_zero else -math.inf
         most = math.inf if parameter.share is None else 1.0
