@@ -16,9 +16,9 @@ from botorch_tv.forgetting.per_trial import PerTrial
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.quasi_newton import Minimum, minimize
 from botorch_tv.learning.layout import Layout, layout
-from botorch_tv.learning.objective import Data, Objective, prepare
+from botorch_tv.learning.learnable_kernel import LearnableKernel
+from botorch_tv.learning.objective import Data, NegativeLogPosterior, prepare
 from botorch_tv.learning.refit import Refit
-from botorch_tv.learning.stationary import Stationary
 
 NUMBERS = 2**25
 """Matrix entries worked on at a time (256 MB); more loops are taken one part after another."""
@@ -91,7 +91,7 @@ def learn(
         ValueError: If parameters lie outside the bounds of ``refit``, or the decay is not a formula
             of those it declares.
     """
-    parts = Stationary.of(kernel)
+    parts = LearnableKernel.of(kernel)
     shape, n, d = X.shape[:-2], *X.shape[-2:]
     loops = shape.numel()
     sides = torch.ones(d, dtype=torch.float64) if extent is None else extent.detach()
@@ -134,7 +134,7 @@ class _Problem:
     """What all loops have in common."""
 
     refit: Refit
-    kernel: Stationary
+    kernel: LearnableKernel
     decay: Decay
     layout: Layout
     estimates_mean: bool
@@ -174,7 +174,7 @@ class _Problem:
         lower = torch.where(few, stay, least).expand(b, s, p)
         upper = torch.where(few, stay, most).expand(b, s, p)
         ends = minimize(
-            Objective(
+            NegativeLogPosterior(
                 self.kernel,
                 self.decay,
                 self.layout,

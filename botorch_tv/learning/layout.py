@@ -25,8 +25,8 @@ from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.decay import ENDLESS
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.learning.densities import Prior, log_density, on_device
+from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.refit import Free, Refit
-from botorch_tv.learning.stationary import Stationary
 from botorch_tv.validation import require
 
 KNEE = 1e-3
@@ -219,7 +219,9 @@ class Layout:
         return torch.cat([vector[..., : self.spatial], *entries], -1)
 
 
-def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent: Tensor) -> Layout:
+def layout(
+    refit: Refit, kernel: LearnableKernel, decay: Decay, noise: float, extent: Tensor
+) -> Layout:
     """The layout for a kernel, a decay and a schedule.
 
     Args:
@@ -240,7 +242,7 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
     low, high = kernel.bounds("lengthscale")
     given = kernel.lengthscale.cpu()
     rows = [
-        _Row(
+        _Hyperparameter(
             "lengthscale",
             refit.lengthscale,
             given,
@@ -252,7 +254,7 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
     ]
     low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
     rows += [
-        _Row(
+        _Hyperparameter(
             "outputscale",
             refit.outputscale if kernel.scaled else None,
             _number(variance),
@@ -260,7 +262,7 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
             _number(min(1e4 * variance, high)),
             kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
         ),
-        _Row(
+        _Hyperparameter(
             "noise",
             refit.noise,
             _number(noise),
@@ -282,7 +284,7 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
         most = math.inf if parameter.share is None else 1.0
         value = _number(float(getattr(decay, name)))
         usual = parameter.prior
-        rows.append(_Row(name, frees[name], value, _number(least), _number(most), usual))
+        rows.append(_Hyperparameter(name, frees[name], value, _number(least), _number(most), usual))
     for row in rows:
         row.check()
     ends = [
@@ -301,7 +303,7 @@ def layout(refit: Refit, kernel: Stationary, decay: Decay, noise: float, extent:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _Hyperparameter:
     """One kind of hyperparameter: what was given, and what applies unless said otherwise."""
 
     name: str

@@ -21,7 +21,7 @@ from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.layout import Layout, Values
-from botorch_tv.learning.stationary import Stationary
+from botorch_tv.learning.learnable_kernel import LearnableKernel
 
 
 class Data(NamedTuple):
@@ -48,7 +48,7 @@ class Data(NamedTuple):
 
 
 def prepare(
-    kernel: Stationary,
+    kernel: LearnableKernel,
     decay: Decay,
     X: Tensor,
     times: Tensor,
@@ -93,7 +93,7 @@ def prepare(
     )
 
 
-class Objective:
+class NegativeLogPosterior:
     """The negative logarithm of the posterior density of hyperparameters.
 
     A row whose age noise makes it count w times contributes its likelihood to the power w, as a
@@ -111,7 +111,7 @@ class Objective:
 
     def __init__(
         self,
-        kernel: Stationary,
+        kernel: LearnableKernel,
         decay: Decay,
         layout: Layout,
         data: Data,

@@ -17,7 +17,7 @@ from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.checks import check_now, check_train_data
 from botorch_tv.models.forgetting import rates
 from botorch_tv.models.growing_gp import GrowingGP
-from botorch_tv.models.regression import Regression
+from botorch_tv.models.regression import GrowingRegression
 
 
 class AgingGP(GrowingGP):
@@ -97,7 +97,7 @@ class AgingGP(GrowingGP):
         (inputs,) = self.train_inputs
         noise = self.likelihood.noise_covar.of_training(power=2.0)
         covariance, residual = self._covariance(inputs, inputs), torch.zeros_like(noise)
-        factor = Regression.fit(inputs, covariance, noise, residual, attached=False).triangle
+        factor = GrowingRegression.fit(inputs, covariance, noise, residual, attached=False).triangle
         gain: Tensor = factor.diagonal(dim1=-1, dim2=-2).log().sum(-1)
         return gain
 

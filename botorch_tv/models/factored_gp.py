@@ -17,7 +17,7 @@ from linear_operator.operators import LinearOperator, MatmulLinearOperator, Zero
 from torch import Tensor
 
 from botorch_tv.models.checks import check_batches, check_honoured
-from botorch_tv.models.regression import Regression
+from botorch_tv.models.regression import GrowingRegression
 from botorch_tv.models.shared_inputs import SharedInputsGP
 from botorch_tv.models.snapshot import Snapshot
 
@@ -25,7 +25,7 @@ from botorch_tv.models.snapshot import Snapshot
 class FactoredGP(SharedInputsGP):
     """Exact regression whose factor serves means, variances and gains alike."""
 
-    prediction_strategy: Regression | None
+    prediction_strategy: GrowingRegression | None
     _row_noise: Tensor | None = None
     """Variances given with single observations to a likelihood that learns one for all, NaN for
     the others; `... x n`."""
@@ -61,7 +61,7 @@ class FactoredGP(SharedInputsGP):
         gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
         return gain
 
-    def _explained(self, regression: Regression, X: Tensor) -> Tensor:
+    def _explained(self, regression: GrowingRegression, X: Tensor) -> Tensor:
         """L⁻¹ S k at transformed test points `... x q x d`: `... x n x q`."""
         inputs = regression.inputs
         if inputs.dim() > 2 or len(self.covar_module.batch_shape):
@@ -88,7 +88,7 @@ class FactoredGP(SharedInputsGP):
             dense: Tensor = to_dense(self.covar_module(first, second))
         return dense
 
-    def _regression(self) -> Regression:
+    def _regression(self) -> GrowingRegression:
         """The regression on the training data, computed where it is not at hand."""
         attached = settings.detach_test_caches.off()
         cached = self.prediction_strategy
@@ -100,11 +100,11 @@ class FactoredGP(SharedInputsGP):
             self.prediction_strategy = self._stamped(cached)
         return self.prediction_strategy  # type: ignore[return-value]
 
-    def _stamped(self, regression: Regression) -> Regression:
+    def _stamped(self, regression: GrowingRegression) -> GrowingRegression:
         """The same, knowing which parameters it was computed from."""
         return replace(regression, made_from=Snapshot.take(*self._ingredients()))
 
-    def _made_as_now(self, regression: Regression) -> bool:
+    def _made_as_now(self, regression: GrowingRegression) -> bool:
         """Whether parameters are what they were when a regression was computed."""
         made_from = regression.made_from
         return made_from is None or made_from.holds(*self._ingredients())
@@ -120,8 +120,8 @@ class FactoredGP(SharedInputsGP):
             held.append(self.likelihood.noise_covar.noise)
         return [tensor for tensor in held if tensor is not None]
 
-    def _fit_regression(self, inputs: Tensor, attached: bool) -> Regression:
-        return Regression.fit(
+    def _fit_regression(self, inputs: Tensor, attached: bool) -> GrowingRegression:
+        return GrowingRegression.fit(
             inputs,
             self._covariance(inputs, inputs),
             self._training_noise(inputs),

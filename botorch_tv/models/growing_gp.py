@@ -15,7 +15,7 @@ from torch import Tensor
 from botorch_tv.likelihoods.rows import stacked
 from botorch_tv.models.checks import check_honoured, check_new_outputs
 from botorch_tv.models.factored_gp import FactoredGP
-from botorch_tv.models.regression import Regression
+from botorch_tv.models.regression import GrowingRegression
 
 
 class GrowingGP(FactoredGP):
@@ -107,7 +107,9 @@ class GrowingGP(FactoredGP):
         with torch.set_grad_enabled(graph and torch.is_grad_enabled()):
             return self._grown(old, X, targets, noise)
 
-    def _grown(self, old: Regression, X: Tensor, targets: Tensor, noise: Tensor | None) -> Self:
+    def _grown(
+        self, old: GrowingRegression, X: Tensor, targets: Tensor, noise: Tensor | None
+    ) -> Self:
         observations = stacked(self.train_targets, targets, -1)
         inputs = stacked(old.inputs, X, -2)
         batch = torch.broadcast_shapes(observations.shape[:-1], inputs.shape[:-2])  # type: ignore[no-untyped-call]

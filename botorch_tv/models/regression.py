@@ -19,7 +19,7 @@ from botorch_tv.models.snapshot import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class GrowingRegression:
     """A Gaussian-process posterior given observations, ready to predict and to be extended.
 
     Args:
@@ -41,7 +41,7 @@ class Regression:
     @classmethod
     def fit(
         cls, inputs: Tensor, covariance: Tensor, noise: Tensor, residual: Tensor, attached: bool
-    ) -> Regression:
+    ) -> GrowingRegression:
         """Regression on all observations at once, O(n³).
 
         Args:
@@ -64,7 +64,7 @@ class Regression:
         noise: Tensor,
         residual: Tensor,
         attached: bool,
-    ) -> Regression:
+    ) -> GrowingRegression:
         """Regression on q more observations, O(n² q).
 
         Args:
@@ -81,7 +81,7 @@ class Regression:
         last = psd_safe_cholesky(0.5 * (schur + schur.mT))
         right = scale * residual - (corner.mT @ self.whitened.unsqueeze(-1)).squeeze(-1)
         whitened = solve(last, right.unsqueeze(-1)).squeeze(-1)
-        return Regression(
+        return GrowingRegression(
             inputs=stacked(self.inputs, inputs, -2),
             scale=stacked(self.scale, scale, -1),
             triangle=_bordered(self.triangle, corner.mT, last),

@@ -12,8 +12,8 @@ from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
+from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.refit import Refit
-from botorch_tv.learning.stationary import Stationary
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.evidence import retained
 from botorch_tv.strategies.state import State
@@ -31,7 +31,7 @@ def require_learnable(strategy: Strategy, box: Box, refit: Refit) -> None:
         ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
     """
     assert isinstance(strategy.kernel, Kernel)
-    parts = Stationary.of(strategy.kernel)
+    parts = LearnableKernel.of(strategy.kernel)
     sides = parts.columns(box.extent.unsqueeze(0))[0]
     if layout(refit, parts, strategy.decay, strategy.noise, sides).learns_decay:
         claims.require_learnable(strategy.decay)

@@ -15,8 +15,8 @@ from botorch_tv.forgetting import Markov, Static, Wiener
 from botorch_tv.learning import Free, Refit
 from botorch_tv.learning.densities import log_density
 from botorch_tv.learning.layout import KNEE, layout
-from botorch_tv.learning.objective import Objective, prepare
-from botorch_tv.learning.stationary import Stationary
+from botorch_tv.learning.learnable_kernel import LearnableKernel
+from botorch_tv.learning.objective import NegativeLogPosterior, prepare
 
 LOOPS, ROUNDS, DIM = 3, 14, 2
 NOISE = 0.05
@@ -55,12 +55,14 @@ def data(seed=0):
 
 
 def prepared(kernel, decay, estimates_mean=False, refit=None, **changes):
-    parts = Stationary.of(kernel)
+    parts = LearnableKernel.of(kernel)
     refit = refit or Refit()
     ordered = layout(refit, parts, decay, NOISE, torch.ones(DIM, dtype=torch.float64))
     ready = prepare(parts, decay, **{**data(), **changes})
     loops = torch.arange(len(ready.y))
-    objective = Objective(parts, decay, ordered, ready, loops, estimates_mean=estimates_mean)
+    objective = NegativeLogPosterior(
+        parts, decay, ordered, ready, loops, estimates_mean=estimates_mean
+    )
     return ordered, objective, loops
 
 
@@ -222,7 +224,7 @@ def test_priors_of_a_rate_have_a_slope_at_0(prior):
 @pytest.mark.parametrize("name", KERNELS)
 def test_parameters_return_into_a_copy_of_the_kernel(name):
     kernel = kernel_of(name)
-    parts = Stationary.of(kernel)
+    parts = LearnableKernel.of(kernel)
     random = np.random.default_rng(0)
     lengthscale = torch.from_numpy(0.2 + random.random((2, 3, parts.lengthscales)))
     variance = torch.from_numpy(0.5 + random.random((2, 3)))
@@ -241,11 +243,11 @@ def test_parameters_return_into_a_copy_of_the_kernel(name):
 
 
 def test_active_columns_are_the_only_ones_seen():
-    parts = Stationary.of(ScaleKernel(RBFKernel(active_dims=(1,))).double())
+    parts = LearnableKernel.of(ScaleKernel(RBFKernel(active_dims=(1,))).double())
     X = torch.rand(2, 4, 3, dtype=torch.float64)
     torch.testing.assert_close(parts.columns(X), X[..., 1:2])
     with pytest.raises(InputDataError, match="has 2 lengthscales"):
-        Stationary.of(RBFKernel(ard_num_dims=2)).columns(X)
+        LearnableKernel.of(RBFKernel(ard_num_dims=2)).columns(X)
 
 
 @pytest.mark.parametrize(
@@ -255,12 +257,12 @@ def test_active_columns_are_the_only_ones_seen():
 )
 def test_other_kernels_are_refused(kernel):
     with pytest.raises(InputDataError, match="fit a TimeVaryingGP"):
-        Stationary.of(kernel)
+        LearnableKernel.of(kernel)
 
 
 def test_kernels_of_batches_are_refused():
     with pytest.raises(InputDataError, match=r"batch shape \(2,\)"):
-        Stationary.of(RBFKernel(batch_shape=torch.Size([2])))
+        LearnableKernel.of(RBFKernel(batch_shape=torch.Size([2])))
 
 
 def test_bad_schedules_are_refused():

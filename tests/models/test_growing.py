@@ -10,7 +10,7 @@ from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.regression import Regression
+from botorch_tv.models.regression import GrowingRegression
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -226,7 +226,7 @@ def test_a_model_in_training_mode_can_be_conditioned():
 
 
 def test_regression_extends_an_empty_one():
-    empty = Regression.fit(
+    empty = GrowingRegression.fit(
         torch.zeros(0, 2), torch.zeros(0, 0), torch.zeros(0), torch.zeros(0), attached=False
     )
     one = empty.extend(

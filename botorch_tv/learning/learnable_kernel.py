@@ -52,7 +52,7 @@ _MATERN: dict[float, Profile] = {0.5: _matern12, 1.5: _matern32, 2.5: _matern52}
 
 
 @dataclass(frozen=True)
-class Stationary:
+class LearnableKernel:
     """A squared exponential or Matérn kernel, possibly scaled, over some columns of the input.
 
     Args:
@@ -66,7 +66,7 @@ class Stationary:
     profile: Profile
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Stationary:
+    def of(cls, kernel: Kernel) -> LearnableKernel:
         """Take a kernel apart.
 
         Raises:
