@@ -116,7 +116,7 @@ def learn(
         starts = (start.to(given).reshape(loops, ordered.size), given)
     ends = problem.solve(packed, torch.stack(starts, 1), unit)
     vector = ordered.kept(ends.x, unit)
-    lengthscale, variance, learned, natural = (
+    lengthscale, variance, learned, natural, _ = (
         one.reshape((*shape, *one.shape[1:])) for one in ordered.values(ends.x)
     )
     return Learned(

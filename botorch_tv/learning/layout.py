@@ -46,6 +46,103 @@ class Values(NamedTuple):
     """`m`."""
     decay: Tensor
     """Natural values of what the decay declares, over the unit of time of the vector, `m x k`."""
+    decay_slope: Tensor
+    """Their derivatives by the entries of the vector, `m x k`."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A hyperparameter, of which there are j entries in the vector: several for lengthscales.
+
+    Args:
+        name: As the user knows it.
+        free: How it is learned; None where it is not.
+        given: What the user gave, per unit of the user's, `j`.
+        least: Lower bound where the user gives none, `j`.
+        most: Upper bound likewise, `j`.
+        usual: Prior likewise.
+        declared: What the decay says of it; None for what has no unit of time.
+    """
+
+    name: str
+    free: Free | None
+    given: Tensor
+    least: Tensor
+    most: Tensor
+    usual: Prior | None
+    declared: Parameter | None = None
+
+    def __post_init__(self) -> None:
+        lowest, highest = self.ends
+        require(
+            bool(((lowest <= self.given) & (self.given <= highest)).all()),
+            f"Refit: {self.name} starts from {self.given.tolist()}, outside its bounds "
+            f"{lowest.tolist()} and {highest.tolist()}; widen them by Free(lower=..., upper=...), "
+            "or start inside.",
+        )
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """Bounds, `j` each; those of the decay's are per unit of the user's."""
+        if self.free is None:
+            return self.given, self.given
+        low, high = self.free.lower, self.free.upper
+        return (
+            self.least if low is None else torch.full_like(self.least, low),
+            self.most if high is None else torch.full_like(self.most, high),
+        )
+
+    @property
+    def prior(self) -> Prior | None:
+        """What is presumed of it."""
+        if self.free is None:
+            return None
+        return self.usual if self.free.prior == DEFAULT else self.free.prior
+
+    @property
+    def told(self) -> bool:
+        """Whether its prior is the user's, per unit of the user's."""
+        return self.free is not None and self.free.prior != DEFAULT
+
+    def entry(self, natural: Tensor) -> Tensor:
+        """The entries of a vector that stand for natural values."""
+        if self.declared is None:
+            return natural.log()
+        return torch.log1p(natural / KNEE) if self.declared.grows_from_zero else natural
+
+    def natural(self, entry: Tensor) -> tuple[Tensor, Tensor]:
+        """Natural values, and their derivatives by the entries."""
+        if self.declared is None:
+            return entry.exp(), entry.exp()
+        if self.declared.grows_from_zero:
+            return KNEE * torch.expm1(entry), KNEE * entry.exp()
+        return entry, torch.ones_like(entry)
+
+    def presumed(self, natural: Tensor) -> tuple[Tensor, Tensor | float]:
+        """What its prior is a prior of, and the derivative by the natural value."""
+        if self.declared is None or self.declared.share is None:
+            return natural, 1.0
+        value = self.declared.presumed(self.declared.value(natural))
+        return value, 1 - value
+
+    def searched_ends(self, given: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds of a search, `... x 1`: those declared hold in its unit, the user's in the user's.
+
+        Args:
+            given: What the user gave, as the search has it, `... x 1`.
+            low: The lower bound likewise.
+            high: The upper bound likewise.
+        """
+        if self.declared is None or self.free is None:
+            return low, high
+        ends = (self.free.lower, self.free.upper)
+        if self.declared.share == "kept":  # whose natural value falls
+            ends = ends[::-1]
+        least, most = (self.entry(given.new_tensor(end)) for end in self.declared.natural_bounds())
+        return (
+            torch.minimum(given, least) if ends[0] is None else low,
+            torch.maximum(given, most) if ends[1] is None else high,
+        )
 
 
 @dataclass(frozen=True)
@@ -53,23 +150,30 @@ class Layout:
     """Where each hyperparameter stands, between which bounds, under which prior.
 
     Args:
-        lengthscales: How many lengthscales there are.
-        parameters: What the decay declares, k in number.
-        frees: How each of these is learned; None where it is not.
+        rows: Lengthscale, output scale, noise, and the k that the decay declares.
         given: The vector that says what the user gave, `p`, per unit of the user's.
         lower: Lower bounds, `p`; equal to ``upper`` where nothing is learned. Those of the decay
             are per unit of the user's, and count where the user gave them.
         upper: Upper bounds, `p`; likewise.
-        priors: Distributions of the lengthscales, output scale, noise and each of the decay's.
+        priors: Of the rows.
     """
 
-    lengthscales: int
-    parameters: dict[str, Parameter]
-    frees: tuple[Free | None, ...]
+    rows: tuple[Row, ...]
     given: Tensor
     lower: Tensor
     upper: Tensor
     priors: tuple[Prior | None, ...]
+
+    @classmethod
+    def of(cls, rows: list[Row]) -> Layout:
+        """That of some rows."""
+        given, low, high = (
+            torch.cat([row.entry(_finite(row, end)) for row, end in zip(rows, ends, strict=True)])
+            for ends in zip(*((row.given, *row.ends) for row in rows), strict=True)
+        )
+        # Of a share kept the natural value falls.
+        lower, upper = torch.minimum(low, high), torch.maximum(low, high)
+        return cls(tuple(rows), given, lower, upper, tuple(row.prior for row in rows))
 
     @property
     def size(self) -> int:
@@ -79,18 +183,7 @@ class Layout:
     @property
     def learns_decay(self) -> bool:
         """Whether anything of the decay is learned."""
-        return any(free is not None for free in self.frees)
-
-    @property
-    def spatial(self) -> int:
-        """How many entries come before those of the decay."""
-        return self.lengthscales + 2
-
-    @property
-    def parts(self) -> tuple[slice, ...]:
-        """Entries of the lengthscales, output scale, noise and each of the decay's."""
-        m = self.lengthscales
-        return slice(0, m), *(slice(i, i + 1) for i in range(m, self.size))
+        return any(row.declared is not None and row.free is not None for row in self.rows)
 
     def to(self, device: torch.device) -> Layout:
         """The same, priors included, on a device."""
@@ -104,13 +197,16 @@ class Layout:
 
     def searched(self, vector: Tensor, unit: Tensor) -> Tensor:
         """Vectors `... x p` as a search has them, in which time counts in ``unit``, `...`."""
-        natural = self.natural(vector)
-        others = self.named(natural)
-        stretched = [
-            one * parameter.stretch(unit, others)
-            for parameter, one in zip(self.parameters.values(), natural.unbind(-1), strict=True)
-        ]
-        return self._with_decay(vector, stretched)
+        others = self.named(self._decay(vector)[0])
+        return torch.cat(
+            [
+                part
+                if row.declared is None
+                else row.entry(row.natural(part)[0] * _wide(row.declared.stretch(unit, others)))
+                for row, part in self._split(vector)
+            ],
+            -1,
+        )
 
     def kept(self, vector: Tensor, unit: Tensor) -> Tensor:
         """The inverse: vectors of a search, `... x p`, as they are kept."""
@@ -118,62 +214,33 @@ class Layout:
 
     def restless(self, unit: Tensor) -> Tensor:
         """What the user gave, but for a high rate of change, as kept, `... x p`."""
-        vector = self.searched(self.given.expand(*unit.shape, -1), unit)
-        natural = [
-            one if parameter.restless is None else one * 0 + parameter.number(parameter.restless)
-            for parameter, one in zip(
-                self.parameters.values(), self.natural(vector).unbind(-1), strict=True
-            )
-        ]
-        return self.kept(self._with_decay(vector, natural), unit)
+        parts = []
+        for row, part in self._split(self.searched(self.given.expand(*unit.shape, -1), unit)):
+            start = None if row.declared is None else row.declared.restless
+            if row.declared is not None and start is not None:
+                part = row.entry(torch.full_like(part, row.declared.number(start)))
+            parts.append(part)
+        return self.kept(torch.cat(parts, -1), unit)
 
     def bounds(self, unit: Tensor) -> tuple[Tensor, Tensor]:
         """Of the vectors of a search, `... x p` each."""
         every = (one.expand(*unit.shape, -1) for one in (self.given, self.lower, self.upper))
-        given, lower, upper = (self.searched(one, unit) for one in every)
-        of_decay = zip(self.parameters.values(), self.frees, strict=True)
-        for i, (parameter, free) in enumerate(of_decay, self.spatial):
-            if free is None:
-                continue
-            low, high = (
-                _entry(parameter, given.new_tensor(end)) for end in parameter.natural_bounds()
-            )
-            ends = (free.lower, free.upper)
-            if parameter.share == "kept":
-                ends = ends[::-1]
-            if ends[0] is None:
-                lower[..., i] = torch.minimum(given[..., i], low)
-            if ends[1] is None:
-                upper[..., i] = torch.maximum(given[..., i], high)
+        split = zip(*(self._split(self.searched(one, unit)) for one in every), strict=True)
+        ends = [row.searched_ends(one, low, high) for (row, one), (_, low), (_, high) in split]
+        lower, upper = (torch.cat(parts, -1) for parts in zip(*ends, strict=True))
         return lower, upper
 
     def values(self, vector: Tensor) -> Values:
         """What a vector stands for, `m x p`."""
-        m = self.lengthscales
-        positive = vector[:, : self.spatial].exp()
-        return Values(positive[:, :m], positive[:, m], positive[:, m + 1], self.natural(vector))
-
-    def natural(self, vector: Tensor) -> Tensor:
-        """Natural values of what the decay declares, `... x p -> ... x k`."""
-        entries = vector[..., self.spatial :]
-        natural = [
-            KNEE * torch.expm1(one) if parameter.grows_from_zero else one
-            for parameter, one in zip(self.parameters.values(), entries.unbind(-1), strict=True)
-        ]
-        return torch.stack(natural, -1) if natural else entries
-
-    def slope(self, natural: Tensor) -> Tensor:
-        """Derivatives of natural values `... x k` by the vector's entries."""
-        slope = [
-            KNEE + one if parameter.grows_from_zero else torch.ones_like(one)
-            for parameter, one in zip(self.parameters.values(), natural.unbind(-1), strict=True)
-        ]
-        return torch.stack(slope, -1) if slope else natural
+        lengthscale, variance, noise, *_ = (row.natural(p)[0] for row, p in self._split(vector))
+        decay, slope = self._decay(vector)
+        return Values(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
         """Values of what the decay declares, `...` each, from natural ones, `... x k`."""
-        named = zip(self.parameters.items(), natural.unbind(-1), strict=True)
-        return {name: parameter.value(one) for (name, parameter), one in named}
+        rows = [row for row in self.rows if row.declared is not None]
+        named = zip(rows, natural.unbind(-1), strict=True)
+        return {row.name: row.declared.value(one) for row, one in named if row.declared}
 
     def log_prior(self, vector: Tensor, unit: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The logarithm of the prior density and its derivatives, `m` and `m x p`.
@@ -183,40 +250,32 @@ class Layout:
             unit: In which it counts time, `m`; that of the user unless given.
         """
         unit = torch.ones_like(vector[:, 0]) if unit is None else unit
-        presumed, inner = self._presumed(vector, unit)
-        log, slope = vector.new_zeros(len(vector)), torch.zeros_like(vector)
-        for part, prior in zip(self.parts, self.priors, strict=True):
-            if prior is not None:
-                density = log_density(prior, presumed[:, part])
-                log += density.log
-                slope[:, part] = density.slope * inner[:, part]
-        return log, slope
+        log, slopes = vector.new_zeros(len(vector)), []
+        for (row, part), prior in zip(self._split(vector), self.priors, strict=True):
+            if prior is None:
+                slopes.append(torch.zeros_like(part))
+                continue
+            natural, slope = row.natural(part)
+            if row.declared is not None and row.told:
+                factor = _wide(row.declared.stretch(1 / unit, {}))
+                natural, slope = natural * factor, slope * factor
+            value, inner = row.presumed(natural)
+            density = log_density(prior, value)
+            log += density.log
+            slopes.append(density.slope * slope * inner)
+        return log, torch.cat(slopes, -1)
 
-    def _presumed(self, vector: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-        """What priors are priors of, and the derivatives by the vector, `m x p` each."""
-        positive = vector[:, : self.spatial].exp()
-        natural = self.natural(vector)
-        values, slopes, others = [positive], [positive], self.named(natural)
-        of_decay = zip(
-            self.parameters.values(), self.frees, natural.mT, self.slope(natural).mT, strict=True
-        )
-        for parameter, free, one, slope in of_decay:
-            if free is not None and free.prior != DEFAULT:  # the user's is per unit of the user's
-                factor = parameter.stretch(1 / unit, others)
-                one, slope = one * factor, slope * factor
-            value = parameter.presumed(parameter.value(one))
-            slope = slope if parameter.share is None else slope * (1 - value)
-            values.append(value.unsqueeze(-1))
-            slopes.append(slope.unsqueeze(-1))
-        return torch.cat(values, -1), torch.cat(slopes, -1)
+    def _split(self, vector: Tensor) -> list[tuple[Row, Tensor]]:
+        """Every row and its entries, `... x j`."""
+        parts = torch.split(vector, [len(row.given) for row in self.rows], -1)
+        return list(zip(self.rows, parts, strict=True))
 
-    def _with_decay(self, vector: Tensor, natural: list[Tensor]) -> Tensor:
-        """Vectors `... x p` with other natural values, `...` each."""
-        entries = [
-            _entry(parameter, one).unsqueeze(-1)
-            for parameter, one in zip(self.parameters.values(), natural, strict=True)
-        ]
-        return torch.cat([vector[..., : self.spatial], *entries], -1)
+    def _decay(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Natural values of what the decay declares, and their slopes, `... x p -> ... x k`."""
+        none = vector[..., :0]
+        parts = [(none, none), *(row.natural(part) for row, part in self._split(vector)[3:])]
+        natural, slope = (torch.cat(each, -1) for each in zip(*parts, strict=True))
+        return natural, slope
 
 
 def layout(
@@ -242,7 +301,7 @@ def layout(
     low, high = kernel.bounds("lengthscale")
     given = kernel.lengthscale.cpu()
     rows = [
-        _Hyperparameter(
+        Row(
             "lengthscale",
             refit.lengthscale,
             given,
@@ -254,7 +313,7 @@ def layout(
     ]
     low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
     rows += [
-        _Hyperparameter(
+        Row(
             "outputscale",
             refit.outputscale if kernel.scaled else None,
             _number(variance),
@@ -262,7 +321,7 @@ def layout(
             _number(min(1e4 * variance, high)),
             kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
         ),
-        _Hyperparameter(
+        Row(
             "noise",
             refit.noise,
             _number(noise),
@@ -271,8 +330,7 @@ def layout(
             LogNormal(_number(math.log(variance) - 4.0), 1.0),
         ),
     ]
-    parameters = dict(decay.parameters)
-    for name, parameter in parameters.items():
+    for name, parameter in decay.parameters.items():
         free = frees[name]
         require(
             free is None or free.prior == DEFAULT or not callable(parameter.power),
@@ -283,79 +341,23 @@ def layout(
         least = 0.0 if parameter.grows_from_zero else -math.inf
         most = math.inf if parameter.share is None else 1.0
         value = _number(float(getattr(decay, name)))
-        usual = parameter.prior
-        rows.append(_Hyperparameter(name, frees[name], value, _number(least), _number(most), usual))
-    for row in rows:
-        row.check()
-    ends = [
-        _vector(end, parameters)
-        for end in ([row.lowest for row in rows], [row.highest for row in rows])
-    ]
-    return Layout(
-        lengthscales=kernel.lengthscales,
-        parameters=parameters,
-        frees=tuple(frees.values()),
-        given=_vector([row.given for row in rows], parameters),
-        lower=torch.minimum(*ends),  # of a share kept the natural value falls
-        upper=torch.maximum(*ends),
-        priors=tuple(row.prior for row in rows),
-    )
-
-
-@dataclass(frozen=True)
-class _Hyperparameter:
-    """One kind of hyperparameter: what was given, and what applies unless said otherwise."""
-
-    name: str
-    free: Free | None
-    given: Tensor
-    least: Tensor
-    most: Tensor
-    usual: Prior | None
-
-    @property
-    def lowest(self) -> Tensor:
-        if self.free is None:
-            return self.given
-        return (
-            self.least if self.free.lower is None else torch.full_like(self.least, self.free.lower)
+        rows.append(
+            Row(name, free, value, _number(least), _number(most), parameter.prior, parameter)
         )
-
-    @property
-    def highest(self) -> Tensor:
-        if self.free is None:
-            return self.given
-        given = self.free.upper
-        return self.most if given is None else torch.full_like(self.most, given)
-
-    @property
-    def prior(self) -> Prior | None:
-        if self.free is None:
-            return None
-        return self.usual if self.free.prior == DEFAULT else self.free.prior
-
-    def check(self) -> None:
-        require(
-            bool(((self.lowest <= self.given) & (self.given <= self.highest)).all()),
-            f"Refit: {self.name} starts from {self.given.tolist()}, outside its bounds "
-            f"{self.lowest.tolist()} and {self.highest.tolist()}; widen them by "
-            f"Free(lower=..., upper=...), or start inside.",
-        )
+    return Layout.of(rows)
 
 
 def _number(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64)
 
 
-def _entry(parameter: Parameter, natural: Tensor) -> Tensor:
-    """The entry of a vector that stands for a natural value."""
-    return torch.log1p(natural / KNEE) if parameter.grows_from_zero else natural
+def _finite(row: Row, value: Tensor) -> Tensor:
+    """A natural value in place of an infinite one."""
+    if row.declared is None:
+        return value
+    return row.declared.natural(value).clamp(-ENDLESS, ENDLESS)
 
 
-def _vector(parts: list[Tensor], parameters: dict[str, Parameter]) -> Tensor:
-    """Lengthscales, output scale, noise and what the decay declares as a vector."""
-    decay = [
-        _entry(parameter, parameter.natural(part).clamp(-ENDLESS, ENDLESS))
-        for parameter, part in zip(parameters.values(), parts[3:], strict=True)
-    ]
-    return torch.cat([*(part.log() for part in parts[:3]), *decay])
+def _wide(factor: float | Tensor) -> float | Tensor:
+    """A factor per problem, beside entries `... x 1`."""
+    return factor.unsqueeze(-1) if isinstance(factor, Tensor) else factor

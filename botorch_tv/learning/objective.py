@@ -187,9 +187,8 @@ class NegativeLogPosterior:
         by_decay = torch.zeros_like(at.decay)
         if decayed is not None and decayed.requires_grad:
             (by_decay,) = torch.autograd.grad(decayed, natural, half * undecayed)
-        by_decay = by_decay * self._layout.slope(at.decay)
         gradient = torch.stack([by_variance, by_noise], -1)
-        return value, torch.cat([by_lengthscale, gradient, by_decay], -1)
+        return value, torch.cat([by_lengthscale, gradient, by_decay * at.decay_slope], -1)
 
     def _decayed(self, natural: Tensor, data: Data) -> tuple[Tensor, Tensor | None]:
         """Natural values `m x k` that D depends on, and D, `m x n x n`; None where time is idle.
