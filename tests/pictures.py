@@ -38,9 +38,9 @@ def assert_curves(axes: Axes, wanted: Mapping[str, np.ndarray]) -> None:
 def assert_bands(axes: Axes, wanted: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
     """Every curve lies in a band of its own colour, from the lower to the upper edge given."""
     bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
-    by_colour = {to_rgb(band.get_facecolor()[0]): band for band in bands}
+    by_color = {to_rgb(band.get_facecolor()[0]): band for band in bands}
     for name, line in named_curves(axes).items():
-        corners = by_colour[to_rgb(line.get_color())].get_paths()[0].vertices
+        corners = by_color[to_rgb(line.get_color())].get_paths()[0].vertices
         for x, low, high in zip(line.get_xdata(), *wanted[name]):
             heights = corners[corners[:, 0] == x, 1]
             np.testing.assert_allclose((heights.min(), heights.max()), (low, high))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from botorch_tv.simulation.plots.drawing import GREY, canvas, lighten, looks, written
+from botorch_tv.simulation.plots.drawing import GRAY, canvas, lighten, looks, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ def draw(devices: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     figure = canvas(12.5, 3.6 * len(devices))
     rows = figure.subplots(len(devices), 3, squeeze=False)
     for (cost, memory, shares), found in zip(rows, devices.values(), strict=True):
-        cost.set_title(found["name"], loc="left", fontsize=9, color=GREY)
+        cost.set_title(found["name"], loc="left", fontsize=9, color=GRAY)
         _draw_late(cost, found["late"], "median_us", 1.0, "µs per trial and round")
         _draw_late(memory, found["late"], "state_bytes_per_trial", 1e-3, "kB of state per trial")
         cost.legend(frameon=False, fontsize=8)
@@ -76,7 +76,7 @@ def _draw_late(
     rounds = [one["round"] for one in next(iter(late.values()))]
     for label, look in looks(list(late)).items():
         values = [scale * one[name] for one in late[label]]
-        axes.plot(rounds, values, color=look.colour, linestyle=look.line, marker="o", label=label)
+        axes.plot(rounds, values, color=look.color, linestyle=look.line, marker="o", label=label)
     axes.set_xscale("log")
     axes.set_xticks(rounds, [f"{number:,}" for number in rounds])
     axes.minorticks_off()
@@ -92,9 +92,9 @@ def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> N
     for number, (label, look) in enumerate(looks(list(strategies)).items()):
         places = [group + width * number for group in range(len(SHARES))]
         heights = [100 * strategies[label][name] for name in SHARES]
-        bars = axes.bar(places, heights, width, color=look.colour)
+        bars = axes.bar(places, heights, width, color=look.color)
         axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
-    axes.axhline(100, color=GREY, linewidth=0.8, linestyle="dashed")
+    axes.axhline(100, color=GRAY, linewidth=0.8, linestyle="dashed")
     middle = width * (len(strategies) - 1) / 2
     axes.set_xticks([group + middle for group in range(len(SHARES))], list(SHARES.values()))
     axes.tick_params(axis="x", labelsize=8)

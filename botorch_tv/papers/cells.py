@@ -95,26 +95,26 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
         titles: Captions of the cases.
         path: Where to write the picture.
     """
-    from botorch_tv.simulation.plots.drawing import COLOURS, GREY, canvas, lighten, written
+    from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
 
     figure = canvas(10, 4.4)
     labels = list(dict.fromkeys(table["strategy"]))
     panels = {"resets": "Resets per trial", "regret": "Total regret $R_T$"}
     for axes, (quantity, panel) in zip(figure.subplots(1, 2), panels.items()):
-        for number, ((case, title), colour) in enumerate(zip(titles.items(), COLOURS)):
+        for number, ((case, title), color) in enumerate(zip(titles.items(), COLORS)):
             cells = table[(table["case"] == case) & (table["quantity"] == quantity)]
             places = np.arange(len(cells)) + 0.1 * (number - (len(titles) - 1) / 2)
             bars = cells["tolerance"].fillna(0.0)
             axes.errorbar(
-                places, cells["ours"], bars, color=colour, fmt="o", markersize=4, capsize=3
+                places, cells["ours"], bars, color=color, fmt="o", markersize=4, capsize=3
             )
-            axes.plot(places, cells["paper"], "D", color=colour, markersize=8, fillstyle="none")
+            axes.plot(places, cells["paper"], "D", color=color, markersize=8, fillstyle="none")
             axes.annotate(
                 title,
                 (len(cells) - 1, cells["ours"].iloc[-1]),
                 xytext=(18, 0),
                 textcoords="offset points",
-                color=colour,
+                color=color,
                 va="center",
             )
         axes.set_xticks(range(len(labels)), labels)
@@ -123,5 +123,5 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
         axes.set_ylim(bottom=0)
         lighten(axes)
     caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
-    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)

@@ -96,7 +96,7 @@ def _draw(
     values: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
 ) -> Figure:
     """Total regret over what a strategy was told."""
-    from botorch_tv.simulation.plots.drawing import COLOURS, GREY, canvas, lighten, written
+    from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
 
     result = results[CASE]
     figure = canvas(6.4, 4.2)
@@ -107,10 +107,10 @@ def _draw(
     errors = [sd / math.sqrt(len(total)) for sd, total in zip(spread, totals.values())]
     places = list(values.values())
     low, high = ([m + s * sd for m, sd in zip(means, spread)] for s in (-1, 1))
-    axes.fill_between(places, low, high, color=COLOURS[0], alpha=0.15, linewidth=0)
-    axes.errorbar(places, means, errors, color=COLOURS[0], fmt="o-", markersize=4, capsize=3)
+    axes.fill_between(places, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
+    axes.errorbar(places, means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3)
     if truth is not None:
-        axes.axvline(truth, color=GREY, linestyle="dashed", linewidth=1.2)
+        axes.axvline(truth, color=GRAY, linestyle="dashed", linewidth=1.2)
         axes.annotate(" the truth", (truth, 0.98), xycoords=("data", "axes fraction"), va="top")
     axes.set_xlabel(label)
     axes.set_ylabel("total regret $R_T$")
@@ -118,7 +118,7 @@ def _draw(
     lighten(axes)
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."
-    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 

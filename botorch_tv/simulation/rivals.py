@@ -11,25 +11,9 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from torch import Tensor
 
+from botorch_tv import strategies
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.experts import sparq_gp_ucb, w_sparq_gp_ucb
-from botorch_tv.strategies import (
-    Strategy,
-    br_gp_ucb,
-    et_gp_ucb,
-    gp_ei,
-    gp_pi,
-    gp_ts,
-    gp_ucb,
-    igp_ucb,
-    r_gp_ucb,
-    random_search,
-    sw_gp_ucb,
-    tv_gp_ucb,
-    ui_gp_ucb,
-    ui_tvbo,
-    w_gp_ucb,
-)
+from botorch_tv.strategies import Strategy
 from botorch_tv.validation import did_you_mean, require, require_number
 
 SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
@@ -104,25 +88,25 @@ class Rival(NamedTuple):
 
 
 # The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
-SPARQ = functools.partial(sparq_gp_ucb, steps="exact")
-W_SPARQ = functools.partial(w_sparq_gp_ucb, steps="exact")
+SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
+W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS = {
-    "GP": Rival("GP-UCB", gp_ucb, ("width",)),
-    "IGP": Rival("IGP-UCB", igp_ucb),
-    "R": Rival("R-GP-UCB", r_gp_ucb, ("period", "width")),
-    "BR": Rival("BR-GP-UCB", br_gp_ucb, ("period",)),
-    "SW": Rival("SW-GP-UCB", sw_gp_ucb, ("window", "width")),
-    "TV": Rival("TV-GP-UCB", tv_gp_ucb, ("epsilon", "width")),
-    "UI-TVBO": Rival("UI-TVBO", ui_tvbo, ("sigma_w2", "width")),
-    "WGP": Rival("WGP-UCB", w_gp_ucb, ("gamma", "width")),
-    "UI": Rival("UI-GP-UCB", ui_gp_ucb, ("alpha", "width")),
-    "ET": Rival("ET-GP-UCB", et_gp_ucb, ("delta", "width")),
+    "GP": Rival("GP-UCB", strategies.gp_ucb, ("width",)),
+    "IGP": Rival("IGP-UCB", strategies.igp_ucb),
+    "R": Rival("R-GP-UCB", strategies.r_gp_ucb, ("period", "width")),
+    "BR": Rival("BR-GP-UCB", strategies.br_gp_ucb, ("period",)),
+    "SW": Rival("SW-GP-UCB", strategies.sw_gp_ucb, ("window", "width")),
+    "TV": Rival("TV-GP-UCB", strategies.tv_gp_ucb, ("epsilon", "width")),
+    "UI-TVBO": Rival("UI-TVBO", strategies.ui_tvbo, ("sigma_w2", "width")),
+    "WGP": Rival("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
+    "UI": Rival("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
+    "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
-    "TS": Rival("GP-TS", gp_ts, ("width",)),
-    "EI": Rival("GP-EI", gp_ei),
-    "PI": Rival("GP-PI", gp_pi),
-    "Random": Rival("Random", random_search),
+    "TS": Rival("GP-TS", strategies.gp_ts, ("width",)),
+    "EI": Rival("GP-EI", strategies.gp_ei),
+    "PI": Rival("GP-PI", strategies.gp_pi),
+    "Random": Rival("Random", strategies.random_search),
 }
 
 

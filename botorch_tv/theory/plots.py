@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.plots.drawing import (
-    GREY,
+    GRAY,
     LINE_STYLES,
     Curve,
     canvas,
@@ -61,18 +61,18 @@ def plot_bounds(
     label = _chosen(result, strategy)
     horizons, drawn = _evaluated(result, bounds)
     regret = np.cumsum(result.regret.sel(strategy=label).values, axis=-1)  # `trials x rounds`
-    curve = regret_curve(result, label, normalised=False)
+    curve = regret_curve(result, label, normalized=False)
     trivial = horizons * float(result.regret.sel(strategy=label).max())
     regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve.mean))
     figure = canvas(8.5, 4.8)
     axes = figure.subplots()
-    colour = looks(result.strategies)[label].colour
-    axes.plot(horizons, regret.T, color=colour, linewidth=0.5, alpha=0.25)
-    axes.plot(horizons, mean, color=colour, linewidth=1.8, label=f"{label}, mean of trials")
+    color = looks(result.strategies)[label].color
+    axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
+    axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
     for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
         axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
     axes.plot(
-        horizons, trivial, color=GREY, linestyle="dotted", linewidth=1, label="T x largest regret"
+        horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label="T x largest regret"
     )
     axes.set_yscale("log")
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
@@ -117,10 +117,10 @@ def plot_orders(
         "label of its own.",
     )
     horizons, drawn = _evaluated(result, {**orders, **below})
-    total = regret_curve(result, label, normalised=False).mean
+    total = regret_curve(result, label, normalized=False).mean
     late = len(horizons) // 2
     measured = torch.from_numpy(total[late:])
-    curves = {label: regret_curve(result, label, normalised=True)}
+    curves = {label: regret_curve(result, label, normalized=True)}
     for name, values in drawn.items():
         order = torch.from_numpy(values[late:])
         if name in below:

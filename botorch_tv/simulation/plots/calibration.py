@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from botorch_tv.simulation.plots.drawing import (
-    GREY,
+    GRAY,
     Curve,
     Look,
     canvas,
@@ -60,7 +60,7 @@ def plot_calibration(
     _draw_played(left, shares, styles)
     _draw_by_round(right, by_round, styles)
     right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
-    figure.supxlabel(_caption(result, block), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(_caption(result, block), fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 
@@ -68,13 +68,13 @@ def _draw_reliability(
     axes: Axes, shares: xr.Dataset, name: str, styles: Mapping[str, Look]
 ) -> None:
     levels = shares["level"].values
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     curves = _known_curves(shares, name)
     for label, (share, error) in curves.items():
         look = styles[label]
-        axes.plot(levels, share, color=look.colour, linestyle=look.line, linewidth=1.6)
+        axes.plot(levels, share, color=look.color, linestyle=look.line, linewidth=1.6)
         axes.fill_between(
-            levels, share - error, share + error, color=look.colour, alpha=0.18, linewidth=0
+            levels, share - error, share + error, color=look.color, alpha=0.18, linewidth=0
         )
     axes.set_xlim(0, float(levels[-1]))
     axes.set_ylim(0, 1)
@@ -93,7 +93,7 @@ def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> 
             float(one["played_level"]),
             float(one["played"]),
             "o",
-            color=look.colour,
+            color=look.color,
             markeredgecolor="white",
             markersize=7,
             clip_on=False,
@@ -103,7 +103,7 @@ def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> 
 def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, Look]) -> None:
     curves = _known_curves(by_round, "objective")
     draw_curves(axes, by_round["round"].values, curves, styles)
-    axes.axhline(by_round.attrs["level"], color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)))
+    axes.axhline(by_round.attrs["level"], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     axes.set_ylim(0, 1)
     axes.set_xlabel("round")
     axes.set_ylabel("share of trials inside")

@@ -25,9 +25,9 @@ from botorch_tv.simulation.blocks import Moments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
-GREY = "#555555"
+GRAY = "#555555"
 FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
 LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
 
@@ -45,7 +45,7 @@ class Picture(Figure):
 class Look(NamedTuple):
     """How one strategy is drawn."""
 
-    colour: str
+    color: str
     line: str
 
 
@@ -58,26 +58,26 @@ class Curve(NamedTuple):
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
     """A colour and a line style for every strategy, by its place in the study."""
-    styles = cycle(product(LINE_STYLES, COLOURS))
-    return {label: Look(colour, line) for label, (line, colour) in zip(labels, styles)}
+    styles = cycle(product(LINE_STYLES, COLORS))
+    return {label: Look(color, line) for label, (line, color) in zip(labels, styles)}
 
 
-def regret_curve(result: StudyRecord, strategy: str, normalised: bool) -> Curve:
+def regret_curve(result: StudyRecord, strategy: str, normalized: bool) -> Curve:
     """Mean regret up to every round.
 
     Args:
         result: The study.
         strategy: Label of one of its strategies.
-        normalised: R_t / t rather than R_t.
+        normalized: R_t / t rather than R_t.
     """
-    rounds = np.arange(1, result.data.sizes["round"] + 1) if normalised else 1
+    rounds = np.arange(1, result.data.sizes["round"] + 1) if normalized else 1
     parts = (part.values for part in blocks(result.regret.sel(strategy=strategy)))
     return mean_curve(np.cumsum(part, axis=-1) / rounds for part in parts)
 
 
-def regret_curves(result: StudyRecord, normalised: bool) -> dict[str, Curve]:
+def regret_curves(result: StudyRecord, normalized: bool) -> dict[str, Curve]:
     """Mean regret of every strategy up to every round, by label."""
-    return {label: regret_curve(result, label, normalised) for label in result.strategies}
+    return {label: regret_curve(result, label, normalized) for label in result.strategies}
 
 
 def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
@@ -102,11 +102,9 @@ def draw_curves(
     marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
     for label, (mean, error) in curves.items():
         look = styles[label]
-        axes.plot(
-            rounds, mean, color=look.colour, linestyle=look.line, linewidth=1.6, marker=marker
-        )
+        axes.plot(rounds, mean, color=look.color, linestyle=look.line, linewidth=1.6, marker=marker)
         axes.fill_between(
-            rounds, mean - error, mean + error, color=look.colour, alpha=0.18, linewidth=0
+            rounds, mean - error, mean + error, color=look.color, alpha=0.18, linewidth=0
         )
     settle_rounds(axes, rounds)
     lighten(axes)
@@ -159,12 +157,12 @@ def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look
             xycoords="axes fraction",
             xytext=(1.035, place),
             textcoords="axes fraction",
-            color=styles[name].colour,
+            color=styles[name].color,
             fontsize=9,
             va="center",
             arrowprops={
                 "arrowstyle": "-",
-                "color": styles[name].colour,
+                "color": styles[name].color,
                 "linewidth": 0.7,
                 "relpos": (0, 0.5),
                 "shrinkA": 0,

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.simulation.plots.drawing import (
-    GREY,
+    GRAY,
     Curve,
     canvas,
     draw_curves,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import Collection
     from matplotlib.figure import Figure
 
-COLOURS = "viridis"
+COLORS = "viridis"
 ABREAST = 4
 """Most maps side by side."""
 TOP = 99.5
@@ -80,7 +80,7 @@ def plot_prediction_error(
             if number + abreast >= len(order):  # no map below
                 axes.set_xlabel(names[across])
                 axes.tick_params(labelbottom=True)
-    figure.supxlabel(_caption(result), fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(_caption(result), fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 
@@ -156,10 +156,10 @@ def _draw(
         axes.grid(False)
         size = float(np.clip(4000 / len(places), 6, 90))
         x, y = places.T
-        return axes.scatter(x, y, c=errors, s=size, cmap=COLOURS, vmin=0, vmax=top)
+        return axes.scatter(x, y, c=errors, s=size, cmap=COLORS, vmin=0, vmax=top)
     xs, ys, number = crossing
     return axes.pcolormesh(
-        xs, ys, errors[number], shading="nearest", cmap=COLOURS, vmin=0, vmax=top, rasterized=True
+        xs, ys, errors[number], shading="nearest", cmap=COLORS, vmin=0, vmax=top, rasterized=True
     )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from botorch_tv.simulation.plots.drawing import (
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     canvas,
     draw_curves,
     lighten,
@@ -49,10 +49,10 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
     average.set_title("Normalised regret $R_t / t$", loc="left")
     total = figure.add_subplot(grid[:, 1])
     total.set_title("Cumulative regret $R_t$", loc="left")
-    for axes, normalised in ((average, True), (total, False)):
-        curves = regret_curves(result, normalised)
+    for axes, normalized in ((average, True), (total, False)):
+        curves = regret_curves(result, normalized)
         draw_curves(axes, result.data["round"].values, curves, styles)
-        settle_scale(axes, curves.values(), UNSETTLED if normalised else 0.0)
+        settle_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
         name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
@@ -65,7 +65,7 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
     for axes in (left[-1], total):
         axes.set_xlabel("round")
     figure.supxlabel(
-        _caption(result, ticks=bool(strips)), fontsize=8.5, color=GREY, x=0.01, ha="left"
+        _caption(result, ticks=bool(strips)), fontsize=8.5, color=GRAY, x=0.01, ha="left"
     )
     return written(figure, path)
 
@@ -93,7 +93,7 @@ def plot_panels(
     for axes in panels.flat[len(results) :]:
         axes.set_visible(False)
     curves = {
-        title: regret_curves(result, normalised=not logarithmic)
+        title: regret_curves(result, normalized=not logarithmic)
         for title, result in results.items()
     }
     for axes, (title, result) in zip(panels.flat, results.items()):
@@ -117,7 +117,7 @@ def plot_panels(
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
     caption = _caption(*results.values(), ticks=False)
-    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 
@@ -138,21 +138,21 @@ def plot_first_reset(
     horizon = max(result.data.sizes["round"] for result in results.values())
     width = max(1, horizon // 100)
     edges = np.arange(0.5, horizon + width + 0.5, width)
-    for (epsilon, result), colour in zip(results.items(), COLOURS):
+    for (epsilon, result), color in zip(results.items(), COLORS):
         first = result.first_reset().isel(strategy=0).values
         share = np.histogram(first[~np.isnan(first)], bins=edges)[0] / len(first) / width
         never = float(np.isnan(first).mean())
         label = f"ε = {epsilon:g}: {len(first):,} trials, {never:.1%} never reset"
-        axes.stairs(share, edges, fill=True, alpha=0.3, color=colour)
-        axes.stairs(share, edges, color=colour, linewidth=1.4, label=label)
-        axes.axvline(periods[epsilon], color=colour, linewidth=1.8, linestyle="dashed")
+        axes.stairs(share, edges, fill=True, alpha=0.3, color=color)
+        axes.stairs(share, edges, color=color, linewidth=1.4, label=label)
+        axes.axvline(periods[epsilon], color=color, linewidth=1.8, linestyle="dashed")
         axes.annotate(
             f" N = {periods[epsilon]}",
             (periods[epsilon], 1.0),
             xycoords=("data", "axes fraction"),
             va="bottom",
             ha="left" if periods[epsilon] == max(periods.values()) else "right",
-            color=colour,
+            color=color,
         )
     axes.set_xlim(0, max(horizon, *periods.values()))
     axes.set_ylim(bottom=0)
@@ -171,7 +171,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         lineoffsets=list(range(len(fired))),
         linelengths=1.0,
         linewidths=1.4,
-        colors=looks(result.strategies)[label].colour,
+        colors=looks(result.strategies)[label].color,
     )
     axes.set_ylim(len(fired) - 0.5, -0.5)
     axes.set_yticks([])
@@ -181,7 +181,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         xycoords="axes fraction",
         fontsize=8,
         va="center",
-        color=looks(result.strategies)[label].colour,
+        color=looks(result.strategies)[label].color,
     )
     lighten(axes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.plots.drawing import (
-    GREY,
+    GRAY,
     Look,
     canvas,
     draw_curves,
@@ -59,7 +59,7 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
     caption = caption if trials > 1 else "One trial."
-    figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 
@@ -71,23 +71,23 @@ def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) ->
     )
     order = sorted(styles, key=lambda label: played[label].mean)
     for row, label in enumerate(order):
-        colour = styles[label].colour
+        color = styles[label].color
         ends = recommended[label].mean, played[label].mean
-        axes.plot(ends, (row, row), color=colour, linewidth=1.2, alpha=0.6)
-        for one, face in ((recommended[label], colour), (played[label], "white")):
+        axes.plot(ends, (row, row), color=color, linewidth=1.2, alpha=0.6)
+        for one, face in ((recommended[label], color), (played[label], "white")):
             axes.errorbar(
                 one.mean,
                 row,
                 xerr=one.standard_error,
                 fmt="o",
-                color=colour,
+                color=color,
                 markerfacecolor=face,
                 markersize=6.5,
                 elinewidth=2.6,
             )
     axes.set_yticks(range(len(order)), order)
     for tick, label in zip(axes.get_yticklabels(), order):
-        tick.set_color(styles[label].colour)
+        tick.set_color(styles[label].color)
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel("regret per round")

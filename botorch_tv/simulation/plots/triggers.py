@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
 from botorch_tv.simulation.plots.drawing import (
-    COLOURS,
-    GREY,
+    COLORS,
+    GRAY,
     canvas,
     lighten,
     spread_apart,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, _, VERMILION = COLOURS[:4]
+BLUE, ORANGE, _, VERMILION = COLORS[:4]
 DIGIT = 0.11  # inches that a number's digit takes
 
 
@@ -84,7 +84,7 @@ def plot_triggers(
     if trials > 1:
         usual = result.mean_resets()[label]
         caption = f"One of {trials:,} trials, which reset {usual:.1f} times on average."
-        figure.supxlabel(caption, fontsize=8.5, color=GREY, x=0.01, ha="left")
+        figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     return written(figure, path)
 
 
@@ -106,7 +106,7 @@ def _draw_predictions(
     axes.step(edges, mean, where="post", color=BLUE, linewidth=1.2, label="predicted mean")
     axes.step(edges, objective, where="post", color="black", linewidth=0.9, label="objective")
     size = _dot_size(len(rounds))
-    axes.plot(rounds, values["observation"], ".", color=GREY, markersize=size, label="observation")
+    axes.plot(rounds, values["observation"], ".", color=GRAY, markersize=size, label="observation")
     if len(alarms):
         when, seen = alarms["round"], alarms["observation"]
         axes.plot(when, seen, "D", color=VERMILION, markersize=5, label="alarm")
@@ -139,7 +139,7 @@ def _draw_surprises(
         label="model's part",
     )
     surprise = (values["observation"] - mean) / band
-    axes.plot(rounds, surprise, ".", color=GREY, markersize=_dot_size(len(rounds)))
+    axes.plot(rounds, surprise, ".", color=GRAY, markersize=_dot_size(len(rounds)))
     when, limit = alarms["round"].to_numpy(), alarms["band"].to_numpy(dtype=float)
     objective = (alarms["objective"] - alarms["mean"]).to_numpy(dtype=float) / limit
     observed = (alarms["observation"] - alarms["mean"]).to_numpy(dtype=float) / limit

@@ -28,10 +28,10 @@ def texts(figure):
 
 def test_curve_by_hand():
     result = make_result({"A": [[2, 4, 0], [4, 0, 5]]})
-    total = regret_curve(result, "A", normalised=False)
+    total = regret_curve(result, "A", normalized=False)
     np.testing.assert_allclose(total.mean, [3, 5, 7.5])
     np.testing.assert_allclose(total.error, [1, 1, 1.5])  # |difference| / 2 for two trials
-    average = regret_curve(result, "A", normalised=True)
+    average = regret_curve(result, "A", normalized=True)
     np.testing.assert_allclose(average.mean, [3, 2.5, 2.5])
     np.testing.assert_allclose(average.error, [1, 0.5, 0.5])
 
@@ -72,14 +72,14 @@ def test_regret_picture(tmp_path):
     figure = plot_regret(result, tmp_path / "new" / "regret.png")
     assert_written(tmp_path / "new" / "regret.png")
     average, total, strip = figure.axes
-    for axes, normalised in ((average, True), (total, False)):
-        curves = {label: regret_curve(result, label, normalised) for label in LEVELS}
+    for axes, normalized in ((average, True), (total, False)):
+        curves = {label: regret_curve(result, label, normalized) for label in LEVELS}
         assert_curves(axes, {label: curve.mean for label, curve in curves.items()})
         edges = {label: (mean - sd, mean + sd) for label, (mean, sd) in curves.items()}
         assert_bands(axes, edges)
     for label in LEVELS:
-        colours = {named_curves(axes)[label].get_color() for axes in (average, total)}
-        assert len(colours) == 1
+        colors = {named_curves(axes)[label].get_color() for axes in (average, total)}
+        assert len(colors) == 1
     assert "Mean of 8 trials; bands: ± 1 standard error" in figure.get_supxlabel()
     low, high = average.get_ylim()
     assert low == 0
@@ -87,8 +87,8 @@ def test_regret_picture(tmp_path):
     fired = result.resets.sel(strategy="ET-GP-UCB").values
     for row, ticks in zip(fired, strip.collections, strict=True):
         np.testing.assert_array_equal(ticks.get_positions(), 1 + np.flatnonzero(row))
-        colour = named_curves(average)["ET-GP-UCB"].get_color()
-        assert tuple(np.ravel(ticks.get_color())[:3]) == to_rgb(colour)
+        color = named_curves(average)["ET-GP-UCB"].get_color()
+        assert tuple(np.ravel(ticks.get_color())[:3]) == to_rgb(color)
     assert f"ET-GP-UCB\n{fired.sum(1).mean():.1f} resets" in texts(figure)
 
 
@@ -99,8 +99,8 @@ def test_smallest_studies_can_be_drawn(trials, rounds, tmp_path):
     figure = result.plot(tmp_path / "small.png")
     assert_written(tmp_path / "small.png")
     average, total = figure.axes
-    for axes, normalised in ((average, True), (total, False)):
-        assert_curves(axes, {one: regret_curve(result, one, normalised).mean for one in "AB"})
+    for axes, normalized in ((average, True), (total, False)):
+        assert_curves(axes, {one: regret_curve(result, one, normalized).mean for one in "AB"})
     assert figure.get_supxlabel().startswith("One trial." if trials == 1 else "Mean of 3 trials")
 
 
