@@ -107,7 +107,7 @@ def play(
     state = contender.init(domain, batch_shape=(trials,), dtype=dtype, device=device)
     init_seconds = now(device) - begin
     for _ in range(horizon):
-        live.append(state.told - state.start.clamp_min(state.dropped))
+        live.append(contender.decision(state).data.kept.sum(-1))
         begin = now(device)
         with watch:
             suggestion = contender.ask(state)

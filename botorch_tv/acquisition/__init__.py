@@ -1,5 +1,6 @@
 """How a posterior becomes a choice: explorations, confidence widths, and the gains behind them."""
 
+from botorch_tv.acquisition.candidates import Candidates
 from botorch_tv.acquisition.exploration import (
     ExpectedImprovement,
     Exploration,
@@ -37,6 +38,7 @@ __all__ = [
     "BayesEventTriggered",
     "BayesResetting",
     "BayesTV",
+    "Candidates",
     "ClosedForm",
     "Constant",
     "DoublyWeighted",

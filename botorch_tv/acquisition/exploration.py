@@ -1,21 +1,20 @@
 """How a posterior becomes a choice: bands, samples, improvements, or chance.
 
-An exploration scores every candidate, and the one with the highest score is played. It sees the
-posterior through an :class:`Outlook`, in which larger is better whichever way the objective is
-optimised.
+An exploration usually scores every candidate, and the one with the highest score is played. It sees
+the posterior through :class:`~botorch_tv.acquisition.Candidates`.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.linalg import first_maximum
-from botorch_tv.inference.scratch import Scratch
+from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.forgetting.parts import Part
+from botorch_tv.validation import require
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
@@ -24,82 +23,57 @@ SMALLEST_VARIANCE = 1e-12
 """Improvements are those of a variance of at least this, as a share of the largest prior one."""
 
 
-class Outlook(ABC):
-    """The posterior of f_now on candidates, as an exploration sees it.
-
-    Attributes:
-        mean: `batch_shape x M`, without the prior mean, which is the same for all candidates.
-        sd: `batch_shape x M`.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        scale: Largest prior standard deviation.
-        scratch: Memory for intermediate results.
-    """
-
-    mean: Tensor
-    sd: Tensor
-    sign: int
-    scale: float
-    scratch: Scratch
-
-    @abstractmethod
-    def multiplier(self) -> float | Tensor:
-        """√beta of the width, a number or `batch_shape`."""
-
-    @abstractmethod
-    def incumbent(self) -> Tensor:
-        """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape`."""
-
-    @abstractmethod
-    def sample(self) -> Tensor:
-        """A draw from the posterior covariance, `batch_shape x M`, around zero."""
-
-    @abstractmethod
-    def uniform(self) -> Tensor:
-        """A random number in [0, 1) per trial, `batch_shape`."""
-
-    @abstractmethod
-    def has_data(self) -> Tensor:
-        """Whether any observation is in use, `batch_shape`."""
-
-
-class Exploration(ABC):
+class Exploration(Part):
     """A rule that turns a posterior into a choice.
 
+    It gives candidates a score, :meth:`score`, or chooses by itself, :meth:`choose`. It may
+    remember earlier rounds; see :class:`~botorch_tv.forgetting.parts.Part`.
+
     Attributes:
-        random: Whether choices take random numbers.
-        samples: Whether it draws functions from the posterior.
-        uses_incumbent: Whether it compares with the best point observed.
-        scores: Whether the choice is the candidate of the highest score.
-        flat_without_data: Whether all candidates are alike before any observation.
+        samples: Whether functions are drawn in every round. A hint, which makes that fast.
+
+    Example:
+        >>> class TopTwo(Exploration):
+        ...     '''The best point of one sample, or at every other chance of another.'''
+        ...
+        ...     def choose(self, candidates):
+        ...         first, second = (
+        ...             candidates.argmax(lambda at: at.sign * at.mean + at.sample(2)[number])
+        ...             for number in (0, 1)
+        ...         )
+        ...         return candidates.where(candidates.uniform() < 0.5, first, second)
     """
 
-    random: bool = False
     samples: bool = False
-    uses_incumbent: bool = False
-    scores: bool = True
-    flat_without_data: bool = True
 
-    @abstractmethod
-    def score(self, outlook: Outlook) -> Tensor:
-        """How good each candidate is, `batch_shape x M`, differentiable where the outlook is."""
+    def score(self, candidates: Candidates) -> Tensor:
+        """How good each candidate is, `batch_shape x M`, differentiable where they are.
+
+        On a box it is asked about trials in groups, flattened to one dimension.
+        """
+        raise NotImplementedError(f"{type(self).__name__} scores no candidates.")
 
     def unit(self, scale: float) -> float:
         """The unit in which scores are compared, given the largest prior standard deviation."""
         return scale
 
-    def choose(self, outlook: Outlook) -> Tensor:
-        """The candidate to play, the first of the best, `batch_shape`, int64."""
-        tolerance = TIE_TOLERANCE * self.unit(outlook.scale)
-        winner = first_maximum(self.score(outlook), tolerance, outlook.scratch)
-        return winner * outlook.has_data() if self.flat_without_data else winner
+    def choose(self, candidates: Candidates) -> Tensor:
+        """The choice to play; the candidate of the highest score unless overridden.
+
+        Returns:
+            What :meth:`Candidates.argmax` gives: the number of an arm, `batch_shape`, int64, or a
+            point of a box, `batch_shape x d`.
+        """
+        unit = self.unit(candidates.scale)
+        return candidates.argmax(self.score, unit=unit, first_without_data=True)
 
 
 @dataclass(frozen=True)
 class UpperConfidence(Exploration):
     """The largest mean(x) + √beta sd(x); the mirror image where the smallest value is wanted."""
 
-    def score(self, outlook: Outlook) -> Tensor:
-        return _optimistic(outlook, outlook.sd)
+    def score(self, candidates: Candidates) -> Tensor:
+        return _optimistic(candidates, candidates.sd)
 
 
 @dataclass(frozen=True)
@@ -110,13 +84,14 @@ class Thompson(Exploration):
     Matheron's rule from random features of the prior.
     """
 
-    random = True
     samples = True
-    flat_without_data = False
 
-    def score(self, outlook: Outlook) -> Tensor:
+    def score(self, candidates: Candidates) -> Tensor:
         # A draw from a centred normal is as likely as its mirror image, so one sign serves both.
-        return _optimistic(outlook, outlook.sample())
+        return _optimistic(candidates, candidates.sample()[0])
+
+    def choose(self, candidates: Candidates) -> Tensor:
+        return candidates.argmax(self.score)
 
 
 @dataclass(frozen=True)
@@ -127,10 +102,8 @@ class ExpectedImprovement(Exploration):
     value sinks below every tolerance once the objective is known well.
     """
 
-    uses_incumbent = True
-
-    def score(self, outlook: Outlook) -> Tensor:
-        u, sd = _improvement(outlook)
+    def score(self, candidates: Candidates) -> Tensor:
+        u, sd = _improvement(candidates)
         return log_expected_excess(u).add_(sd.log())
 
     def unit(self, scale: float) -> float:
@@ -144,10 +117,8 @@ class ProbabilityOfImprovement(Exploration):
     Compared by u, of which Φ is an increasing function.
     """
 
-    uses_incumbent = True
-
-    def score(self, outlook: Outlook) -> Tensor:
-        return _improvement(outlook)[0]
+    def score(self, candidates: Candidates) -> Tensor:
+        return _improvement(candidates)[0]
 
     def unit(self, scale: float) -> float:
         return 1.0
@@ -157,16 +128,30 @@ class ProbabilityOfImprovement(Exploration):
 class UniformChoice(Exploration):
     """Every candidate is as likely as any other."""
 
-    random = True
-    scores = False
+    def choose(self, candidates: Candidates) -> Tensor:
+        return candidates.anywhere()
 
-    def score(self, outlook: Outlook) -> Tensor:
-        return torch.zeros_like(outlook.mean)
 
-    def choose(self, outlook: Outlook) -> Tensor:
-        arms = outlook.mean.shape[-1]
-        # In single precision a number just below 1 may have been rounded to 1.
-        return (outlook.uniform() * arms).long().clamp_max(arms - 1)
+@dataclass(frozen=True)
+class BestMean(Exploration):
+    """The best posterior mean: no exploration."""
+
+    def score(self, candidates: Candidates) -> Tensor:
+        return candidates.sign * candidates.mean
+
+
+DETERMINISTIC = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
+"""Explorations known to take no random numbers."""
+
+
+def require_defined(exploration: Exploration) -> None:
+    """Raise a ``ValueError`` unless an exploration says how it chooses."""
+    kind = type(exploration)
+    require(
+        kind.score is not Exploration.score or kind.choose is not Exploration.choose,
+        f"{kind.__name__} defines no rule; define score(candidates), how good each is, or "
+        "choose(candidates), which is played.",
+    )
 
 
 def log_expected_excess(u: Tensor) -> Tensor:
@@ -188,25 +173,22 @@ def log_expected_excess(u: Tensor) -> Tensor:
     return torch.where(u > 0, torch.log(logarithm.exp() + a), logarithm)
 
 
-def _optimistic(outlook: Outlook, spread: Tensor) -> Tensor:
+def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
     """±mean + √beta spread, in reused memory unless derivatives are wanted."""
-    multiplier, mean = outlook.multiplier(), outlook.mean
+    sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
-        factor = (
-            multiplier.to(spread).unsqueeze(-1) if isinstance(multiplier, Tensor) else multiplier
-        )
-        return outlook.sign * mean + factor * spread
-    score = outlook.scratch.take("arms", spread.shape, spread)
-    if isinstance(multiplier, Tensor):
-        factor = (outlook.sign * multiplier).to(spread).unsqueeze(-1)
-        torch.addcmul(mean, spread, factor, out=score)
+        factor = sqrt_beta.to(spread) if isinstance(sqrt_beta, Tensor) else sqrt_beta
+        return sign * mean + factor * spread
+    score = candidates.scratch.take("arms", spread.shape, spread)
+    if isinstance(sqrt_beta, Tensor):
+        torch.addcmul(mean, spread, (sign * sqrt_beta).to(spread), out=score)
     else:
-        torch.add(mean, spread, alpha=outlook.sign * multiplier, out=score)
-    return score if outlook.sign > 0 else score.neg_()
+        torch.add(mean, spread, alpha=sign * sqrt_beta, out=score)
+    return score if sign > 0 else score.neg_()
 
 
-def _improvement(outlook: Outlook) -> tuple[Tensor, Tensor]:
+def _improvement(candidates: Candidates) -> tuple[Tensor, Tensor]:
     """The argument u and a positive standard deviation, both `batch_shape x M`."""
-    sd = outlook.sd.clamp_min(SMALLEST_VARIANCE**0.5 * outlook.scale)
-    above = (outlook.mean - outlook.incumbent().unsqueeze(-1)) * outlook.sign
+    sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
+    above = (candidates.mean - candidates.incumbent) * candidates.sign
     return above / sd, sd

@@ -1,4 +1,4 @@
-"""What answers of an expert are refused, and how those of some trials are kept."""
+"""What answers of an expert are refused, how they are kept, and how they join the log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.experts.refresh import Consultation, ExpertData
+from botorch_tv.inference.data import Data, History
+from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.state import State
 
@@ -85,3 +87,25 @@ def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertDa
         ),
         time=torch.where(old_trials, old.time, new.time),
     )
+
+
+def with_answers(data: Data, expert: ExpertData | None) -> Data:
+    """Data whose log begins with the expert's answers, to be read by an inference only."""
+    if expert is None:
+        return data
+    log, first, dim = data.history, data.dropped, data.time.dim()
+    time = expert.time.unsqueeze(-1).expand(expert.y.shape)
+
+    def joined(answers: Tensor, observations: Rows) -> Rows:
+        return Rows.of(torch.cat([answers, observations.tensor(first)], dim), dim)
+
+    history = History(
+        choice=joined(expert.choice, log.choice),
+        y=joined(expert.y, log.y),
+        noise=joined(expert.noise, log.noise),
+        time=joined(time, log.time),
+    )
+    mask = data.mask
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask, (expert.y.shape[-1], 0), value=1)
+    return data._replace(rounds=len(history.y), dropped=0, mask=mask, history=history)

@@ -15,20 +15,28 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.experts.answers import check_order, check_shapes, check_values, kept_where
+from botorch_tv.experts.answers import (
+    check_order,
+    check_shapes,
+    check_values,
+    kept_where,
+    with_answers,
+)
 from botorch_tv.experts.asking import draw_points
-from botorch_tv.experts.engines import OnArmsWithExpert, OnBoxWithExpert
 from botorch_tv.experts.refresh import Consultation, ExpertData, ExpertWarning, Refresh
-from botorch_tv.forgetting import KeepAll
+from botorch_tv.forgetting import KeepAll, Kept
+from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.engines import Engine
 from botorch_tv.strategies.state import Info, State, Suggestion
-from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require
 
 
@@ -83,9 +91,14 @@ class SparQ(Strategy):
             )
         return super()._initial(domain, basis, shape)
 
-    def engine_for(self, domain: Domain) -> Engine:
-        """How the posterior is computed on a domain."""
-        return OnBoxWithExpert(self) if isinstance(domain, Box) else OnArmsWithExpert(self)
+    def inference_for(self, domain: Domain) -> Inference:
+        """How the posterior is computed on a domain: regression, since answers replace data."""
+        return (PointRegression if isinstance(domain, Box) else ArmRegression)(
+            self.process, samples=self.exploration.samples
+        )
+
+    def _left(self, state: State, now: Tensor) -> Data:
+        return with_answers(super()._left(state, now), state.expert)
 
     @without_gradients
     def ask(
@@ -238,13 +251,12 @@ class SparQ(Strategy):
         )
         if state.expert is not None and not all_trials:
             expert = kept_where(~any_answer, state.expert, expert)
-        told, origin = consultation.told, torch.minimum(state.origin, consultation.time)
-        return state._replace(
-            expert=expert,
-            start=torch.where(any_answer, told, state.start),
-            dropped=max(state.dropped, told) if all_trials else state.dropped,
-            origin=torch.where(any_answer, origin, state.origin),
-        )
+        newer = state.told - consultation.told
+        where = None if all_trials else any_answer
+        data, _ = state.data.keep([Kept(newest=newer, where=where)])
+        origin = torch.minimum(data.origin, consultation.time)
+        data = data._replace(origin=torch.where(any_answer, origin, data.origin))
+        return state._replace(expert=expert, data=data)
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         points = min(horizon, state.basis.arms) if isinstance(state.basis, Basis) else horizon

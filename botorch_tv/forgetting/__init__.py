@@ -3,9 +3,11 @@
 from botorch_tv.forgetting.decay import Decay, Markov, Wiener
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.forgetting.parameter import Parameter
+from botorch_tv.forgetting.parts import Log, Observation, Part
 from botorch_tv.forgetting.retention import (
     EventTrigger,
     KeepAll,
+    Kept,
     PeriodicReset,
     Retention,
     SlidingWindow,
@@ -20,8 +22,12 @@ __all__ = [
     "ExponentialWeights",
     "Inflation",
     "KeepAll",
+    "Kept",
+    "Log",
     "Markov",
+    "Observation",
     "Parameter",
+    "Part",
     "PeriodicReset",
     "Retention",
     "SlidingWindow",

@@ -3,69 +3,86 @@
 from __future__ import annotations
 
 import math
-from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require, settle_integer, settle_number
+from botorch_tv.forgetting.parts import Log, Part
+from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Clock = Literal["rounds", "time"]
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
 """(y, mean, sd, noise, rounds since the last reset, delta) -> a bool per trial."""
 
 
-class Retention(ABC):  # noqa: B024 - every hook has a default; a rule overrides those that fit it
-    """A rule that drops observations; the base class keeps all.
+UNDEFINED = (
+    "{} does not say what it keeps; define keep(log), which returns a Kept such as "
+    "Kept(newest=20), or a bool per row of log.time."
+)
 
-    A rule acts through whichever of three hooks fits it. ``first_kept`` and ``resets`` are known
-    from the number of rounds alone, so they cost nothing; ``live`` looks at times; ``fires`` looks
-    at data, one answer per trial.
+
+class Kept(NamedTuple):
+    """Which rows of a log stay, and whether leaving out the others is a reset.
+
+    What leaves never comes back. A reset also begins a clock anew: the origin of a Wiener decay,
+    the rounds t' of a trigger, and what ``Info.reset`` reports.
     """
 
-    uses_time: bool = False
-    """Whether ``live`` must be asked, because rows are dropped by their age in time."""
-    uses_data: bool = False
-    """Whether ``fires`` must be asked."""
-    restarts: bool = False
-    """Whether dropping rows is a reset, from which the clock of a Wiener decay counts anew."""
-    slides: bool = False
-    """Whether rows leave one by one while newer ones stay."""
+    newest: int | None = None
+    """How many of the newest rows stay; None for all, 0 for none."""
+    where: Tensor | None = None
+    """The trials in which only so many stay, `batch_shape`, bool; None for all trials."""
+    rows: Tensor | None = None
+    """Any choice of rows instead, `batch_shape x n`, bool; what ``newest`` says is cheaper."""
+    reset: bool | Tensor = False
+    """Whether this is a reset, of all trials or `batch_shape`, bool."""
 
-    def first_kept(self, told: int) -> int:
-        """Number of the oldest observation kept after ``told`` rounds, counted from 0."""
-        return 0
 
-    def resets(self, told: int) -> bool:
-        """Whether everything is forgotten once ``told`` rounds have been told."""
-        return False
+class Retention(Part):
+    """A rule that forgets observations.
 
-    def live(self, time: Tensor, now: Tensor, first: Tensor) -> Tensor:
-        """Which observations are kept at time ``now``.
+    It answers one question, :meth:`keep`, from the log and, where it needs one, from a memory of
+    its own; see :class:`~botorch_tv.forgetting.parts.Part`. Rules combine,
+    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row stays if all keep it, and a reset of
+    one is a reset of all.
+
+    Example:
+        >>> class Sessions(Retention):
+        ...     '''Forget all that lies before a pause longer than an hour.'''
+        ...
+        ...     def keep(self, log):
+        ...         fresh = log.now - log.time[..., -1] > 3600
+        ...         return Kept(newest=0, where=fresh, reset=fresh)
+    """
+
+    def keep(self, log: Log) -> Kept | Tensor:
+        """Which rows stay.
+
+        Asked whenever an observation has been made, which ``log.newest`` then is; and before a
+        choice, for which ``log.now`` is the present and ``log.newest`` is None. Never asked about
+        an empty log.
 
         Args:
-            time: Times of the observations, `batch_shape x n`.
-            now: The present, `batch_shape x 1`.
-            first: Time of the first observation, `batch_shape x 1`.
+            log: The rows that are left, n in number, oldest first.
 
         Returns:
-            A bool per observation, `batch_shape x n`.
+            The answer, or which rows stay, `batch_shape x n`, bool.
         """
-        return torch.ones_like(time, dtype=torch.bool)
-
-    def fires(
-        self, y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor
-    ) -> Tensor:
-        """Which trials forget all but the observation just made; each argument `batch_shape`."""
-        return torch.zeros_like(since, dtype=torch.bool)
+        raise NotImplementedError(UNDEFINED.format(type(self).__name__))
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
-        """What |y - mean| must exceed to fire, `batch_shape`, for those who ask why it did.
+        """What |y - mean| must exceed to be a reset, for those who ask why it was one.
 
-        None for rules of another form, as here; arguments are those of :meth:`fires`.
+        Args:
+            sd: Standard deviation predicted, without observation noise, `batch_shape`.
+            noise: Noise variance, a number or `batch_shape`.
+            since: Rounds t' since the last reset, `batch_shape`, int64.
+
+        Returns:
+            `batch_shape`; None for rules of another form, as here.
         """
         return None
 
@@ -73,6 +90,9 @@ class Retention(ABC):  # noqa: B024 - every hook has a default; a rule overrides
 @dataclass(frozen=True)
 class KeepAll(Retention):
     """Every observation is kept."""
+
+    def keep(self, log: Log) -> Kept:
+        return Kept()
 
 
 def _check_clock(name: str, by: str) -> None:
@@ -105,28 +125,24 @@ class PeriodicReset(Retention):
     period: float
     by: Clock = "rounds"
 
-    restarts = True
-
     def __post_init__(self) -> None:
         _settle_length(self, "period")
 
-    @property
-    def uses_time(self) -> bool:  # type: ignore[override]
-        return self.by == "time"
+    def keep(self, log: Log) -> Kept:
+        if self.by == "time":
+            current = self._number(log.now, log)
+            # Times are in order, so that nothing of this period is newer than a row of an older.
+            ended = self._number(log.time[..., -1], log) < current
+            rows = self._number(log.time, log) == current.unsqueeze(-1)
+            return Kept(rows=rows, reset=ended if log.newest is None else False)
+        if log.newest is not None:
+            return Kept()  # a period ends before a round is decided, not within one
+        over = log.rounds % int(self.period)
+        return Kept(newest=over, reset=over == 0)
 
-    def first_kept(self, told: int) -> int:
-        return 0 if self.uses_time else told - told % int(self.period)
-
-    def resets(self, told: int) -> bool:
-        return not self.uses_time and told % int(self.period) == 0
-
-    def live(self, time: Tensor, now: Tensor, first: Tensor) -> Tensor:
-        if not self.uses_time:
-            return super().live(time, now, first)
-        return self.window_number(time, first) == self.window_number(now, first)
-
-    def window_number(self, time: Tensor, first: Tensor) -> Tensor:
-        """Number of the period that holds ``time``, counted from 0 at the first observation."""
+    def _number(self, time: Tensor, log: Log) -> Tensor:
+        """Number of the period that holds a time, counted from 0 at the first observation."""
+        first = log.first_time if time.dim() == log.now.dim() else log.first_time.unsqueeze(-1)
         return torch.floor((time - first) / self.period)
 
 
@@ -145,22 +161,13 @@ class SlidingWindow(Retention):
     window: float
     by: Clock = "rounds"
 
-    slides = True
-
     def __post_init__(self) -> None:
         _settle_length(self, "window")
 
-    @property
-    def uses_time(self) -> bool:  # type: ignore[override]
-        return self.by == "time"
-
-    def first_kept(self, told: int) -> int:
-        return 0 if self.uses_time else max(0, told - int(self.window))
-
-    def live(self, time: Tensor, now: Tensor, first: Tensor) -> Tensor:
-        if not self.uses_time:
-            return super().live(time, now, first)
-        return now - time <= self.window
+    def keep(self, log: Log) -> Kept:
+        if self.by == "time":
+            return Kept(rows=log.now.unsqueeze(-1) - log.time <= self.window)
+        return Kept(newest=int(self.window))
 
 
 def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: float) -> Tensor:
@@ -210,9 +217,6 @@ class EventTrigger(Retention):
     delta: float = 0.1
     rule: TriggerRule = prediction_error
 
-    uses_data = True
-    restarts = True
-
     def __post_init__(self) -> None:
         settle_number(
             self,
@@ -230,12 +234,29 @@ class EventTrigger(Retention):
         rule = getattr(self.rule, "__name__", repr(self.rule))
         return f"EventTrigger(delta={self.delta}, rule={rule})"
 
-    def fires(
-        self, y: Tensor, mean: Tensor, sd: Tensor, noise: float | Tensor, since: Tensor
-    ) -> Tensor:
-        return self.rule(y, mean, sd, noise, since, self.delta)
+    def keep(self, log: Log) -> Kept:
+        seen = log.newest
+        if seen is None:
+            return Kept()
+        fired = self.rule(seen.y, seen.mean, seen.sd, seen.noise, log.since, self.delta)
+        return Kept(newest=1, where=fired, reset=fired)
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
         if self.rule is not prediction_error:
             return None
         return prediction_band(sd, noise, since, self.delta)
+
+
+def require_rules(retention: object) -> None:
+    """Raise a ``ValueError`` unless it is a rule, or a tuple of them, that says what it keeps."""
+    rules = retention if isinstance(retention, tuple) else (retention,)
+    for rule in rules:
+        require(
+            isinstance(rule, Retention),
+            f"Strategy: retention is {shown(rule)}, but it must be a Retention, or a tuple of "
+            "them; KeepAll() keeps everything, SlidingWindow(window) the newest.",
+        )
+        require(
+            type(rule).keep is not Retention.keep,
+            UNDEFINED.format(type(rule).__name__),
+        )

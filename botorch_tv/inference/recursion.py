@@ -17,19 +17,8 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, clear_
 from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
-from botorch_tv.inference.regression import Evidence, regress
+from botorch_tv.inference.regression import Evidence, Trend, constant_mean, regress
 from botorch_tv.inference.rows import Rows
-
-
-class Trend(NamedTuple):
-    """What estimating the prior mean takes: the same regression with every observation 1."""
-
-    response: Tensor
-    """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`."""
-    cross: Tensor
-    """1ᵀ A⁻¹ y, `batch_shape`."""
-    weight: Tensor
-    """1ᵀ A⁻¹ 1, `batch_shape`."""
 
 
 class Belief(NamedTuple):
@@ -45,8 +34,6 @@ class Belief(NamedTuple):
     """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
     number: Tensor
     """Observations kept, failed ones aside, `batch_shape`, int64."""
-    visits: Tensor | None = None
-    """The same for every arm, `batch_shape x M`, int32; None where nobody asks."""
     trend: Trend | None = None
     """For estimating the prior mean; None where it is known."""
 
@@ -57,7 +44,6 @@ def prior_belief(
     variance: Tensor,
     *,
     form: type[ArmLoss | RowLoss | RootLoss],
-    visits: bool,
     trend: bool,
 ) -> Belief:
     """The belief before any observation.
@@ -67,31 +53,27 @@ def prior_belief(
         batch_shape: Shape of the trials.
         variance: Of the prior at the origin of time, `M`.
         form: How the covariance lost is held.
-        visits: Whether to count the observations of every arm.
         trend: Whether the prior mean is to be estimated.
     """
     none = basis.variance.new_zeros(batch_shape)
     over_arms = (*batch_shape, basis.arms)
-    counts = torch.zeros(over_arms, dtype=torch.int32, device=none.device) if visits else None
     return Belief(
         mean=none.new_zeros(over_arms),
         variance=variance.repeat(*batch_shape, 1),
         loss=form.none(basis, batch_shape),
         information_gain=none,
         number=none.long(),
-        visits=counts,
         trend=Trend(none.new_zeros(over_arms), none, none) if trend else None,
     )
 
 
 def copied(belief: Belief) -> Belief:
     """The same in memory of its own."""
-    visits, trend = belief.visits, belief.trend
+    trend = belief.trend
     return belief._replace(
         mean=belief.mean.clone(),
         variance=belief.variance.clone(),
         loss=belief.loss.copied(),
-        visits=None if visits is None else visits.clone(),
         trend=None if trend is None else trend._replace(response=trend.response.clone()),
     )
 
@@ -129,7 +111,7 @@ def cleared_(belief: Belief, variance: Tensor, trials: Tensor) -> Belief:
     The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
     """
     kept = ~trials
-    visits, trend = belief.visits, belief.trend
+    trend = belief.trend
     if trend is not None:
         clear_(trend.response, trials)
         trend = trend._replace(cross=trend.cross * kept, weight=trend.weight * kept)
@@ -139,7 +121,6 @@ def cleared_(belief: Belief, variance: Tensor, trials: Tensor) -> Belief:
         loss=belief.loss.cleared(trials),
         information_gain=belief.information_gain * kept,
         number=belief.number * kept,
-        visits=None if visits is None else clear_(visits, trials, 0),
         trend=trend,
     )
 
@@ -152,7 +133,6 @@ def observe_(
     noise: Tensor,
     prior_factor: Tensor | None,
     *,
-    ok: Tensor | None = None,
     leave_out: bool = False,
 ) -> Belief:
     """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
@@ -167,7 +147,6 @@ def observe_(
         y: Observation, `batch_shape`.
         noise: Noise variance, positive, `batch_shape`.
         prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-        ok: Where the noise is finite, bool, `batch_shape`; None for everywhere.
         leave_out: Whether the observation is taken back.
 
     Returns:
@@ -184,14 +163,10 @@ def observe_(
     surprise = (y - at_index(belief.mean, index)).mul_(root)
     belief.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
     belief.variance.addcmul_(step, step, value=-sign)
-    more = sign if ok is None else sign * ok
-    if belief.visits is not None:
-        counted = torch.full_like(index, sign) if ok is None else sign * ok
-        belief.visits.scatter_add_(-1, index.unsqueeze(-1), counted.int().unsqueeze(-1))
     return belief._replace(
         loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
-        number=belief.number + more,
+        number=belief.number + sign * noise.isfinite(),
         trend=_trend_observed(belief.trend, step, index, surprise, root, sign),
     )
 
@@ -210,44 +185,37 @@ def _trend_observed(
     )
 
 
-def refreshed(belief: Belief, basis: Basis, index: Tensor, y: Tensor, noise: Tensor) -> Belief:
-    """A belief computed anew from the observations it keeps, all of one static objective.
+def from_evidence(basis: Basis, evidence: Evidence) -> Belief:
+    """The belief of one regression on all that is kept, at the time the evidence is for.
 
     Args:
-        belief: What is to be replaced; tells what it holds.
         basis: Coordinates of the kernel.
-        index: Arms, `batch_shape x n`.
-        y: Observations, `batch_shape x n`.
-        noise: Noise variances, `batch_shape x n`.
+        evidence: The observations and how much each is worth.
 
     Returns:
-        The same belief as observing them one by one, free of accumulated rounding.
+        The same as observing them one by one, free of accumulated rounding.
     """
-    root = noise.rsqrt()
-    posterior = regress(basis, Evidence(index, y, root))
+    posterior = regress(basis, evidence)
+    root, prior = evidence.precision_root, basis.variance
     if posterior.is_posterior:
-        identity = torch.eye(basis.size, dtype=y.dtype, device=y.device)
+        identity = torch.eye(basis.size, dtype=root.dtype, device=root.device)
         loss = RowLoss.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
     else:
-        rows = Rows.of(posterior.rows, batch_dim=y.dim() - 1)
-        loss = replace(RowLoss.none(basis, y.shape[:-1]), rows=rows, weights=torch.ones_like(y))
-    learned = root > 0
-    visits, trend = belief.visits, belief.trend
-    if visits is not None:
-        visits = torch.zeros_like(visits).scatter_add_(-1, index, learned.int())
-    if trend is not None:
-        ones = regress(basis, Evidence(index, torch.ones_like(y), root))
-        response = basis.expand(ones.coordinates)
-        precision = root.square()
-        # A⁻¹ 1 = N⁻¹ (1 - response at the observations).
-        dual = precision * (1 - response.gather(-1, index))
-        trend = Trend(response, cross=(dual * y).sum(-1), weight=dual.sum(-1))
+        rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
+        loss = RowLoss.none(basis, root.shape[:-1])
+        loss = replace(loss, rows=rows, weights=torch.ones_like(root))
+        if evidence.prior_factor is not None:
+            prior = prior * evidence.prior_factor.unsqueeze(-1)
+    mean, trend = basis.expand(posterior.coordinates), None
+    if posterior.trend is not None:
+        response, cross, weight = posterior.trend
+        trend = Trend(basis.expand(response), cross, weight)
+        mean = mean + constant_mean(cross, weight).unsqueeze(-1) * trend.response
     return Belief(
-        mean=basis.expand(posterior.coordinates),
-        variance=basis.variance - posterior.variance_lost(basis),
+        mean=mean,
+        variance=prior - posterior.variance_lost(basis),
         loss=loss.compact(basis),
         information_gain=posterior.information_gain,
-        number=learned.sum(-1),
-        visits=visits,
+        number=(root > 0).sum(-1),
         trend=trend,
     )

@@ -34,6 +34,17 @@ class Evidence(NamedTuple):
     """Whether the prior mean, one constant, is estimated from these observations."""
 
 
+class Trend(NamedTuple):
+    """What estimating the prior mean takes: the same regression with every observation 1."""
+
+    response: Tensor
+    """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`, or in coordinates, `batch_shape x r`."""
+    cross: Tensor
+    """1ᵀ A⁻¹ y, `batch_shape`."""
+    weight: Tensor
+    """1ᵀ A⁻¹ 1, `batch_shape`."""
+
+
 class Regression(NamedTuple):
     """A posterior in coordinates of a basis."""
 
@@ -47,6 +58,8 @@ class Regression(NamedTuple):
     """Whether ΣᵢHᵢHᵢᵀ is instead the posterior covariance itself."""
     offset: Tensor | None = None
     """The prior mean estimated, `batch_shape`; None where it was not."""
+    trend: Trend | None = None
+    """What it was estimated from, in coordinates; None where it was not."""
 
     def variance_lost(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""
@@ -221,13 +234,15 @@ def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
         columns.append(root.unsqueeze(-1))
     solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
     rows, targets = solved[..., : basis.size], solved[..., basis.size]
-    offset = None
+    offset = trend = None
     if evidence.estimates_mean:
         ones = solved[..., -1]
-        offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
+        response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
+        trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
+        offset = constant_mean(trend.cross, trend.weight)
         targets = targets - offset.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
-    return Regression(rows, coordinates, _log_diagonal(factor), offset=offset)
+    return Regression(rows, coordinates, _log_diagonal(factor), offset=offset, trend=trend)
 
 
 def _information_form(basis: Basis, evidence: Evidence) -> Regression:
@@ -236,16 +251,20 @@ def _information_form(basis: Basis, evidence: Evidence) -> Regression:
     rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
     targets = evidence.precision_root * evidence.y
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
-    offset = None
+    offset = trend = None
     if evidence.estimates_mean:
         ones = rows @ (evidence.precision_root.unsqueeze(-2) @ scaled).mT
-        offset = constant_mean(
+        trend = Trend(
+            (ones.mT @ rows).squeeze(-2),
             (evidence.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
             evidence.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
         )
+        offset = constant_mean(trend.cross, trend.weight)
         whitened = whitened - offset[..., None, None] * ones
     coordinates = (whitened.mT @ rows).squeeze(-2)
-    return Regression(rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset)
+    return Regression(
+        rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
+    )
 
 
 def _information_factor(basis: Basis, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:

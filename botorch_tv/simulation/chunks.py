@@ -104,7 +104,7 @@ class _Table:
             for label, player in settings.strategies.items()
         ]
         self.streams = [
-            self.draws(f"strategy {label}") if player.exploration.random else None
+            self.draws(f"strategy {label}") if player.draws else None
             for label, player in settings.strategies.items()
         ]
         self.experts = [

@@ -13,9 +13,9 @@ from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.surface import Surface, surface_at
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.search import MultiStart, Search, spread
-from botorch_tv.strategies.surface import Surface, surface_at
 from botorch_tv.validation import largest, require, require_integer
 
 ROUNDING = 1e-9

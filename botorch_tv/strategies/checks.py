@@ -11,6 +11,8 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import largest, latest, require_number, require_trials, shown
 
@@ -105,6 +107,38 @@ def as_observation(state: State, y: Tensor | float) -> Tensor:
     if number and state.time.dim() == 0:
         return state.basis.variance.new_full((), y)  # type: ignore[arg-type]
     return y  # type: ignore[return-value]
+
+
+def require_choice(exploration: object, choice: object, state: State) -> None:
+    """Raise an ``InputDataError`` unless what an exploration chose is a choice of the domain."""
+    domain, shape = state.domain, tuple(state.time.shape)
+    on_arms = isinstance(domain, Grid)
+    wanted, dtype = (shape, torch.int64) if on_arms else ((*shape, domain.dim), None)
+    kind = "numbers of arms, int64" if on_arms else "points"
+    if (
+        not isinstance(choice, Tensor)
+        or tuple(choice.shape) != wanted
+        or (dtype is not None and choice.dtype != dtype)
+    ):
+        given = (
+            f"{choice.dtype} of shape {tuple(choice.shape)}"
+            if isinstance(choice, Tensor)
+            else shown(choice)
+        )
+        raise InputDataError(
+            f"{type(exploration).__name__} chose {given}, but a choice is {kind} of shape "
+            f"{wanted}; return what candidates.argmax(score) or candidates.anywhere() gives."
+        )
+    if choice.device.type != "cpu":
+        return
+    if isinstance(domain, Grid):
+        if bool(((choice < 0) | (choice >= len(domain))).any()):
+            raise InputDataError(
+                f"{type(exploration).__name__} chose arm {int(choice.max())}, but {domain!r} has "
+                f"arms 0 to {len(domain) - 1}."
+            )
+    elif isinstance(domain, Box):
+        domain.require_inside(choice, f"the choice of {type(exploration).__name__} ")
 
 
 def check_observation(

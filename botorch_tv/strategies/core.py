@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
@@ -22,15 +21,20 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
+from botorch_tv.acquisition.exploration import DETERMINISTIC, BestMean, require_defined
+from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retention, Static
 from botorch_tv.forgetting.claims import require_sound
+from botorch_tv.forgetting.parts import Part, brought
+from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
-from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.refit import Refit
-from botorch_tv.strategies.arms import FromLog
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
@@ -40,21 +44,24 @@ from botorch_tv.strategies.checks import (
     check_observation,
     check_size,
     least_told,
-    require_forward,
-    require_same_kind,
     require_scales,
 )
-from botorch_tv.strategies.continuous import OnBox
+from botorch_tv.strategies.deciding import (
+    Choice,
+    Decision,
+    inference_for,
+    numbers_of_search,
+    regresses_on_few,
+)
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.engines import Choice, Engine
+from botorch_tv.strategies.keeping import remembered, settled, told
 from botorch_tv.strategies.learned import relearned, require_learnable
+from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
-from botorch_tv.strategies.recursive import Recursion
-from botorch_tv.strategies.state import History, Info, State, Suggestion
+from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
-from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
 
 if TYPE_CHECKING:
@@ -71,11 +78,6 @@ _FIXES = {
     "kernel": "such as RBFKernel()",
     "learning": "Refit() learns every 5 rounds",
 }
-
-FEW_ARMS = 256
-"""Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
-are arms, a round costs arms³ instead of rounds³ (for WGP-UCB 9 times less at 25 arms and 500
-rounds). Not in float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -96,7 +98,7 @@ class Strategy:
         noise: Noise variance σ² of a new observation (λ for exponential weights).
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are kept.
+        retention: Which measurements are kept; of several rules, those that all keep.
         width: The confidence schedule sqrt(beta_t); the explorations that compare improvements, or
             nothing, do without it.
         exploration: How the posterior becomes a choice: upper confidence bounds unless given.
@@ -119,12 +121,12 @@ class Strategy:
     noise: float
     decay: Decay = field(default_factory=Static)
     inflation: Inflation = field(default_factory=Static)
-    retention: Retention = field(default_factory=KeepAll)
+    retention: Retention | tuple[Retention, ...] = field(default_factory=KeepAll)
     width: Width = field(default_factory=Logarithmic)
     exploration: Exploration = field(default_factory=UpperConfidence)
     maximize: bool = True
     mean: float | Literal["estimated"] = 0.0
-    inference: Inference = "auto"
+    inference: Method = "auto"
     learning: Refit | None = None
 
     consults: ClassVar[bool] = False
@@ -136,7 +138,6 @@ class Strategy:
         for name, kind in (
             ("decay", Decay),
             ("inflation", Inflation),
-            ("retention", Retention),
             ("width", Width),
             ("exploration", Exploration),
             ("maximize", bool),
@@ -156,11 +157,26 @@ class Strategy:
                 self, "mean", "(-inf, inf)", "it must be a finite number; or give 'estimated'."
             )
         require(
-            self.inference in get_args(Inference),
+            self.inference in get_args(Method),
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
         )
         require_sound(self.decay)
+        require_rules(self.retention)
+        require_defined(self.exploration)
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
+        return Process(
+            kernel=self.kernel,
+            noise=self.noise,
+            mean=self.mean,
+            decay=self.decay,
+            inflation=self.inflation,
+            retention=tuple(one for one in rules if type(one) is not KeepAll),
+        )
 
     @functools.cached_property
     def _mark(self) -> str | None:
@@ -219,17 +235,16 @@ class Strategy:
         )
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)
-        inference = self.inference
-        few = dtype == torch.float64 and self._regresses_on_few(domain)
+        method, few = self.inference, dtype == torch.float64 and regresses_on_few(self, domain)
         # A sample takes a root of the covariance.
-        if inference == "auto" and (self.exploration.samples or few):
-            inference = "features"
-        basis = domain.prior(self.kernel, inference, dtype=dtype, device=place)
+        if method == "auto" and (self.exploration.samples or few):
+            method = "features"
+        prior = domain.prior(self.kernel, method, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self, domain, self.learning)
-        require_scales(self, basis.scale**2, dtype)
-        warn_of_domain(self, domain, basis)
-        return self._initial(domain, basis, Size(batch_shape))
+        require_scales(self, prior.scale**2, dtype)
+        warn_of_domain(self, domain, prior)
+        return self._initial(domain, prior, Size(batch_shape))
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -241,28 +256,18 @@ class Strategy:
         """
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _initial(self, domain: Domain, basis: Basis | Surface, shape: Size) -> State:
-        dtype, place = basis.variance.dtype, basis.variance.device
-        time = torch.zeros(shape, dtype=torch.float64, device=place)
-        count = torch.zeros(shape, dtype=torch.int64, device=place)
+    def _initial(self, domain: Domain, prior: Basis | Surface, shape: Size) -> State:
+        dtype, place = prior.variance.dtype, prior.variance.device
+        choices = domain.no_choices(shape, dtype=dtype, device=place)
+        data = Data.none(prior, choices, self.noise, shape)
+        memory = Memory(
+            retention=tuple(rule.init(shape) for rule in self.process.retention),
+            exploration=self.exploration.init(shape),
+        )
         return State(
             domain=domain,
-            basis=basis,
-            told=0,
-            dropped=0,
-            start=count,
-            since=count + 1,
-            time=time,
-            first_time=time,
-            origin=time + math.inf,
-            least_noise=self.noise,
-            history=History(
-                choice=domain.no_choices(shape, dtype=dtype, device=place),
-                y=Rows.empty(shape, dtype=dtype, device=place),
-                noise=Rows.empty(shape, dtype=dtype, device=place),
-                time=Rows.empty(shape, dtype=torch.float64, device=place),
-            ),
-            belief=self.engine_for(domain).prior(basis, shape),
+            data=data._replace(belief=self.inference_for(domain).start(prior, shape)),
+            memory=brought(memory, dtype, place),
         )
 
     @without_gradients
@@ -293,11 +298,9 @@ class Strategy:
             InputDataError: If ``now`` lies before an observation, the context does not fit the
                 domain, or the generators are not one per trial.
         """
-        present, reference = _clock(state, now)
-        draws = draws_from(generator, state) if self.exploration.random else None
-        engine, known = self.engine_for(state.domain), as_context(state, context)
-        choice = engine.choose(state, present, reference, draws, known)
-        return _suggestion(state, choice, present, self._mark)
+        decision = self.decision(state, now, as_context(state, context))
+        choice = decision.chosen(self.exploration, draws_from(generator, state))
+        return self._suggestion(decision, choice)
 
     @without_gradients
     def suggestion_at(
@@ -316,14 +319,11 @@ class Strategy:
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        choice = _located(state, X, Size())
-        present, reference = _clock(state, now)
-        engine, dims = self.engine_for(state.domain), state.time.dim()
-        alone = choice.unsqueeze(dims).unsqueeze(dims)
-        mean, covariance, gain = engine.marginal(state, alone, present, reference)
+        choice, decision = located(state, X, Size()), self.decision(state, now)
+        dims = state.time.dim()
+        mean, covariance, gain = decision.joint(choice.unsqueeze(dims).unsqueeze(dims))
         mean, sd = mean[..., 0, 0], covariance[..., 0, 0, 0].clamp_min(0).sqrt()
-        multiplier = engine.multiplier(state, gain, present, reference)
-        return _suggestion(state, Choice(choice, mean, sd, multiplier), present, self._mark)
+        return self._suggestion(decision, Choice(choice, mean, sd, decision.sqrt_beta(gain)))
 
     @without_gradients
     def tell(
@@ -368,7 +368,7 @@ class Strategy:
         y = as_observation(state, y)
         if check:
             check_observation(state, suggestion, y, when, ok)
-            check_suggestion(state, suggestion, compared=self.retention.uses_data)
+            check_suggestion(state, suggestion, compared=self.compares)
         variance = as_noise(
             state, self.noise if noise is None else noise, ok, check=check and noise is not None
         )
@@ -376,48 +376,31 @@ class Strategy:
             check_size(y, variance)
             warn_of_observation(self, state, y, variance, when)
             warn_of_clock(self, state, when)
-        learned_at = when
         if ok is not None:
-            y, learned_at = torch.where(ok, y, 0.0), torch.where(ok, when, math.inf)
-        engine = self.engine_for(state.domain)
-        believed = engine.believed_noise(state, variance)
-        fired = None
-        if self.retention.uses_data:
-            fired = self.retention.fires(y, suggestion.mean, suggestion.sd, believed, state.since)
+            y = torch.where(ok, y, 0.0)
         least = least_told(self.noise if noise is None else noise, wait=check)
-        told = state.told + 1
-        history = History(
-            choice=state.history.choice.append(suggestion.choice),
-            y=state.history.y.append(y),
-            noise=state.history.noise.append(variance),
-            time=state.history.time.append(when),
+        inference = self.inference_for(state.domain)
+        believed = inference.believed_noise(state.data, variance)
+        before, expired = settled(inference, state, when)
+        data, forgot = told(
+            inference,
+            state,
+            before,
+            before.observed(suggestion.choice, y, variance, when, least),
+            Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed),
+            consume=consume or before.belief is not state.data.belief,
         )
-        dropped = max(state.dropped, self.retention.first_kept(told))
-        origin = torch.minimum(state.origin, learned_at)
-        start, since = state.start, state.since + 1
-        if fired is not None:
-            origin = torch.where(fired, when, origin)
-            start = torch.where(fired, state.told, start)
-            since = torch.where(fired, 1, since)
-        if self.retention.resets(told):
-            origin, since = torch.full_like(origin, math.inf), torch.ones_like(since)
-        advanced = state._replace(
-            told=told,
-            dropped=dropped,
-            start=start,
-            since=since,
-            time=when,
-            first_time=when if state.told == 0 else state.first_time,
-            origin=origin,
-            least_noise=min(state.least_noise, least),
-            history=history,
-        )
-        advanced = engine.advance(state, advanced, fired, ok, consume=consume)
-        if self.learning is not None and self.learning.due(told):
+        resets = [one for one in (expired, forgot) if one is not None]
+        reset = torch.stack(resets).any(0) if resets else torch.zeros_like(when, dtype=torch.bool)
+        advanced = state._replace(data=data)
+        if self._remembers:
+            newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
+            advanced = advanced._replace(memory=remembered(self, advanced, newest, reset))
+        if self.learning is not None and self.learning.due(data.rounds):
             advanced = relearned(self, advanced, self.learning)
         info = Info(
-            reset=self._has_reset(state, advanced, fired),
-            side_queries=torch.zeros_like(since),
+            reset=reset,
+            side_queries=torch.zeros_like(data.since),
             information_gain=0.5 * torch.log1p(suggestion.sd.square() / believed),
         )
         return advanced, info
@@ -477,16 +460,13 @@ class Strategy:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
-        present, reference = _clock(state, now)
-        known = as_context(state, context)
-        best = self.engine_for(state.domain).best(state, present, reference, known)
+        best = self._best(state, now, context)
         return state.domain.points(best, state.basis.variance)
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
-        present, reference = _clock(state, now)
-        return self.engine_for(state.domain).best(state, present, reference, None)
+        return self._best(state, now, None)
 
     @outside_inference_mode
     def posterior(
@@ -513,14 +493,12 @@ class Strategy:
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
-        groups = _groups(state, X)
-        choice = _located(state, groups, groups.shape[state.time.dim() : -1])
-        present, reference = _clock(state, now)
-        engine = self.engine_for(state.domain)
-        mean, covariance, _ = engine.marginal(state, choice, present, reference)
+        groups = grouped(state, X)
+        choice = located(state, groups, groups.shape[state.time.dim() : -1])
+        decision = self.decision(state, now)
+        mean, covariance, _ = decision.joint(choice)
         if observation_noise:
-            told = torch.full_like(state.time, self.noise).to(mean)
-            noise = engine.believed_noise(state, told)[..., None, None, None]
+            noise = self.believed_noise(state).to(mean)[..., None, None, None]
             identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
             covariance = covariance + noise * identity
         dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
@@ -548,88 +526,86 @@ class Strategy:
             horizon: Rounds.
             trials: Trials that run together, among which some memory is shared.
         """
-        return self.engine_for(state.domain).numbers_per_trial(state, horizon, trials)
+        search = numbers_of_search(self, state.domain, horizon, trials)
+        inference = self.inference_for(state.domain)
+        return inference.numbers_per_trial(state.data, horizon, trials, search)
 
-    def engine_for(self, domain: Domain) -> Engine:
+    def believed_noise(self, state: State) -> Tensor:
+        """Noise variance of a new observation, as learned or given, `batch_shape`."""
+        given = torch.full_like(state.time, self.noise).to(state.basis.variance)
+        return self.inference_for(state.domain).believed_noise(state.data, given)
+
+    def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
+        """What |y - mean| must exceed to set off a reset, `batch_shape`.
+
+        The smallest of those that rules tell; None where none does.
+
+        Args:
+            state: The state that made the suggestion.
+            suggestion: Where it will be measured.
+        """
+        data = self._left(state, suggestion.time)
+        noise = self.believed_noise(state)
+        bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
+        told = [band for band in bands if band is not None]
+        return torch.stack(told).amin(0) if told else None
+
+    def inference_for(self, domain: Domain) -> Inference:
         """How the posterior is computed on a domain."""
-        if isinstance(domain, Box):
-            return OnBox(self)
-        recursive = self.inference != "exact" and Recursion.serves(self)
-        return Recursion(self) if recursive else FromLog(self)
+        return inference_for(self, domain)
 
-    def _regresses_on_few(self, domain: Domain) -> bool:
-        """Whether every round solves for all data anew, and soon for more of them than arms."""
-        few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS
-        return few and not isinstance(self.engine_for(domain), Recursion)
+    @property
+    def draws(self) -> bool:
+        """Whether choices may take random numbers: all but those known to take none."""
+        return type(self.exploration) not in DETERMINISTIC
 
-    def _has_reset(self, before: State, after: State, fired: Tensor | None) -> Tensor:
-        if fired is not None:
-            return fired
-        none = torch.zeros_like(after.time, dtype=torch.bool)
-        if before.told == 0:
-            return none
-        if self.retention.resets(before.told):
-            return ~none
-        if self.retention.restarts and self.retention.uses_time:
-            kept = self.retention.live(
-                before.time.unsqueeze(-1),
-                after.time.unsqueeze(-1),
-                after.first_time.unsqueeze(-1),
-            )
-            return ~kept.squeeze(-1)
-        return none
+    @functools.cached_property
+    def compares(self) -> bool:
+        """Whether any part may look at what was predicted of an observation."""
+        remembers = type(self.exploration).update is not Part.update
+        return self.process.reacts or remembers
 
+    @functools.cached_property
+    def _remembers(self) -> bool:
+        """Whether any part has a memory of its own."""
+        parts = (*self.process.retention, self.exploration)
+        return any(type(one).update is not Part.update for one in parts)
 
-def _suggestion(state: State, choice: Choice, now: Tensor, made_by: str | None) -> Suggestion:
-    domain, multiplier = state.domain, choice.multiplier
-    if not isinstance(multiplier, Tensor):
-        multiplier = torch.full_like(choice.mean, multiplier)
-    return Suggestion(
-        X=domain.points(choice.choice, state.basis.variance),
-        index=choice.choice if isinstance(domain, Grid) else None,
-        mean=choice.mean,
-        sd=choice.sd,
-        multiplier=multiplier.to(choice.mean),
-        time=now,
-        made_by=made_by,
-    )
+    def _left(self, state: State, now: Tensor) -> Data:
+        """What is left of the data at time ``now``."""
+        return settled(self.inference_for(state.domain), state, now)[0]
 
+    def decision(
+        self,
+        state: State,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Decision:
+        """What is known of f_now when a round is to be decided.
 
-def _located(state: State, X: Tensor, points: Size) -> Tensor:
-    wanted = (*state.time.shape, *points, state.domain.columns)
-    if not isinstance(X, Tensor) or tuple(X.shape) != wanted:
-        given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
-        raise InputDataError(
-            f"X {given}, but this state needs {wanted}: batch_shape, then "
-            f"{'the number of points and ' if points else ''}d."
+        Args:
+            state: All that has been told.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+        """
+        present, reference = clock(state, now)
+        return Decision(self, state, self._left(state, present), present, reference, context)
+
+    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+        """The choice of the best posterior mean."""
+        decision = self.decision(state, now, as_context(state, context))
+        return decision.chosen(BestMean(), draws_from(None, state)).choice
+
+    def _suggestion(self, decision: Decision, choice: Choice) -> Suggestion:
+        domain, sqrt_beta = decision.state.domain, choice.sqrt_beta
+        if not isinstance(sqrt_beta, Tensor):
+            sqrt_beta = torch.full_like(choice.mean, sqrt_beta)
+        return Suggestion(
+            X=domain.points(choice.choice, decision.data.prior.variance),
+            index=choice.choice if isinstance(domain, Grid) else None,
+            mean=choice.mean,
+            sd=choice.sd,
+            multiplier=sqrt_beta.to(choice.mean),
+            time=decision.now,
+            made_by=self._mark,
         )
-    require_same_kind("X", X, state)
-    return state.domain.locate(X)
-
-
-def _groups(state: State, X: Tensor) -> Tensor:
-    """Points `e x batch_shape x q x d` as `batch_shape x e x q x d`, e flattened."""
-    shape, dims = state.time.shape, state.time.dim()
-    given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
-    misfit = (
-        f"X {given}, but this state has batch_shape {tuple(shape)}; pass "
-        "points of shape q x d, or batch_shape x q x d."
-    )
-    if not isinstance(X, Tensor) or X.dim() < 2:
-        raise InputDataError(misfit)
-    lead = X.shape[: max(0, X.dim() - 2 - dims)]
-    try:
-        X = X.expand(*lead, *shape, *X.shape[-2:])
-    except RuntimeError as error:
-        raise InputDataError(misfit) from error
-    # Counted, for -1 is ambiguous where there are no trials.
-    return X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
-
-
-def _clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:
-    """The present and the time from which lags are counted, each `batch_shape`."""
-    if now is None:
-        return state.time + 1, state.time
-    present = as_time(state, now, "now")
-    require_forward(state, present, "now")
-    return present, present

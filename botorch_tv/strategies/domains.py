@@ -19,7 +19,7 @@ from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.inference.factor import Inference, factor
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.rows import Rows
-from botorch_tv.strategies.surface import Surface
+from botorch_tv.inference.surface import Surface
 from botorch_tv.validation import require_integer
 
 GRID_TOLERANCE = 1e-9

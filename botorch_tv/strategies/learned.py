@@ -10,14 +10,13 @@ from torch import Tensor
 
 from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
+from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.evidence import retained
 from botorch_tv.strategies.state import State
-from botorch_tv.strategies.surface import Surface
 
 if TYPE_CHECKING:
     from botorch_tv.strategies.core import Strategy
@@ -49,9 +48,9 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
     assert isinstance(box, Box)
     assert isinstance(surface, Surface)
     given, trials = surface.unlearned(), state.time.numel()
-    rows = retained(state, strategy.retention, state.time)
-    known_mean = None if isinstance(strategy.mean, str) else strategy.mean
-    lag = state.time.unsqueeze(-1) - rows.time
+    data, first, known_mean = state.data, state.data.dropped, strategy.process.known_mean
+    choice, y, noise, time = (one.tensor(first) for one in data.history)
+    lag = state.time.unsqueeze(-1) - time
 
     def flat(part: Tensor) -> Tensor:
         return part.reshape(trials, *part.shape[state.time.dim() :])
@@ -61,12 +60,12 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
         given.kernel,
         strategy.decay,
         strategy.noise,
-        flat(rows.choice),
+        flat(choice),
         # Times before the origin belong to rows that are not kept; any will do for them.
-        flat((rows.time - rows.origin).clamp_min(0)),
-        flat(rows.y - (known_mean or 0.0)),
-        flat(rows.kept & rows.noise.isfinite()),
-        flat(rows.noise / strategy.noise),
+        flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
+        flat(y - (known_mean or 0.0)),
+        flat(data.kept & noise.isfinite()),
+        flat(noise / strategy.noise),
         surface.parameters,
         inflation=None
         if is_static(strategy.inflation)
@@ -74,13 +73,12 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
         estimates_mean=known_mean is None,
         extent=box.extent,
     )
-    return state._replace(
-        basis=replace(
-            surface,
-            kernel=learned.kernel,
-            decay=None if is_static(strategy.decay) else learned.decay.reshaped(state.time.shape),
-            noise_factor=learned.noise / strategy.noise,
-            given=given,
-            parameters=learned.vector,
-        )
+    found = replace(
+        surface,
+        kernel=learned.kernel,
+        decay=None if is_static(strategy.decay) else learned.decay.reshaped(state.time.shape),
+        noise_factor=learned.noise / strategy.noise,
+        given=given,
+        parameters=learned.vector,
     )
+    return state._replace(data=data._replace(prior=found))

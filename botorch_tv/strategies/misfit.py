@@ -15,13 +15,14 @@ import torch
 from gpytorch.kernels import Kernel, ScaleKernel
 from torch import Tensor
 
+from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, evaluated
+from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
-from botorch_tv.strategies.surface import Surface
 from botorch_tv.validation import MisfitWarning
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def warn_of_observation(
     else:
         mean = torch.full_like(y, strategy.mean)
     if not is_static(strategy.decay):
-        elapsed = (time - state.origin).clamp_min(0)
+        elapsed = (time - state.data.origin).clamp_min(0)
         prior = prior * strategy.decay.prior_variance(elapsed).to(y)
     spread = (prior + variance).sqrt()
     far = (y - mean).abs() > FAR * spread
@@ -214,13 +215,14 @@ def _inflated(strategy: Strategy, times: Tensor) -> Tensor:
 
 
 def _dropped(strategy: Strategy, times: Tensor) -> Tensor:
-    retention, first = strategy.retention, times[..., :1]
-    if not retention.uses_time:
-        return torch.zeros_like(times[..., 1:], dtype=torch.bool)
-    # Not by chance at the end of a period: a tenth of the time between them drops them, too.
-    then = times[..., 1:] - 0.1 * times.diff(dim=-1)
-    kept = [retention.live(then[..., i, None], times[..., i + 1, None], first) for i in (0, 1)]
-    return ~torch.cat(kept, -1)
+    gap = times.diff(dim=-1)
+    dropped = torch.zeros_like(gap, dtype=torch.bool)
+    for rule in strategy.process.retention:
+        if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
+            # Not by chance at the end of a period: a tenth of the time between is enough, too.
+            length = rule.period if isinstance(rule, PeriodicReset) else rule.window
+            dropped = dropped | (0.1 * gap > length)
+    return dropped
 
 
 _FORGETS: dict[str, Callable[[Strategy, Tensor], Tensor]] = {

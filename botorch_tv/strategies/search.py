@@ -47,7 +47,15 @@ class Search(ABC):
 
     @abstractmethod
     def best(
-        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+        self,
+        box: Box,
+        score: Score,
+        observed: Tensor,
+        live: Tensor,
+        told: int,
+        unit: float,
+        *,
+        whole: bool = False,
     ) -> Tensor:
         """The best point of every trial, `trials x d`.
 
@@ -58,6 +66,7 @@ class Search(ABC):
             live: Which of these are in use, `trials x n`.
             told: Rounds told, so that different rounds look at different points.
             unit: Unit of scores, in which ties are told and progress is measured.
+            whole: Whether the score is to be asked about all trials at a time.
         """
 
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
@@ -109,7 +118,15 @@ class Candidates(Search):
         box.require_inside(self.X, "Candidates: X")
 
     def best(
-        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+        self,
+        box: Box,
+        score: Score,
+        observed: Tensor,
+        live: Tensor,
+        told: int,
+        unit: float,
+        *,
+        whole: bool = False,
     ) -> Tensor:
         X = self._points.like(observed)
         values = _in_blocks(score, X.expand(len(observed), *X.shape), observed.shape[1])
@@ -157,15 +174,24 @@ class MultiStart(Search):
         """Every box will do."""
 
     def best(
-        self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int, unit: float
+        self,
+        box: Box,
+        score: Score,
+        observed: Tensor,
+        live: Tensor,
+        told: int,
+        unit: float,
+        *,
+        whole: bool = False,
     ) -> Tensor:
         start = self._starts(box, score, observed, live, told)
         first = min(SCOUTING, self.evaluations)
-        scouted, values = _climbed(box, score, start, first, unit)
+        scouted, values = _climbed(box, score, start, first, unit, whole)
         # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
         rank = (values / TIE_TOLERANCE).round().argsort(dim=-1, descending=True, stable=True)
         better = rank[:, : math.ceil(start.shape[1] / 3)]
-        end, values = _climbed(box, score, _at(scouted, better), self.evaluations, unit)
+        ends = (self.evaluations, unit, whole)
+        end, values = _climbed(box, score, _at(scouted, better), *ends)
         best = first_maximum(values, TIE_TOLERANCE, Scratch())
         return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
 
@@ -203,10 +229,10 @@ class MultiStart(Search):
 
 
 def _climbed(
-    box: Box, score: Score, start: Tensor, evaluations: int, unit: float
+    box: Box, score: Score, start: Tensor, evaluations: int, unit: float, whole: bool
 ) -> tuple[Tensor, Tensor]:
     """Where ascents end in the unit cube, `trials x starts x d`, and their scores / ``unit``."""
-    climb = _Climb(box, score, start, unit)
+    climb = _Climb(box, score, start, unit, whole)
     end = minimize(
         climb, start.flatten(0, 1), 0.0, 1.0, evaluations=evaluations, value_tolerance=1e-8
     )
@@ -221,8 +247,8 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 class _Climb:
     """Minus the score in its unit, and its gradient, at points of the unit cube."""
 
-    def __init__(self, box: Box, score: Score, start: Tensor, unit: float) -> None:
-        self.box, self.score, self.unit = box, score, unit
+    def __init__(self, box: Box, score: Score, start: Tensor, unit: float, whole: bool) -> None:
+        self.box, self.score, self.unit, self.whole = box, score, unit, whole
         self.trials, self.starts, self.dim = start.shape
         self.number = -1
 
@@ -230,6 +256,8 @@ class _Climb:
         if len(rows) != self.number:
             self.number = len(rows)
             trials, self.group = torch.unique(rows // self.starts, return_inverse=True)
+            if self.whole:
+                trials, self.group = torch.arange(self.trials), rows // self.starts
             self.some = None if len(trials) == self.trials else trials
             self.groups, self.slot = len(trials), rows % self.starts
         points = x.new_full((self.groups, self.starts, self.dim), 0.5)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.recursion import Belief
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.data import Data, History
+from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.surface import Surface
 
 if TYPE_CHECKING:
     from botorch_tv.experts.refresh import ExpertData
-
-
-class History(NamedTuple):
-    """The log of choices, n rounds long."""
-
-    choice: Rows
-    """What was chosen: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, the
-    context included."""
-    y: Rows
-    """Observations, `batch_shape x n`; 0 where one failed."""
-    noise: Rows
-    """Their noise variances, `batch_shape x n`; infinite where one failed."""
-    time: Rows
-    """Times of the observations, `batch_shape x n`, float64."""
 
 
 class State(NamedTuple):
@@ -35,29 +20,40 @@ class State(NamedTuple):
 
     domain: Domain
     """Where to choose, shared by all trials."""
-    basis: Basis | Surface
-    """The prior: the kernel factored over the arms of a grid, or what is held of it on a box."""
-    told: int
-    """Rounds told, the same for all trials."""
-    dropped: int
-    """Oldest observations that no trial keeps."""
-    start: Tensor
-    """Number of the first observation kept, `batch_shape`, int64; differs where triggers fire."""
-    since: Tensor
-    """Rounds t' since the last reset, the round being decided included, `batch_shape`, int64."""
-    time: Tensor
-    """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
-    first_time: Tensor
-    """Time of the first observation ever, `batch_shape`, float64."""
-    origin: Tensor
-    """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
-    history: History
-    belief: Belief | None
-    """The posterior over the arms; None where it is computed from the log at every round."""
-    least_noise: float
-    """No observation told has a smaller noise variance; 0 where nobody has looked."""
+    data: Data
+    """The log of observations, what is kept of it, and what has been computed from it."""
+    memory: Memory
+    """What parts of the strategy remember."""
     expert: ExpertData | None = None
     """Answers of an expert, beside the log; None before any."""
+
+    @property
+    def basis(self) -> Basis | Surface:
+        """The prior: the kernel factored over the arms of a grid, or held for points of a box."""
+        return self.data.prior
+
+    @property
+    def told(self) -> int:
+        """Rounds told, the same for all trials."""
+        return self.data.rounds
+
+    @property
+    def time(self) -> Tensor:
+        """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
+        return self.data.time
+
+    @property
+    def history(self) -> History:
+        """The log of choices and observations."""
+        return self.data.history
+
+
+class Memory(NamedTuple):
+    """What parts of a strategy remember; see :class:`~botorch_tv.forgetting.parts.Part`."""
+
+    retention: tuple[Any, ...]
+    """Of each rule."""
+    exploration: Any
 
 
 class Suggestion(NamedTuple):

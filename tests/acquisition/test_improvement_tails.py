@@ -2,15 +2,14 @@
 
 import pytest
 import torch
+from acquisition.known import Known
 from mpmath import mp
 
 from botorch_tv.acquisition.exploration import (
     ExpectedImprovement,
-    Outlook,
     ProbabilityOfImprovement,
     log_expected_excess,
 )
-from botorch_tv.inference.scratch import Scratch
 
 D = torch.float64
 
@@ -42,36 +41,13 @@ def test_the_two_forms_meet(dtype):
         assert abs(excess - (exact(u) + 0.5 * u * u)) < 30 * eps ** (2 / 3) + rounding
 
 
-class Known(Outlook):
-    """A posterior without data of its own."""
-
-    def __init__(self, mean, sd, scale=2.0):
-        self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)
-        self.sign, self.scale, self.scratch = 1, scale, Scratch()
-
-    def multiplier(self):
-        return 0.0
-
-    def incumbent(self):
-        return torch.tensor(1.0, dtype=D)
-
-    def sample(self):
-        raise NotImplementedError
-
-    def uniform(self):
-        raise NotImplementedError
-
-    def has_data(self):
-        return torch.tensor(True)
-
-
 def test_points_without_variance_are_compared_at_the_floor():
     """A millionth of the prior's deviation: finite, rising with the mean, equal below the floor."""
-    outlook = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
-    floor = 1e-6 * outlook.scale
-    u = (outlook.mean - 1.0) / floor
-    torch.testing.assert_close(ProbabilityOfImprovement().score(outlook), u, rtol=1e-12, atol=0)
-    score = ExpectedImprovement().score(outlook)
+    candidates = Known([0.0, 0.5, 0.9, 1.0, 1.1], [0.0] * 5)
+    floor = 1e-6 * candidates.scale
+    u = (candidates.mean - 1.0) / floor
+    torch.testing.assert_close(ProbabilityOfImprovement().score(candidates), u, rtol=1e-12, atol=0)
+    score = ExpectedImprovement().score(candidates)
     assert score.isfinite().all()
     assert bool((score.diff() > 0).all())
     # E[max(f - m, 0)] = mean - m where that is many deviations, and sd φ(0) at the incumbent.

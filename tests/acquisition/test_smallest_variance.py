@@ -3,31 +3,15 @@
 import mpmath
 import pytest
 import torch
+from acquisition.known import Known
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
-from botorch_tv.acquisition.exploration import Outlook
 from botorch_tv.inference.point_kernel import point_kernel
 from botorch_tv.inference.point_posterior import point_posterior
 from botorch_tv.inference.regression import Evidence
 
 D = torch.float64
-
-
-class Given(Outlook):
-    """Candidates with these means and deviations; the best observed has mean 0.5."""
-
-    def __init__(self, mean, sd, scale, sign=1):
-        self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)
-        self.scale, self.sign = scale, sign
-
-    def incumbent(self):
-        return torch.tensor(0.5, dtype=D)
-
-    def multiplier(self):
-        raise NotImplementedError
-
-    sample = uniform = has_data = multiplier
 
 
 def log_improvement(mean, sd):
@@ -41,10 +25,10 @@ def log_improvement(mean, sd):
 def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scale):
     sds = [2e-6 * scale, 1e-3 * scale, scale]
     means = [0.5 + 1.5 * sds[0], 0.5 - 2 * sds[1], 0.5 + sds[2]]
-    outlook = Given(means, sds, scale)
+    known = Known(means, sds, scale, incumbent=0.5)
     wanted = [log_improvement(*pair) for pair in zip(means, sds)]
-    assert ExpectedImprovement().score(outlook).tolist() == pytest.approx(wanted, rel=1e-8)
-    assert ProbabilityOfImprovement().score(outlook).tolist() == pytest.approx([1.5, -2, 1])
+    assert ExpectedImprovement().score(known).tolist() == pytest.approx(wanted, rel=1e-8)
+    assert ProbabilityOfImprovement().score(known).tolist() == pytest.approx([1.5, -2, 1])
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0])
@@ -52,10 +36,10 @@ def test_deviations_down_to_a_millionth_of_the_priors_are_taken_as_they_are(scal
 def test_below_that_improvements_are_those_of_a_millionth(scale, sign):
     floor, known = 1e-6 * scale, [0.0, 1e-9 * scale, 1e-6 * scale]
     mean = 0.5 + sign * 3 * floor
-    outlook = Given([mean] * 3, known, scale, sign)
-    assert ProbabilityOfImprovement().score(outlook).tolist() == pytest.approx([3.0] * 3)
+    candidates = Known([mean] * 3, known, scale, sign, incumbent=0.5)
+    assert ProbabilityOfImprovement().score(candidates).tolist() == pytest.approx([3.0] * 3)
     wanted = log_improvement(0.5 + 3 * floor, floor)
-    assert ExpectedImprovement().score(outlook).tolist() == pytest.approx([wanted] * 3)
+    assert ExpectedImprovement().score(candidates).tolist() == pytest.approx([wanted] * 3)
 
 
 def test_a_point_known_to_the_last_digit_has_a_deviation_with_a_derivative():

@@ -72,4 +72,4 @@ def test_state_counts_its_own_tensors_once():
     assert many == 11 * few
     assert few >= 2 * 49 * 8  # mean and variance lost
     state = strategy.init(domain, batch_shape=(1,))
-    assert state_bytes(state._replace(first_time=state.time)) == few
+    assert state_bytes(state._replace(data=state.data._replace(first_time=state.time))) == few

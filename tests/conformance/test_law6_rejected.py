@@ -118,9 +118,8 @@ def test_ask_and_the_others(run: tuple[Any, Any, Any]) -> None:
     ]
     for call in calls:
         assert_refused(run, call)
-    if strategy.exploration.random:
-        assert_refused(run, lambda: strategy.ask(state, generator=generators))
-        assert_refused(run, lambda: strategy.ask(state, generator="17"))
+    assert_refused(run, lambda: strategy.ask(state, generator=generators))
+    assert_refused(run, lambda: strategy.ask(state, generator="17"))
 
 
 def test_goes_on_as_if_nothing_had_happened(run: tuple[Any, Any, Any]) -> None:

@@ -187,7 +187,7 @@ def emptied(value: Any) -> Any:
         )
 
     made = moved(value, move, {})
-    made.domain.points(made.start, made.basis.variance)  # the arms are brought over by init()
+    made.domain.points(made.data.since, made.basis.variance)  # the arms are brought over by init()
     return made
 
 
@@ -298,7 +298,7 @@ def test_looking_at_the_values_is_noticed(engine: str) -> None:
 def test_on_a_real_device(engine: str) -> None:
     for preset in (one for one in PRESETS if not one.consults):
         strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
-        if engine == "exact" and strategy.exploration.random:
+        if engine == "exact" and strategy.draws:
             continue
         state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), device="cuda")
         play(strategy, state)  # first, so that libraries are loaded

@@ -6,8 +6,8 @@ from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic,
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow
+from botorch_tv.inference.recursive import ArmRecursion
 from botorch_tv.strategies import Grid, Strategy
-from botorch_tv.strategies.recursive import Recursion
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
 DAMPED = ("damped", 0.2, 3.0)
@@ -44,5 +44,5 @@ def test_by_the_textbook(decay, retention, on_box, inference):
 @pytest.mark.parametrize("decay", DECAYS)
 def test_only_what_claims_to_be_markovian_goes_through_a_recursion(decay):
     strategy = Strategy(kernel=RBFKernel().double(), noise=0.02, decay=DECAYS[decay][0])
-    recursive = isinstance(strategy.engine_for(Grid.regular(points=3, dim=2)), Recursion)
-    assert recursive == (decay in ("damped", "by covariance"))
+    inference = strategy.inference_for(Grid.regular(points=3, dim=2))
+    assert isinstance(inference, ArmRecursion) == (decay in ("damped", "by covariance"))

@@ -34,7 +34,7 @@ def test_answers_start_the_clock_where_the_first_measurement_failed(place: str) 
     said = torch.tensor([True, False, True]).unsqueeze(-1)
     with pytest.warns(match="no answer at all in 1 of 3 trials"):
         state = strategy.absorb(state, asked, torch.full((3, 1), 0.6, dtype=torch.float64), ok=said)
-    assert state.origin.tolist() == [3.0, torch.inf, 3.0]
+    assert state.data.origin.tolist() == [3.0, torch.inf, 3.0]
     posterior = strategy.posterior(state, GRID.X.expand(3, 25, 2), now=7.0)
     weight = 1 / (1 + NOISE)  # K_aa = 1, and the answer is at the origin
     mean = torch.from_numpy(K[arm] * weight * 0.6)
@@ -58,7 +58,7 @@ def test_whoever_answers_in_every_trial_is_not_called_silent() -> None:
     y = torch.full((3, 1), 0.6, dtype=torch.float64)
     told = strategy.absorb(state, asked, y, ok=torch.ones(3, 1, dtype=torch.bool))
     plain = strategy.absorb(state, asked, y)
-    assert told.dropped == plain.dropped == 1
+    assert told.data.dropped == plain.data.dropped == 1
     at_all = GRID.X.expand(3, 25, 2)
     assert torch.equal(
         strategy.posterior(told, at_all).mean, strategy.posterior(plain, at_all).mean

@@ -340,6 +340,11 @@ def test_a_late_or_absent_expert_is_reported() -> None:
     assert info.side_queries.tolist() == [0, 0]
 
 
+def with_three(state: State) -> State:
+    """A state of three trials."""
+    return state._replace(data=state.data._replace(time=torch.zeros(3).double()))
+
+
 def test_answers_that_do_not_fit() -> None:
     strategy = make("SparQ")
     state, _ = play(strategy, strategy.init(GRID, batch_shape=(2,)), 4, [0, 1])
@@ -369,7 +374,7 @@ def test_answers_that_do_not_fit() -> None:
         ),
         (
             r"is of trials \(2,\), but the state's batch_shape is \(3,\)",
-            lambda: (newest._replace(time=torch.zeros(3).double()), asked, y, None),
+            lambda: (with_three(newest), asked, y, None),
         ),
     ]:
         to, question, values, good = call()

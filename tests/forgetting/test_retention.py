@@ -1,6 +1,7 @@
 """Retention of rows: which are kept, and what counts as a reset."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,33 +10,64 @@ from oracles.dense import trigger_threshold
 from botorch_tv.forgetting import (
     EventTrigger,
     KeepAll,
+    Kept,
+    Log,
+    Observation,
     PeriodicReset,
     Retention,
     SlidingWindow,
     prediction_error,
 )
+from botorch_tv.forgetting.retention import require_rules
+
+D = torch.float64
+
+
+def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
+    """A log of one trial; before a choice at ``now``, after an observation unless given."""
+    time = torch.tensor([times], dtype=D)
+    at = time[:, -1] if now is None else torch.tensor([now], dtype=D)
+    one = torch.ones_like(at)
+    seen = Observation(X=one.unsqueeze(-1), y=one, mean=one, sd=one, noise=one)
+    facts: dict[str, Any] = {
+        "time": time,
+        "y": torch.zeros_like(time),
+        "noise": torch.ones_like(time),
+        "now": at,
+        "rounds": len(times),
+        "since": torch.ones(1, dtype=torch.int64),
+        "first_time": time[:, 0],
+        "newest": seen if now is None else None,
+        "reset": one.bool(),
+        "points": lambda: time.unsqueeze(-1),
+        "left": lambda: torch.ones_like(time, dtype=torch.bool),
+    }
+    return Log(**(facts | more))
 
 
 def live(rule: Retention, times: list[float], now: float) -> list[bool]:
-    first = torch.tensor([times[0]], dtype=torch.float64)
-    told = torch.tensor(times, dtype=torch.float64)
-    return rule.live(told, torch.tensor([now], dtype=torch.float64), first).tolist()
+    kept = rule.keep(log_of(times, now))
+    assert isinstance(kept, Kept)
+    assert kept.rows is not None
+    return kept.rows.tolist()[0]
 
 
 def test_periods_in_rounds() -> None:
     """Before deciding round t = told + 1 all is forgotten when told mod N = 0."""
     rule = PeriodicReset(3)
-    assert [rule.first_kept(told) for told in range(8)] == [0, 0, 0, 3, 3, 3, 6, 6]
-    assert [told for told in range(1, 10) if rule.resets(told)] == [3, 6, 9]
-    assert [PeriodicReset(1).first_kept(told) for told in range(4)] == [0, 1, 2, 3]
-    assert not any(PeriodicReset(10).resets(told) for told in range(1, 10))
+    answers = [rule.keep(log_of([0.0] * told, now=9.0)) for told in range(1, 8)]
+    assert [one.newest for one in answers] == [1, 2, 0, 1, 2, 0, 1]
+    assert [one.reset for one in answers] == [False, False, True] * 2 + [False]
+    assert PeriodicReset(1).keep(log_of([0.0], now=9.0)) == Kept(newest=0, reset=True)
+
+
+def test_a_period_does_not_end_within_a_round() -> None:
+    assert PeriodicReset(3).keep(log_of([0.0] * 3)) == Kept()
 
 
 def test_windows_in_rounds() -> None:
-    rule = SlidingWindow(3)
-    assert [rule.first_kept(told) for told in range(6)] == [0, 0, 0, 0, 1, 2]
-    assert not any(rule.resets(told) for told in range(6))
-    assert SlidingWindow(100).first_kept(100) == 0
+    for now in (None, 9.0):
+        assert SlidingWindow(3).keep(log_of([0.0] * 5, now)) == Kept(newest=3)
 
 
 def test_periods_in_time() -> None:
@@ -46,6 +78,13 @@ def test_periods_in_time() -> None:
     assert live(rule, times, 9.0) == [False, False, False, False, True]
     assert live(rule, times, 8.9)[:4] == [False, False, True, True]
     assert live(rule, times, 1e6) == [False] * 5
+
+
+def test_a_period_in_time_is_reset_before_a_choice() -> None:
+    rule, times = PeriodicReset(2.0, by="time"), [5.0, 6.5]
+    for now, reset in ((6.9, [False]), (7.0, [True]), (100.0, [True])):
+        assert rule.keep(log_of(times, now)).reset.tolist() == reset
+    assert rule.keep(log_of([5.0, 6.5, 7.0])).reset is False
 
 
 def test_windows_in_time() -> None:
@@ -59,23 +98,7 @@ def test_windows_in_time() -> None:
 
 @pytest.mark.parametrize("rule", [KeepAll(), EventTrigger(0.1)], ids=repr)
 def test_others_keep_all_whatever_the_time(rule: Retention) -> None:
-    assert live(rule, [0.0, 1.0], 1e9) == [True, True]
-    assert rule.first_kept(1000) == 0
-    assert not rule.resets(1000)
-
-
-@pytest.mark.parametrize("rule", [PeriodicReset(2), SlidingWindow(2)], ids=repr)
-def test_rules_in_rounds_do_not_look_at_times(rule: Retention) -> None:
-    assert not rule.uses_time
-    assert live(rule, [0.0, 1.0], 1e9) == [True, True]
-
-
-def test_what_restarts_a_clock_and_what_slides() -> None:
-    restarts = [PeriodicReset(2), PeriodicReset(2.0, by="time"), EventTrigger(0.1)]
-    assert all(rule.restarts and not rule.slides for rule in restarts)
-    windows = [SlidingWindow(2), SlidingWindow(2.0, by="time")]
-    assert all(rule.slides and not rule.restarts for rule in windows)
-    assert not any((KeepAll().restarts, KeepAll().slides, KeepAll().uses_data))
+    assert rule.keep(log_of([0.0, 1.0], now=1e9)) == Kept()
 
 
 @pytest.mark.parametrize("delta", [0.01, 0.1, 0.9])
@@ -89,8 +112,11 @@ def test_event_trigger(since: int, delta: float) -> None:
     mean, spread = torch.full_like(y, 0.3), torch.full_like(y, sd)
     rounds = torch.full((4,), since)
     for variance in (noise, torch.full_like(y, noise)):
-        fired = rule.fires(y, mean, spread, variance, rounds)
-        assert fired.tolist() == [True, True, False, False]
+        noises = torch.as_tensor(variance, dtype=D).expand(4)
+        seen = Observation(X=y.unsqueeze(-1), y=y, mean=mean, sd=spread, noise=noises)
+        kept = rule.keep(log_of([0.0], since=rounds, newest=seen))
+        assert kept.newest == 1
+        assert kept.where.tolist() == kept.reset.tolist() == [True, True, False, False]
         band = rule.band(spread, variance, rounds)
         assert band is not None
         torch.testing.assert_close(band, torch.full_like(y, limit))
@@ -110,7 +136,9 @@ def test_rule_of_ones_own_is_asked_and_has_no_band() -> None:
     rule = EventTrigger(0.5, upwards)
     y = torch.tensor([1.4, 1.6, 1.6], dtype=torch.float64)
     one, since = torch.ones_like(y), torch.tensor([2, 2, 1])
-    assert rule.fires(y, one, one, 0.1, since).tolist() == [False, True, False]
+    seen = Observation(X=y.unsqueeze(-1), y=y, mean=one, sd=one, noise=0.1 * one)
+    kept = rule.keep(log_of([0.0], since=since, newest=seen))
+    assert kept.where.tolist() == [False, True, False]
     assert rule.band(one, 0.1, since) is None
     assert "upwards" in repr(rule)
     assert "prediction_error" in repr(EventTrigger(0.5, prediction_error))
@@ -126,10 +154,23 @@ def test_lengths_that_are_none_are_refused(kind: type) -> None:
             kind(length, by="time")
     with pytest.raises(ValueError, match="by is 'hours'"):
         kind(3, by="hours")
-    assert kind(0.5, by="time").uses_time
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
 def test_probabilities_that_are_none_are_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="delta"):
         EventTrigger(delta)
+
+
+def test_a_rule_that_defines_nothing_is_refused_with_the_cure() -> None:
+    """Such as one that only has a method nobody calls."""
+
+    class Old(Retention):
+        def live(self, time: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
+            return now - time < 1
+
+    for rules in (Old(), (KeepAll(), Old())):
+        with pytest.raises(ValueError, match=r"Old does not say what it keeps; define keep\(log\)"):
+            require_rules(rules)
+    with pytest.raises(ValueError, match="retention is 5"):
+        require_rules((KeepAll(), 5))

@@ -81,7 +81,7 @@ def test_m_synthetic_settings():
         ("theory", Heteroscedastic(B=5.0, delta=0.1)),
     ):
         strategies = cases[name].strategies(0.01)
-        assert strategies.pop("random").exploration.random
+        assert strategies.pop("random").draws
         assert {one.width for one in strategies.values()} == {width}
         assert strategies["R-GP-UCB"].retention.period == 2
         assert strategies["SW-GP-UCB"].retention.window == 2

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from oracles import exact
 from robustness.settings import BATCHES, EXPLORATIONS, Parts, grid, kernels, parts, steps
 
+from botorch_tv.inference.recursive import LEAST_NOISE
 from botorch_tv.strategies.checks import least_noise
-from botorch_tv.strategies.recursive import LEAST_NOISE
 
 # Random settings fit each other seldom.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")

@@ -67,7 +67,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
     """Each trial alone with a generator of its own; trials are reset in different rounds."""
-    monkeypatch.setattr("botorch_tv.strategies.continuous.FREQUENCIES", 100)
+    monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 100)
     strategy = parts_of(name)
     batch = strategy.init(BOX, batch_shape=(3,))
     column = strategy.init(BOX, batch_shape=(3, 1))
@@ -132,7 +132,7 @@ def test_states_are_pure_and_survive_saving(name):
         ends.append((suggestion, info, next_one, strategy.recommend(after)))
     assert_identical(ends[0], ends[1])
     assert_identical(ends[0], ends[2])
-    assert_identical(list(state[2:]), list(before[2:]))
+    assert_identical(list(state.data[1:]), list(before.data[1:]))
     # Two futures of one state do not see each other.
     suggestion = strategy.suggestion_at(state, state.history.choice.tensor()[:, :, 0])
     one, _ = strategy.tell(state, suggestion, torch.ones(2, 2, dtype=D))
@@ -264,11 +264,11 @@ def test_refused_input_leaves_the_state_as_it_was(name):
                 call()
         except pytest.fail.Exception as error:
             raise AssertionError(key) from error
-    assert_identical(list(state[2:]), list(before[2:]))
+    assert_identical(list(state.data[1:]), list(before.data[1:]))
 
 
 def test_the_same_each_time_and_other_raw_points_every_round(monkeypatch):
-    monkeypatch.setattr("botorch_tv.strategies.continuous.FREQUENCIES", 100)
+    monkeypatch.setattr("botorch_tv.inference.points.FREQUENCIES", 100)
     strategy = tv_gp_ucb(kernel=module(), noise=NOISE, epsilon=0.05)
     ends = [play(strategy)[1] for _ in range(2)]
     assert_identical(*ends)

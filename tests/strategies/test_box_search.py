@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -161,9 +163,9 @@ def test_the_best_of_a_drawn_function_is_found():
     state, _, _ = told(strategy, 2, 8)
     chosen = strategy.ask(state, generator=torch.Generator().manual_seed(3))
     # The same function once more, everywhere.
-    engine, now = strategy.engine_for(state.domain), state.time + 1
     draws = draws_from(torch.Generator().manual_seed(3), state)
-    posterior = engine._posterior(state, now, state.time, draws)
+    candidates, _ = strategy.decision(state)._points(strategy.exploration, draws)
+    posterior = candidates._functions.posterior
 
     def values(X):
         return posterior.mean_at(X) + 2.0 * posterior.sample_at(X)
@@ -215,18 +217,18 @@ def test_the_ascent_is_of_the_score_itself():
     for exploration in rules:
         strategy = strategy_of("se", 0.6, exploration=exploration)
         state, _, _ = told(strategy, 2, 5, trials=3)
-        draws = draws_from(torch.Generator().manual_seed(0), state) if exploration.random else None
-        engine = strategy.engine_for(state.domain)
-        posterior = engine._posterior(state, state.time + 1, state.time, draws)
-        prospect = engine._prospect(state, posterior, torch.tensor([1.0, 2.0, 3.0], dtype=D), None)
+        draws = draws_from(torch.Generator().manual_seed(0), state)
+        whole, _ = strategy.decision(state)._points(exploration, draws)
+        whole.of = replace(whole.of, sqrt_beta=torch.tensor([1.0, 2.0, 3.0], dtype=D))
         X = torch.rand(3, 2, 2, dtype=D, generator=torch.Generator().manual_seed(5))
         some = torch.tensor([2, 0])
-        whole = exploration.score(prospect.at(X))
-        assert whole.shape == (3, 2)
-        picked = exploration.score(prospect.select(some).at(X[some]))
-        torch.testing.assert_close(picked, whole[some])
+        values = whole._scored(exploration.score, X)
+        assert values.shape == (3, 2)
+        picked = whole._selected(some)._scored(exploration.score, X[some])
+        torch.testing.assert_close(picked, values[some])
         X.requires_grad_(True)
-        assert torch.autograd.gradcheck(lambda X, p=prospect, e=exploration: e.score(p.at(X)), X)
+        score = partial(whole._scored, exploration.score)
+        assert torch.autograd.gradcheck(score, X)
 
 
 def test_every_evaluation_is_counted_for_its_own_trial():
@@ -242,7 +244,7 @@ def test_every_evaluation_is_counted_for_its_own_trial():
 
     start = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(0))
     start[1] = 0.5  # one trial is done at once
-    end = minimize(_Climb(box, score, start, 1.0), start.flatten(0, 1), 0.0, 1.0)
+    end = minimize(_Climb(box, score, start, 1.0, False), start.flatten(0, 1), 0.0, 1.0)
     wanted = (peaks / 2).repeat_interleave(3, 0)
     torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
     assert math.isfinite(float(end.value.sum()))

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ from conformance.presets import NARROW, RECURSIONS
 from conformance.rounds import Setting
 from oracles.dense import regression
 
-from botorch_tv.acquisition import ProbabilityOfImprovement
+from botorch_tv.acquisition import Candidates as Seen
+from botorch_tv.acquisition import Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.inference.basis import ArmBasis, FeatureBasis
 from botorch_tv.strategies import Box, Candidates, Grid, State, Strategy, gp_ucb, w_gp_ucb
-from botorch_tv.strategies.arms import ArmEngine
 
 # Surprises are what sets a trigger off.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -34,6 +35,17 @@ def improving(engine: str, retention: object) -> Strategy:
     )
 
 
+@dataclass(frozen=True)
+class Spy(Exploration):
+    """Notes whether there are data."""
+
+    has_data: list = field(default_factory=list)
+
+    def score(self, candidates: Seen) -> torch.Tensor:
+        self.has_data.append(candidates.has_data)
+        return candidates.mean
+
+
 def told(
     strategy: Strategy, state: State, arms: list[int], y: list[float], **more: object
 ) -> State:
@@ -44,12 +56,13 @@ def told(
 
 def observed(strategy: Strategy, state: State) -> list[list[int]]:
     """Arms with data in use, and whether there are any, of every trial."""
-    engine = strategy.engine_for(state.domain)
-    assert isinstance(engine, ArmEngine)
-    seen = engine.observed(state, state.time + 1, state.time)
-    has_data = engine.predict(state, state.time + 1, state.time).has_data
-    assert torch.equal(seen.any(-1), has_data)
-    return [row.nonzero().flatten().tolist() for row in seen]
+    data = strategy.decision(state).data
+    arms, noise = data.history.choice.tensor(data.dropped), data.history.noise.tensor(data.dropped)
+    use = data.kept & noise.isfinite()
+    strategy = replace(strategy, exploration=(spy := Spy()))
+    strategy.ask(state)
+    assert torch.equal(spy.has_data[0], use.any(-1))
+    return [sorted(set(arm[some].tolist())) for arm, some in zip(arms, use)]
 
 
 @pytest.mark.parametrize("retention", [KeepAll(), SlidingWindow(2)], ids=repr)
@@ -63,8 +76,8 @@ def test_failed_readings_are_no_data(engine: str, retention: object) -> None:
     assert strategy.ask(state).index[0] == 0  # as without any round
     state = told(strategy, state, [3, 3], [1.0, 9.0], ok=~ok)
     assert observed(strategy, state) == [[3], [5]]
-    if state.belief is not None:
-        assert state.belief.number.tolist() == [1, 1]
+    if state.data.belief is not None:
+        assert state.data.belief.number.tolist() == [1, 1]
 
 
 @each_engine
@@ -133,10 +146,10 @@ def rounded_below_zero(state: State) -> State:
     """A prior that is a hair too small, as rounding makes it."""
     basis = copy.copy(state.basis)
     basis.variance = basis.variance * (1 - 1e-9)
-    belief = state.belief
+    belief = state.data.belief
     if belief is not None:
         belief = belief._replace(variance=belief.variance - 1e-9)
-    return state._replace(basis=basis, belief=belief)
+    return state._replace(data=state.data._replace(prior=basis, belief=belief))
 
 
 @pytest.mark.parametrize("make", [gp_ucb, w_gp_ucb], ids=["recursion", "from the log"])

@@ -1,4 +1,4 @@
-"""An exploration of one's own sees all that an outlook promises, on a grid and on a box."""
+"""An exploration of one's own sees all that candidates promise, on a grid and on a box."""
 
 from dataclasses import dataclass, field
 
@@ -20,12 +20,12 @@ class Curious(Exploration):
     """Looks at everything, and plays where the mean is best."""
 
     seen: list = field(default_factory=list)
-    uses_incumbent = True
 
-    def score(self, outlook):
-        facts = (outlook.has_data(), outlook.incumbent(), outlook.multiplier())
-        self.seen.append((*facts, outlook.sign, outlook.scale, outlook.mean.shape))
-        return outlook.sign * outlook.mean
+    def score(self, candidates):
+        facts = (candidates.has_data, candidates.incumbent, candidates.sqrt_beta)
+        where = (candidates.sign, candidates.scale, candidates.mean.shape)
+        self.seen.append((*facts, *where, candidates.round, candidates.noise))
+        return candidates.sign * candidates.mean
 
 
 @pytest.mark.parametrize("maximize", [True, False])
@@ -50,13 +50,15 @@ def test_what_an_exploration_sees(domain, maximize):
         at = strategy.suggestion_at(state, x.expand(3, 2))
         state, _ = strategy.tell(state, at, torch.tensor(y, dtype=D), ok=torch.tensor(ok))
     strategy.ask(state)
-    has_data, incumbent, multiplier, sign, scale, shape = curious.seen[0]
+    has_data, incumbent, sqrt_beta, sign, scale, shape, number, noise = curious.seen[0]
     assert has_data.tolist() == [True, True, False]
     best = 3 if maximize else -1
     # A corner tells nothing of the other, k = exp(-25): its mean is y / (1 + 0.1).
     wanted = torch.tensor([best / 1.1, -2 / 1.1, 0.0], dtype=D)
-    torch.testing.assert_close(incumbent, wanted, rtol=0, atol=1e-9)
-    assert float(torch.as_tensor(multiplier).max()) == pytest.approx(2.0)
+    torch.testing.assert_close(incumbent[:, 0], wanted, rtol=0, atol=1e-9)
+    assert float(torch.as_tensor(sqrt_beta).max()) == pytest.approx(2.0)
     assert sign == (1 if maximize else -1)
     assert scale == pytest.approx(1.0)
     assert shape[0] == 3
+    assert number == 3
+    assert noise == 0.1

@@ -10,8 +10,8 @@ from conformance.rounds import Setting, make_world
 from oracles.dense import DenseBandit
 
 from botorch_tv.inference.losses import ArmLoss, RowLoss
+from botorch_tv.inference.recursive import LEAST_NOISE
 from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
-from botorch_tv.strategies.recursive import LEAST_NOISE
 
 # Large readings leave large rounding.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -37,7 +37,7 @@ def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
     posterior = strategy.posterior(state, X)
     assert not posterior.mean.any()
     assert torch.equal(posterior.variance.squeeze(-1), state.basis.variance)
-    belief = state.belief
+    belief = state.data.belief
     assert belief is not None
     assert float(belief.information_gain) == 0.0
     assert int(belief.number) == 0
@@ -99,7 +99,7 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
     state = strategy.init(domain, batch_shape=(2,))
     bandits = [DenseBandit(K, usual) for _ in range(2)]
-    assert isinstance(state.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
+    assert isinstance(state.data.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
     for t, noise in enumerate(told):
@@ -116,7 +116,7 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         # The state before is as it was.
         torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
         torch.testing.assert_close(before.variance, after.variance, rtol=0, atol=1e-12)
-    assert isinstance(state.belief.loss, RowLoss)
+    assert isinstance(state.data.belief.loss, RowLoss)
     posterior = strategy.posterior(state, domain.X)
     # Of the order of eps k n / noise, as any algorithm.
     for mean, joint, bandit in zip(

@@ -43,9 +43,7 @@ class Diagnosis(Recorder):
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
         player, state, suggestion = seen.strategy, seen.state, seen.suggestion
-        given = torch.full_like(suggestion.sd, player.noise)
-        noise = player.engine_for(state.domain).believed_noise(state, given)
-        band = player.retention.band(suggestion.sd, noise, state.since)
+        band = player.band(state, suggestion)
         return {
             "observation": seen.observation,
             "objective": seen.value,

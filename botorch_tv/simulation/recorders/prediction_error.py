@@ -16,7 +16,6 @@ from torch import Tensor
 
 from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable, require_recorded
 from botorch_tv.simulation.worlds.objective import Objective, OnArms
-from botorch_tv.strategies.arms import ArmEngine, per_trial
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
@@ -77,10 +76,7 @@ def posterior_mean(player: Strategy, state: State) -> Tensor:
     Returns:
         `batch_shape x M`, the prior mean included.
     """
-    engine = player.engine_for(state.domain)
-    assert isinstance(engine, ArmEngine)
-    prediction = engine.predict(state, state.time + 1, state.time)
-    return prediction.mean + per_trial(prediction.offset)
+    return player.decision(state).arm_means()
 
 
 def on_all_arms(objective: Objective, state: State) -> Tensor:

@@ -239,7 +239,7 @@ class Loop(Record):
         else:
             when = as_number("time", time, "give the time of the measurement.")
         known = len(self._replay.answers)
-        if self._strategy.retention.uses_data:
+        if self._strategy.compares:
             state = self._replay.before(when)
             plan = planned(self._strategy.suggestion_at(state, point, now=when), 0, known)
         else:

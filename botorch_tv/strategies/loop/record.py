@@ -216,7 +216,7 @@ class Record:
     @property
     def _draws(self) -> bool:
         """Whether the strategy draws random numbers."""
-        return self._strategy.exploration.random or self._strategy.consults
+        return self._strategy.draws or self._strategy.consults
 
     @functools.cached_property
     def _description(self) -> Description:

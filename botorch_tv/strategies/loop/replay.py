@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Size, Tensor
 
 from botorch_tv.experts.refresh import Never
 from botorch_tv.experts.sparq import SparQ
-from botorch_tv.forgetting import Retention
+from botorch_tv.forgetting import KeepAll, Kept, Log, Retention
+from botorch_tv.inference.process import BY_COUNT_OR_TIME
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
 from botorch_tv.strategies.state import State
@@ -169,7 +171,7 @@ class Replay:
             noise=answer.noise,
         )
         reset = bool(info.reset)
-        fired = reset and strategy.retention.uses_data
+        fired = reset and strategy.process.reacts
         trigger = max(answer.arrival, base.trigger) if fired else base.trigger
         after = Moment(base.told + 1, state, trigger)
         if after.told in due:
@@ -208,14 +210,17 @@ def credulous(strategy: Strategy) -> Strategy:
     """
     if isinstance(strategy, SparQ):
         strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
-    rule = strategy.retention
-    quiet = Undisturbed(rule) if rule.uses_data else rule
+    rules = [
+        rule if type(rule) in BY_COUNT_OR_TIME else Undisturbed(rule)
+        for rule in strategy.process.retention
+    ]
+    quiet = tuple(rules) if rules else KeepAll()
     return replace(strategy, retention=quiet, learning=None)
 
 
 @dataclass(frozen=True)
 class Undisturbed(Retention):
-    """A retention, whichever it is, that no data set off; in all else it does the same.
+    """A retention, whichever it is, that sees no new observation and remembers none.
 
     Args:
         rule: The retention.
@@ -223,7 +228,8 @@ class Undisturbed(Retention):
 
     rule: Retention
 
-    def __post_init__(self) -> None:
-        for name in vars(Retention):
-            if not name.startswith("_") and name != "fires":
-                object.__setattr__(self, name, getattr(self.rule, name))
+    def init(self, batch_shape: Size) -> Any:
+        return self.rule.init(batch_shape)
+
+    def keep(self, log: Log) -> Kept | Tensor:
+        return self.rule.keep(replace(log, newest=None))

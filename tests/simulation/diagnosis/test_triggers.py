@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
-from botorch_tv.forgetting import Retention
+from botorch_tv.forgetting import Kept, Retention
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.diagnosis.triggers import typical_trial
 from botorch_tv.simulation.rivals import unit_kernel
@@ -141,11 +141,12 @@ def test_alarms_of_a_study_are_those_of_the_paper():
 class _Surprised(Retention):
     """A stranger's rule: forget when y is three standard deviations of a reading off."""
 
-    uses_data = True
-    restarts = True
-
-    def fires(self, y, mean, sd, noise, since):
-        return (y - mean).abs() > self.band(sd, noise, since)
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        _, y, mean, sd, noise = log.newest
+        fired = (y - mean).abs() > self.band(sd, noise, log.since)
+        return Kept(newest=1, where=fired, reset=fired)
 
     def band(self, sd, noise, since):
         return 3 * (sd.square() + noise).sqrt()

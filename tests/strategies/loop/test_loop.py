@@ -21,7 +21,7 @@ from strategies.loop.loops import (
     tensor,
 )
 
-from botorch_tv.forgetting import EventTrigger, Retention
+from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
 from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.loop.replay import credulous, pretended
 
@@ -220,11 +220,11 @@ def always(*_: Any) -> torch.Tensor:
 class Jumpy(Retention):
     """A rule of one's own, which any observation sets off."""
 
-    uses_data = True
-    restarts = True
-
-    def fires(self, y: torch.Tensor, *_: Any) -> torch.Tensor:
-        return torch.ones_like(y, dtype=torch.bool)
+    def keep(self, log: Log) -> Kept:
+        if log.newest is None:
+            return Kept()
+        fired = torch.ones_like(log.newest.y, dtype=torch.bool)
+        return Kept(newest=1, where=fired, reset=fired)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +237,10 @@ def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
     loop.ask()
     loop.ask()
     waiting = loop._open.rows.values()
-    assert pretended(credulous(strategy), loop.state, waiting, None).start == loop.state.start
-    assert pretended(strategy, loop.state, waiting, None).start > loop.state.start
+    quiet = pretended(credulous(strategy), loop.state, waiting, None)
+    assert quiet.data.dropped == loop.state.data.dropped
+    assert int(quiet.data.kept.sum()) == int(loop.state.data.kept.sum()) + 2
+    assert pretended(strategy, loop.state, waiting, None).data.dropped > loop.state.data.dropped
 
 
 def test_what_is_pretended_teaches_nothing() -> None:

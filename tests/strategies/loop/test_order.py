@@ -75,10 +75,10 @@ def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
         assert not loop.tell(y, suggestion=other)
     retention = loop.strategy.retention
     assert isinstance(retention, EventTrigger)
-    band = float(retention.band(torch.tensor(early.sd), NOISE, loop.state.since))  # type: ignore[arg-type]
+    band = float(retention.band(torch.tensor(early.sd), NOISE, loop.state.data.since))  # type: ignore[arg-type]
     y = early.mean + 0.98 * band
     since = loop.posterior(early.X, now=20.0)
-    now_band = float(prediction_band(since.variance.sqrt(), NOISE, loop.state.since, 0.1))
+    now_band = float(prediction_band(since.variance.sqrt(), NOISE, loop.state.data.since, 0.1))
     assert abs(y - since.mean.item()) > now_band  # today's prediction would fire
     assert not loop.tell(y, suggestion=early, time=20.0)
     late = loop.ask()

@@ -1,0 +1,102 @@
+"""What parts of a strategy see of the rounds, and how they remember."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+
+class Observation(NamedTuple):
+    """An observation beside what was predicted of it; every tensor leads with `batch_shape`."""
+
+    X: Tensor
+    """Where it was made, `batch_shape x d`; the context, where there is one, comes behind."""
+    y: Tensor
+    """What was observed, `batch_shape`; 0 where a measurement failed."""
+    mean: Tensor
+    """The mean predicted before, `batch_shape`."""
+    sd: Tensor
+    """The standard deviation of that prediction, without observation noise, `batch_shape`."""
+    noise: Tensor
+    """Noise variance, `batch_shape`; infinite where a measurement failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """The observations that are left, n in number, oldest first, as a part of a strategy sees them.
+
+    Attributes:
+        time: When they were made, `batch_shape x n`, float64.
+        y: What was observed, `batch_shape x n`; 0 where a measurement failed.
+        noise: Noise variances, `batch_shape x n`; infinite where a measurement failed.
+        now: The present, `batch_shape`, float64; after an observation its time.
+        rounds: Rounds told, the same for all trials; n of them are left.
+        since: Rounds t' since the last reset of any rule, the one being decided or told included,
+            `batch_shape`, int64.
+        first_time: Time of the first observation ever, `batch_shape`, float64.
+        newest: The observation just made, of which the last row tells; None before a choice.
+        reset: Which trials were reset in this round, `batch_shape`, bool; for
+            :meth:`Part.update`.
+        memory: What the part remembers; see :meth:`Part.init`.
+    """
+
+    time: Tensor
+    y: Tensor
+    noise: Tensor
+    now: Tensor
+    rounds: int
+    since: Tensor
+    first_time: Tensor
+    newest: Observation | None
+    reset: Tensor
+    memory: Any = None
+    points: Callable[[], Tensor]
+    left: Callable[[], Tensor]
+
+    @property
+    def X(self) -> Tensor:
+        """Where they were made, `batch_shape x n x d`."""
+        return self.points()
+
+    @property
+    def kept(self) -> Tensor:
+        """Which of them a trial still keeps, `batch_shape x n`, bool; others keep the rest."""
+        return self.left()
+
+
+class Part:
+    """A part of a strategy that may remember: tensors that lead with `batch_shape`.
+
+    What it remembers is carried in the state and saved with it, so that it is a value: a part
+    itself never changes.
+    """
+
+    def init(self, batch_shape: Size) -> Any:
+        """What it remembers before the first round: a tensor, or tuples or dicts of tensors.
+
+        Tensors are brought to the device of the state, floating-point ones to its dtype.
+        """
+        return None
+
+    def update(self, log: Log) -> Any:
+        """What it remembers after a round, given ``log.memory``; ``log.newest`` was observed.
+
+        To be overridden together with :meth:`init`.
+        """
+        return log.memory
+
+
+def brought(memory: Any, dtype: torch.dtype, device: torch.device) -> Any:
+    """A memory whose floating-point tensors have a dtype, and all of whose are on a device."""
+    if isinstance(memory, Tensor):
+        return memory.to(device, dtype if memory.is_floating_point() else None)
+    if isinstance(memory, dict):
+        return {name: brought(one, dtype, device) for name, one in memory.items()}
+    if isinstance(memory, (tuple, list)):
+        inside = [brought(one, dtype, device) for one in memory]
+        return type(memory)(*inside) if hasattr(memory, "_fields") else type(memory)(inside)
+    return memory

@@ -1,0 +1,165 @@
+"""The posterior on all arms of a grid."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.regression import (
+    information_gain,
+    numbers_of_block,
+    regress,
+    regress_on_arms,
+)
+from botorch_tv.inference.rows import room_for
+from botorch_tv.inference.surface import Surface
+
+AT_ONCE = 8
+"""Vectors over all arms that a round works on."""
+DECAYS_AT_ONCE = 4
+"""Matrices of all pairs of observations that the temporal factors are computed in."""
+JOINTLY = 512
+"""Arms whose joint covariance is computed at a time."""
+
+
+@dataclass(frozen=True)
+class ArmPosterior:
+    """The posterior of f_now on all arms, for reading before the next one is computed.
+
+    Attributes:
+        mean: Without the prior mean, `batch_shape x M`.
+        sd: Standard deviation, `batch_shape x M`.
+        information_gain: ½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`.
+        offset: The prior mean, known or estimated, a number or `batch_shape`.
+        draw: Makes a draw from the posterior covariance, `batch_shape x M`, of standard normal
+            variates, `batch_shape x p`.
+    """
+
+    mean: Tensor
+    sd: Tensor
+    information_gain: Tensor
+    offset: Tensor | float
+    draw: Callable[[Tensor], Tensor]
+
+
+class ArmInference(Inference):
+    """An inference over finitely many arms."""
+
+    @abstractmethod
+    def predict(
+        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> ArmPosterior:
+        """The posterior on all arms at time ``now``, lags counted from ``reference``.
+
+        Args:
+            data: The observations.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+            normal: What ``draw`` will be asked to make a draw of, where that is known already.
+        """
+
+    @abstractmethod
+    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        """As :meth:`joint`, for one group of arms, `batch_shape x q`, without its dimension."""
+
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        q = choice.shape[-1]
+        together = max(1, JOINTLY // q)
+        means, blocks, gain = [], [], None
+        for part in torch.split(choice, together, dim=-2):
+            number = part.shape[-2]
+            mean, covariance, gain = self.at_arms(data, part.flatten(-2), now, reference)
+            lead = mean.shape[:-1]
+            means.append(mean.reshape(*lead, number, q))
+            square = covariance.reshape(*lead, number, q, number, q)
+            # Dimensions are now group, member, group, member; a group with itself is wanted.
+            blocks.append(square.diagonal(dim1=-4, dim2=-2).movedim(-1, -3))
+        assert gain is not None
+        return Joint(torch.cat(means, -2), torch.cat(blocks, -3), gain)
+
+    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+        return information_gain(
+            arm_basis(data), self.evidence(data, now, reference, inflation_power=2)
+        )
+
+
+class ArmRegression(ArmInference):
+    """Regression on the log at every round: any process."""
+
+    def start(self, prior: Basis | Surface, batch_shape: Size) -> None:
+        return None
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        return after
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        return after
+
+    def predict(
+        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> ArmPosterior:
+        basis, evidence = arm_basis(data), self.evidence(data, now, reference)
+        posterior = regress_on_arms(basis, evidence, normal)
+        prior = scaled(basis.variance, evidence.prior_factor)
+
+        def draw(wanted: Tensor) -> Tensor:
+            known = posterior if wanted is normal else regress_on_arms(basis, evidence, wanted)
+            assert known.sample is not None
+            return known.sample
+
+        return ArmPosterior(
+            mean=posterior.mean,
+            sd=(prior - posterior.variance_lost).clamp_min_(0).sqrt_(),
+            information_gain=posterior.information_gain,
+            offset=self.prior_mean(posterior.offset),
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        basis, evidence = arm_basis(data), self.evidence(data, now, reference)
+        posterior = regress(basis, evidence)
+        prior = scaled(basis.gram(index), evidence.prior_factor)
+        mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
+        return Joint(
+            mean=mean + per_trial(self.prior_mean(posterior.offset)),
+            covariance=prior - posterior.covariance_lost(basis, index),
+            information_gain=posterior.information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, moves = arm_basis(data), self.process.moves
+        kept = self.process.most_kept(horizon)
+        block = numbers_of_block(basis, kept, trials, moves)  # the regression runs on some trials
+        times = DECAYS_AT_ONCE * kept**2 if moves else 0
+        return AT_ONCE * basis.arms + log_numbers(horizon) + times + -(-block // trials)
+
+
+def arm_basis(data: Data) -> Basis:
+    """The kernel factored over the arms."""
+    assert isinstance(data.prior, Basis)
+    return data.prior
+
+
+def log_numbers(horizon: int) -> int:
+    """Numbers per trial of a log: choice, observation, noise and time of every round."""
+    return 4 * room_for(horizon) + 4 * horizon
+
+
+def per_trial(offset: Tensor | float) -> Tensor | float:
+    """A prior mean per trial, ready to be added to `batch_shape x q`."""
+    return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
+
+
+def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
+    """A prior variance `M` or covariance `batch_shape x q x q`, times a factor per trial."""
+    if factor is None:
+        return prior
+    dims = 1 if prior.dim() == 1 else 2
+    return factor.view(*factor.shape, *[1] * dims) * prior

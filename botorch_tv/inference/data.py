@@ -1,0 +1,311 @@
+"""The log of observations, and the one place where what is kept of it is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Size, Tensor
+
+from botorch_tv.forgetting.decay import Decay
+from botorch_tv.forgetting.retention import Kept
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.rows import Rows
+from botorch_tv.validation import shown
+
+if TYPE_CHECKING:
+    from botorch_tv.inference.basis import Basis
+    from botorch_tv.inference.recursion import Belief
+    from botorch_tv.inference.surface import Surface
+
+
+class History(NamedTuple):
+    """The log of choices, n rounds long."""
+
+    choice: Rows
+    """What was chosen: arms, `batch_shape x n`, int64; on a box points, `batch_shape x n x d`, the
+    context included."""
+    y: Rows
+    """Observations, `batch_shape x n`; 0 where one failed."""
+    noise: Rows
+    """Their noise variances, `batch_shape x n`; infinite where one failed."""
+    time: Rows
+    """Times of the observations, `batch_shape x n`, float64."""
+
+
+class Data(NamedTuple):
+    """All that a posterior is computed from, besides the process: the log, and what is kept."""
+
+    prior: Basis | Surface
+    """The kernel factored over the arms of a grid, or what is held of it on a box."""
+    rounds: int
+    """Observations told, the same for all trials."""
+    dropped: int
+    """Oldest observations that no trial keeps."""
+    mask: Tensor | None
+    """Which of the others a trial keeps, `batch_shape x (rounds - dropped)`, bool; None for all."""
+    time: Tensor
+    """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
+    first_time: Tensor
+    """Time of the first observation ever, `batch_shape`, float64."""
+    origin: Tensor
+    """Time of the first observation since the last reset, infinite before it, `batch_shape`."""
+    since: Tensor
+    """Rounds t' since the last reset, the round being decided included, `batch_shape`, int64."""
+    least_noise: float
+    """No observation told has a smaller noise variance; 0 where nobody has looked."""
+    history: History
+    belief: Belief | None = None
+    """The posterior over the arms; None where it is computed from the log at every round."""
+
+    @classmethod
+    def none(cls, prior: Basis | Surface, choices: Rows, noise: float, shape: Size) -> Data:
+        """The data before any observation.
+
+        Args:
+            prior: What the kernel says about functions on the domain.
+            choices: An empty log of choices.
+            noise: Noise variance of an observation, unless it is told with another.
+            shape: The `batch_shape`.
+        """
+        dtype, device = prior.variance.dtype, prior.variance.device
+        time = torch.zeros(shape, dtype=torch.float64, device=device)
+        return cls(
+            prior=prior,
+            rounds=0,
+            dropped=0,
+            mask=None,
+            time=time,
+            first_time=time,
+            origin=time + math.inf,
+            since=torch.ones(shape, dtype=torch.int64, device=device),
+            least_noise=noise,
+            history=History(
+                choice=choices,
+                y=Rows.empty(shape, dtype=dtype, device=device),
+                noise=Rows.empty(shape, dtype=dtype, device=device),
+                time=Rows.empty(shape, dtype=torch.float64, device=device),
+            ),
+        )
+
+    @property
+    def kept(self) -> Tensor:
+        """Which rows from ``dropped`` on a trial keeps, `batch_shape x n`, bool."""
+        if self.mask is not None:
+            return self.mask
+        shape = (*self.time.shape, self.rounds - self.dropped)
+        return torch.ones((), dtype=torch.bool, device=self.time.device).expand(shape)
+
+    def observed(
+        self, choice: Tensor, y: Tensor, noise: Tensor, time: Tensor, least_noise: float
+    ) -> Data:
+        """The data with one observation more, which is kept.
+
+        Args:
+            choice: Arms, `batch_shape`, or points, `batch_shape x (d + c)`.
+            y: `batch_shape`; 0 where the measurement failed.
+            noise: Variances, infinite where it failed, `batch_shape`.
+            time: `batch_shape`.
+            least_noise: A lower bound of the variances.
+        """
+        log = self.history
+        mask = self.mask
+        if mask is not None:
+            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+        started = torch.where(noise.isfinite(), time, math.inf)
+        return self._replace(
+            rounds=self.rounds + 1,
+            mask=mask,
+            time=time,
+            first_time=time if self.rounds == 0 else self.first_time,
+            origin=torch.minimum(self.origin, started),
+            since=self.since + 1,
+            least_noise=min(self.least_noise, least_noise),
+            history=History(
+                choice=log.choice.append(choice),
+                y=log.y.append(y),
+                noise=log.noise.append(noise),
+                time=log.time.append(time),
+            ),
+        )
+
+    def keep(self, answers: Iterable[Kept | Tensor]) -> tuple[Data, Change]:
+        """What is left once rules have answered: rows that all keep, and a reset if one says so.
+
+        A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
+        rule answers for every trial.
+
+        Args:
+            answers: Of each rule.
+
+        Returns:
+            The data, whose belief is still that of all rows, and what has changed.
+
+        Raises:
+            InputDataError: If an answer does not fit the log.
+        """
+        length, looks = self.rounds - self.dropped, self.time.device.type == "cpu"
+        newest, kept, change = length, self.kept, Change()
+        resets: list[Tensor] = []
+        for answer in answers:
+            one = _checked(answer, self)
+            rows, clears = one.rows, False
+            if rows is None and one.newest is not None and one.newest < length:
+                if one.where is None:
+                    newest = min(newest, max(0, one.newest))
+                elif not (looks and not bool(one.where.any())):
+                    old = torch.arange(length, device=kept.device) < length - one.newest
+                    rows, clears = ~(one.where.unsqueeze(-1) & old), one.newest == 1
+            if rows is not None and not (looks and bool((rows | ~kept).all())):
+                kept = kept & rows
+                if clears and one.where is not None:
+                    change = change.with_cleared(one.where)
+                else:
+                    change = change._replace(any_rows=True)
+            if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
+                resets.append(one.reset)
+            elif one.reset is True:
+                resets.append(torch.ones_like(self.time, dtype=torch.bool))
+        change = change._replace(leaving=range(self.dropped, self.dropped + length - newest))
+        mask = self.mask if change.cleared is None and not change.any_rows else kept
+        if mask is not None and looks:
+            newest = min(newest, _newest_in_use(mask))
+        dropped = self.dropped + length - newest
+        mask = None if mask is None else mask[..., length - newest :]
+        data = self._replace(dropped=dropped, mask=mask)
+        if not resets:
+            return data, change
+        reset = torch.stack(resets).any(0)
+        return data._begun_anew(reset), change._replace(reset=reset)
+
+    def _begun_anew(self, reset: Tensor) -> Data:
+        """The clocks counted from the first row kept, in some trials, `batch_shape`."""
+        noise, time = (
+            self.history.noise.tensor(self.dropped),
+            self.history.time.tensor(self.dropped),
+        )
+        starts = torch.where(self.kept & noise.isfinite(), time, math.inf)
+        earliest = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
+        return self._replace(
+            origin=torch.where(reset, earliest, self.origin),
+            since=torch.where(reset, 1, self.since),
+        )
+
+    def evidence(
+        self,
+        process: Process,
+        now: Tensor,
+        reference: Tensor,
+        *,
+        inflation_power: int = 1,
+        decay: Decay | None = None,
+        noise_factor: Tensor | None = None,
+    ) -> Evidence:
+        """The observations kept, ready for regression.
+
+        Args:
+            process: How they are forgotten.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+            inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
+            decay: Takes the place of the process's.
+            noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
+
+        Returns:
+            One row per observation that some trial keeps.
+        """
+        log, first, estimates = self.history, self.dropped, process.known_mean is None
+        choice, y, time = log.choice.tensor(first), log.y.tensor(first), log.time.tensor(first)
+        noise = log.noise.tensor(first)
+        if process.known_mean:
+            y = y - process.known_mean
+        if noise_factor is not None:
+            noise = noise * noise_factor.unsqueeze(-1)
+        root = noise.rsqrt()
+        if process.ages:
+            lag = reference.unsqueeze(-1) - time
+            growth = inflation_power * process.inflation.log_factor(lag)
+            root = torch.exp(-0.5 * (noise.log() + growth))
+        if self.mask is not None:
+            root = root * self.mask
+        root = root.to(y.dtype)
+        if not process.moves:
+            return Evidence(choice, y, root, estimates_mean=estimates)
+        decay = process.decay if decay is None else decay
+        # Times before the origin belong to rows not in use; any finite factor will do for them.
+        origin = self.origin.unsqueeze(-1)
+        elapsed, age = (time - origin).clamp_min(0), (now.unsqueeze(-1) - origin).clamp_min(0)
+        return Evidence(
+            choice,
+            y,
+            root,
+            decay=decay.covariance(elapsed.unsqueeze(-1), elapsed.unsqueeze(-2)).to(y.dtype),
+            present_decay=decay.covariance(elapsed, age).to(y.dtype),
+            prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
+            estimates_mean=estimates,
+        )
+
+
+class Change(NamedTuple):
+    """How a set of rows has changed."""
+
+    leaving: range = range(0)
+    """Numbers of the oldest rows, which all trials leave out that kept them."""
+    cleared: Tensor | None = None
+    """Trials in which only the newest row is left, `batch_shape`, bool; None for none."""
+    any_rows: bool = False
+    """Whether any others may have left."""
+    reset: Tensor | None = None
+    """Trials that were reset, `batch_shape`, bool; None for none."""
+
+    def with_cleared(self, trials: Tensor) -> Change:
+        """The same with more trials in which only the newest row is left."""
+        cleared = trials if self.cleared is None else self.cleared | trials
+        return self._replace(cleared=cleared)
+
+
+def _newest_in_use(mask: Tensor) -> int:
+    """How many rows there are from the oldest that some trial keeps, of `batch_shape x n`."""
+    used = mask.flatten(0, -2).any(0) if mask.dim() > 1 else mask
+    if used.numel() == 0:
+        return 0
+    return int(len(used) - used.to(torch.uint8).argmax()) if bool(used.any()) else 0
+
+
+def _checked(answer: Kept | Tensor, data: Data) -> Kept:
+    """An answer of a rule as such."""
+    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(kept, Kept):
+        raise InputDataError(
+            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
+            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
+        )
+    shape = data.time.shape
+    wanted = {
+        "rows": (kept.rows, (*shape, data.rounds - data.dropped)),
+        "where": (kept.where, tuple(shape)),
+        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
+    }
+    for name, (tensor, needed) in wanted.items():
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.shape != needed:
+            given = (
+                f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+                if isinstance(tensor, Tensor)
+                else shown(tensor)
+            )
+            raise InputDataError(
+                f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+                f"{needed}; compare log.time, which is batch_shape x n, with log.now.unsqueeze(-1)."
+            )
+    if kept.newest is not None and not (isinstance(kept.newest, int) and kept.newest >= 0):
+        raise InputDataError(
+            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
+            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
+        )
+    return kept

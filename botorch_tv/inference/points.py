@@ -1,0 +1,139 @@
+"""The posterior on a box.
+
+Trials are flattened to one dimension here, whatever their batch shape.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.inference.arms import log_numbers
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
+from botorch_tv.inference.point_kernel import PointKernel, Stationary
+from botorch_tv.inference.point_posterior import PathDraw, PointPosterior, point_posterior
+from botorch_tv.inference.protocol import Inference, Joint, Normal
+from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.surface import Surface
+
+POSTERIOR_MATRICES = 6
+"""Matrices of all pairs of observations that a posterior is computed in."""
+DECAY_MATRICES = 2
+"""Those besides where covariances decay with time."""
+
+
+class PointRegression(Inference):
+    """Regression at any points of a box: any process."""
+
+    def start(self, prior: Basis | Surface, batch_shape: Size) -> None:
+        if self.samples and isinstance(prior, Surface):
+            spectral_normals(prior.points)  # raises where none are known
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        return after
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        return after
+
+    def predict(
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        normal: Normal | None = None,
+        most: int = 0,
+    ) -> PointPosterior:
+        """The posterior at time ``now``, lags counted from ``reference``, of flattened trials.
+
+        Args:
+            data: The observations.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+            normal: Random numbers for a function drawn from it; None for none.
+            most: Rows that a trial could have if it kept all of them.
+        """
+        kernel = _surface(data).points
+        evidence = self._flat_evidence(data, now, reference)
+        draw = None
+        if normal is not None:
+            draw = _path_draw(kernel, evidence, normal, most)
+        return point_posterior(kernel, evidence, draw)
+
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        with torch.no_grad():
+            posterior = self.predict(data, now, reference)
+        shape, q = data.time.shape, choice.shape[-2]
+        mean, covariance = posterior.joint(choice.reshape(data.time.numel(), *choice.shape[-3:]))
+        offset = self.prior_mean(posterior.offset)
+        if isinstance(offset, Tensor):
+            offset = offset[:, None, None]
+        return Joint(
+            (mean + offset).view(*shape, choice.shape[-3], q),
+            covariance.view(*shape, choice.shape[-3], q, q),
+            posterior.information_gain.view(shape),
+        )
+
+    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+        evidence = self._flat_evidence(data, now, reference, inflation_power=2)
+        return point_posterior(_surface(data).points, evidence).information_gain.view_as(now)
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        kept = self.process.most_kept(horizon)
+        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if self.process.moves else 0)
+        # The posterior found keeps two of its matrices while the box is searched.
+        return log_numbers(horizon) + max(matrices * kept**2, 2 * kept**2 + search)
+
+    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+        factor = _surface(data).noise_factor
+        return noise if factor is None else noise * factor.view_as(noise)
+
+    def evidence(
+        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
+    ) -> Evidence:
+        surface = _surface(data)
+        factor = surface.noise_factor
+        return data.evidence(
+            self.process,
+            now,
+            reference,
+            inflation_power=inflation_power,
+            decay=surface.decay,
+            noise_factor=None if factor is None else factor.view_as(now),
+        )
+
+    def _flat_evidence(
+        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
+    ) -> Evidence:
+        evidence = self.evidence(data, now, reference, inflation_power)
+        trials, dims = data.time.numel(), data.time.dim()
+
+        def flat(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part.reshape(trials, *part.shape[dims:])
+
+        return Evidence(
+            *(flat(part) if isinstance(part, Tensor) else part for part in evidence)  # type: ignore[arg-type]
+        )
+
+
+def _path_draw(kernel: PointKernel, evidence: Evidence, normal: Normal, most: int) -> PathDraw:
+    """Random numbers for a function per trial.
+
+    How many are drawn depends on the rounds told alone, not on what other trials still keep, so
+    that a trial draws the same in any batch.
+    """
+    trials, n, columns = evidence.choice.shape
+    if isinstance(kernel, Stationary) and kernel.columns is not None:
+        columns = len(kernel.columns)
+
+    def flat(*shape: int) -> Tensor:
+        return normal(*shape).reshape(trials, *shape)
+
+    features = waves(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
+    return PathDraw(features, flat(2 * FREQUENCIES), flat(most)[:, most - n :])
+
+
+def _surface(data: Data) -> Surface:
+    assert isinstance(data.prior, Surface)
+    return data.prior

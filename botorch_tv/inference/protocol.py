@@ -1,0 +1,109 @@
+"""What is asked of an inference, whatever the domain."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Size, Tensor
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.recursion import Belief
+from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.surface import Surface
+
+Normal = Callable[..., Tensor]
+"""Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""
+
+
+class Joint(NamedTuple):
+    """The joint posterior of f_now within each of e groups of q arms or points."""
+
+    mean: Tensor
+    """`batch_shape x e x q`."""
+    covariance: Tensor
+    """`batch_shape x e x q x q`."""
+    information_gain: Tensor
+    """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
+
+
+class Inference(ABC):
+    """How the posterior of a process is computed from its data.
+
+    What is predicted has the shape of the domain: :meth:`ArmInference.predict` knows all arms at
+    once, :meth:`PointRegression.predict` any point that it is asked about.
+
+    Args:
+        process: The kernel, its noise and mean, and how measurements are forgotten.
+        samples: Whether functions will be drawn in every round; a choice of representation, never
+            of the result.
+    """
+
+    def __init__(self, process: Process, *, samples: bool = False) -> None:
+        self.process, self.samples = process, samples
+
+    @abstractmethod
+    def start(self, prior: Basis | Surface, batch_shape: Size) -> Belief | None:
+        """What data hold besides the log before any observation."""
+
+    @abstractmethod
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        """Take in the newest row of a log.
+
+        Args:
+            before: The data of the round.
+            after: Those of the next, their belief still that of ``before``.
+            change: Which rows they do not keep any more.
+            consume: Whether the memory of ``before`` may be reused.
+
+        Returns:
+            ``after``, its belief brought up to date.
+        """
+
+    @abstractmethod
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        """Leave out rows as time passes, without an observation; see :meth:`observe`."""
+
+    @abstractmethod
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        """The joint posterior within each of e groups of q arms or points; differentiable in these.
+
+        Args:
+            data: The observations.
+            choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+        """
+
+    @abstractmethod
+    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+        """The information gain with the factor on the noise squared, `batch_shape`."""
+
+    @abstractmethod
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        """Numbers held and worked on by round ``horizon`` per trial, where ``trials`` do together.
+
+        The most there can be: every round tells of another arm. ``search`` numbers are worked on
+        while the posterior is held and a box is searched.
+        """
+
+    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+        """What noise variances told, `batch_shape`, are taken for now."""
+        return noise
+
+    def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
+        """The prior mean: what is known, or else the estimate, `batch_shape`."""
+        known = self.process.known_mean
+        if known is not None:
+            return known
+        assert estimate is not None
+        return estimate
+
+    def evidence(
+        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
+    ) -> Evidence:
+        """The observations kept at time ``now``; see :meth:`Data.evidence`."""
+        return data.evidence(self.process, now, reference, inflation_power=inflation_power)

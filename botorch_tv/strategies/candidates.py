@@ -1,0 +1,402 @@
+"""What an exploration sees in a round: all arms of a grid, or points of a box as they are asked."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.acquisition.exploration import TIE_TOLERANCE, Exploration
+from botorch_tv.inference.arms import ArmPosterior
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.linalg import at_index, first_maximum
+from botorch_tv.inference.point_posterior import PointPosterior
+from botorch_tv.inference.scratch import Scratch
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.draws import Draws, leading_normals
+from botorch_tv.validation import shown
+
+Score = Callable[[Candidates], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What is the same for all candidates of a round.
+
+    Attributes:
+        data: What is left of what has been told.
+        number: The round t that is decided, counted from 1.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        noise: Noise variance of an observation, a number or `batch_shape`.
+        sqrt_beta: √beta, a number or `batch_shape`.
+        memory: What the exploration remembers.
+        draws: Random numbers.
+    """
+
+    data: Data
+    number: int
+    sign: int
+    noise: float | Tensor
+    sqrt_beta: float | Tensor
+    memory: Any
+    draws: Draws
+
+    @property
+    def scale(self) -> float:
+        """Largest prior standard deviation."""
+        return self.data.prior.scale
+
+
+class _OfRound(Candidates, ABC):
+    """Candidates of a round."""
+
+    def __init__(self, of: Round, scratch: Scratch) -> None:
+        self.of, self.scratch = of, scratch
+        self.sign, self.scale, self.memory = of.sign, of.scale, of.memory
+        self.round = of.number
+        self.noise = _beside(of.noise)
+
+    @property
+    def sqrt_beta(self) -> float | Tensor:
+        return _beside(self.of.sqrt_beta)
+
+    @cached_property
+    def incumbent(self) -> Tensor:
+        return self._incumbent().unsqueeze(-1)
+
+    @abstractmethod
+    def _incumbent(self) -> Tensor:
+        """As :attr:`incumbent`, `batch_shape`."""
+
+    def uniform(self) -> Tensor:
+        return self.of.draws.uniform()
+
+
+class ArmCandidates(_OfRound):
+    """All arms of a grid.
+
+    Args:
+        of: The round.
+        posterior: On all arms.
+        drawn: Numbers for the first function drawn, where it is sure to be asked for,
+            `batch_shape x p`.
+    """
+
+    def __init__(self, of: Round, posterior: ArmPosterior, drawn: Tensor | None) -> None:
+        super().__init__(of, of.data.prior.scratch)
+        self._mean, self._sd = posterior.mean, posterior.sd
+        self._posterior, self._normals = posterior, [] if drawn is None else [drawn]
+        self._functions: list[Tensor] = []
+
+    @property
+    def mean(self) -> Tensor:
+        return self._mean
+
+    @property
+    def sd(self) -> Tensor:
+        return self._sd
+
+    def _incumbent(self) -> Tensor:
+        history, first = self.of.data.history, self.of.data.dropped
+        arms, noise = history.choice.tensor(first), history.noise.tensor(first)
+        values = self.sign * self.mean.gather(-1, arms)
+        return _best(values, self.of.data.kept & noise.isfinite(), self.sign)
+
+    @cached_property
+    def has_data(self) -> Tensor:
+        data = self.of.data
+        if data.belief is not None:
+            return data.belief.number > 0
+        return (data.kept & data.history.noise.tensor(data.dropped).isfinite()).any(-1)
+
+    def sample(self, n: int = 1) -> Tensor:
+        while len(self._functions) < n:
+            if len(self._normals) == len(self._functions):
+                prior = self.of.data.prior
+                assert isinstance(prior, Basis)
+                self._normals.append(leading_normals(self.of.draws, prior.normals, prior.arms))
+            self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
+        return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
+
+    def argmax(
+        self, score: Score, *, unit: float | None = None, first_without_data: bool = False
+    ) -> Tensor:
+        tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
+        values = _checked(score, score(self), self.mean.shape)
+        winner = first_maximum(values, tolerance, self.scratch)
+        return winner * self.has_data if first_without_data else winner
+
+    def at(self, choice: Tensor) -> Candidates:
+        return _Arm(self, choice)
+
+    def anywhere(self) -> Tensor:
+        arms = self.mean.shape[-1]
+        # In single precision a number just below 1 may have been rounded to 1.
+        return (self.uniform() * arms).long().clamp_max(arms - 1)
+
+    def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return torch.where(condition, first, second)
+
+
+class _Arm(ArmCandidates):
+    """One arm of every trial."""
+
+    def __init__(self, arms: ArmCandidates, choice: Tensor) -> None:
+        _OfRound.__init__(self, arms.of, arms.scratch)
+        self._mean = at_index(arms.mean, choice).unsqueeze(-1)
+        self._sd = at_index(arms.sd, choice).unsqueeze(-1)
+        self._arms, self._choice = arms, choice
+
+    def _incumbent(self) -> Tensor:
+        return self._arms._incumbent()
+
+    @cached_property
+    def has_data(self) -> Tensor:
+        return self._arms.has_data
+
+    def sample(self, n: int = 1) -> Tensor:
+        drawn = self._arms.sample(n)
+        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The posterior of every trial on a box, and the functions drawn from it; trials are flat.
+
+    Attributes:
+        posterior: With the first function drawn, where it is sure to be asked for.
+        draw: Draws another.
+        context: What is known before the choice, `trials x c`; None where nothing is.
+        more: Functions drawn, the first aside.
+    """
+
+    posterior: PointPosterior
+    draw: Callable[[], PointPosterior]
+    context: Tensor | None
+    more: list[PointPosterior]
+
+    def drawn(self, n: int) -> list[PointPosterior]:
+        """Posteriors with a function each, the first n of this round."""
+        first = [self.posterior] if self.posterior.path is not None else []
+        while len(first) + len(self.more) < n:
+            self.more.append(self.draw())
+        return [*first, *self.more][:n]
+
+    def select(self, trials: Tensor) -> Functions:
+        """Those of some trials."""
+        return replace(
+            self,
+            posterior=self.posterior.select(trials),
+            context=None if self.context is None else self.context[trials],
+            more=[one.select(trials) for one in self.more],
+        )
+
+
+class BoxCandidates(_OfRound):
+    """All points of a box; their posterior is known where it is looked at.
+
+    Args:
+        of: The round.
+        functions: The posterior of every trial.
+        box: Where to choose.
+    """
+
+    def __init__(self, of: Round, functions: Functions, box: Box) -> None:
+        super().__init__(of, Scratch())
+        self._functions, self._box = functions, box
+        self._shape = of.data.time.shape
+
+    @property
+    def mean(self) -> Tensor:
+        raise _unlisted("mean")
+
+    @property
+    def sd(self) -> Tensor:
+        raise _unlisted("sd")
+
+    def _incumbent(self) -> Tensor:
+        functions = self._functions
+        best = best_observed(functions.posterior, self.sign, functions.context)
+        return best.view(self._shape)
+
+    @cached_property
+    def has_data(self) -> Tensor:
+        return self._functions.posterior.live.any(-1).view(self._shape)
+
+    def sample(self, n: int = 1) -> Tensor:
+        raise _unlisted("sample")
+
+    def argmax(
+        self, score: Score, *, unit: float | None = None, first_without_data: bool = False
+    ) -> Tensor:
+        box, posterior = self._box, self._functions.posterior
+        # A method sees nothing but candidates, whose trials may then be looked at one by one.
+        alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
+        some: BoxCandidates = self
+        chosen: Tensor | None = None
+
+        def value(X: Tensor, trials: Tensor | None) -> Tensor:
+            nonlocal some, chosen
+            if trials is not chosen:
+                chosen, some = trials, self if trials is None else self._selected(trials)
+            return some._scored(score, X)
+
+        X = box.search.best(
+            box,
+            value,
+            posterior.X[..., : box.dim],
+            posterior.live,
+            self.of.number - 1,
+            self.scale if unit is None else unit,
+            whole=not alone,
+        )
+        if first_without_data:
+            X = torch.where(posterior.live.any(-1, keepdim=True), X, box.search.first(box, X))
+        return X.view(*self._shape, box.dim)
+
+    def at(self, choice: Tensor) -> Candidates:
+        return self._looked_at(choice.reshape(-1, 1, self._box.dim))
+
+    def anywhere(self) -> Tensor:
+        drawn = self._box.search.anywhere(self._box, self.of.draws)
+        return drawn.to(self._functions.posterior.X)
+
+    def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        return torch.where(condition.unsqueeze(-1), first, second)
+
+    def _scored(self, score: Score, X: Tensor) -> Tensor:
+        """Scores of points `trials x q x d`, `trials x q`."""
+        view = (*self._shape, X.shape[-2])
+        return _checked(score, score(self._looked_at(X)), view).reshape(X.shape[:-1])
+
+    def _looked_at(self, X: Tensor) -> _Points:
+        return _Points(self, with_context(X, self._functions.context))
+
+    def _selected(self, trials: Tensor) -> BoxCandidates:
+        """Those of some trials, in one dimension."""
+
+        def some(part: float | Tensor) -> float | Tensor:
+            return part.reshape(-1)[trials] if isinstance(part, Tensor) else part
+
+        of = replace(self.of, noise=some(self.of.noise), sqrt_beta=some(self.of.sqrt_beta))
+        selected = BoxCandidates(of, self._functions.select(trials), self._box)
+        selected._shape = trials.shape
+        selected.__dict__["incumbent"] = self.incumbent.reshape(-1, 1)[trials]
+        return selected
+
+
+def _unlisted(name: str) -> InputDataError:
+    return InputDataError(
+        f"the points of a box cannot be listed, so there is no {name} of all of them; write a "
+        f"score of candidates, candidates.argmax(lambda at: at.mean), or look at a choice, "
+        "candidates.at(choice)."
+    )
+
+
+class _Points(BoxCandidates):
+    """Some points of a box.
+
+    Args:
+        of: All of them.
+        X: Points, context included, `trials x q x (d + c)`.
+    """
+
+    def __init__(self, of: BoxCandidates, X: Tensor) -> None:
+        super().__init__(of.of, of._functions, of._box)
+        self._shape, self._X, self._whole = of._shape, X, of
+        self._view = (*of._shape, X.shape[-2])
+
+    @property
+    def mean(self) -> Tensor:
+        return self._both[0] if "_both" in self.__dict__ else self._mean_alone
+
+    @property
+    def sd(self) -> Tensor:
+        return self._both[1]
+
+    @cached_property
+    def _mean_alone(self) -> Tensor:
+        return self._functions.posterior.mean_at(self._X).view(self._view)
+
+    @cached_property
+    def _both(self) -> tuple[Tensor, Tensor]:
+        mean, sd = self._functions.posterior.at(self._X)
+        return mean.view(self._view), sd.view(self._view)
+
+    @cached_property
+    def incumbent(self) -> Tensor:
+        return self._whole.incumbent
+
+    @cached_property
+    def has_data(self) -> Tensor:
+        return self._whole.has_data
+
+    def sample(self, n: int = 1) -> Tensor:
+        drawn = self._functions.drawn(n)
+        return torch.stack([one.sample_at(self._X).view(self._view) for one in drawn])
+
+    def uniform(self) -> Tensor:
+        raise NotImplementedError(
+            "a score on a box is evaluated many times, so that numbers drawn within would change "
+            "under the search; draw them before, in choose()."
+        )
+
+
+def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None = None) -> Tensor:
+    """Best posterior mean, in the sense of ``sign``, among points in use, `trials`.
+
+    Where there is a context, `trials x c`, the points are put into this one: what was reached in
+    another is no measure of what can be gained now. 0 without any: a finite number will do, since
+    the choice does not depend on it then.
+    """
+    X = posterior.X
+    if context is not None:
+        X = with_context(X[..., : X.shape[-1] - context.shape[-1]], context)
+    if X.shape[-2] == 0:
+        return posterior.weights.new_zeros(len(X))
+    return _best(sign * posterior.mean_at(X), posterior.live, sign)
+
+
+def with_context(X: Tensor, context: Tensor | None) -> Tensor:
+    """Points with what is known beside them, `trials x q x d -> trials x q x (d + c)`."""
+    if context is None:
+        return X
+    return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
+
+
+def _best(values: Tensor, use: Tensor, sign: int) -> Tensor:
+    """The largest of some values, those in use, times a sign; 0 where there is none."""
+    values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
+    return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
+
+
+def _beside(value: float | Tensor) -> float | Tensor:
+    """A number per trial, beside tensors `batch_shape x M`."""
+    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
+
+
+def _checked(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
+    """Scores as such: one for each candidate, and a number where looking costs no waiting."""
+    if getattr(score, "__module__", "").startswith("botorch_tv."):
+        return values
+    if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):
+        given = tuple(values.shape) if isinstance(values, Tensor) else shown(values)
+        raise InputDataError(
+            f"a score is {given}, but there must be one for each candidate, {tuple(wanted)}; "
+            "what is known per trial is batch_shape x 1 beside at.mean and at.sd."
+        )
+    if values.device.type == "cpu" and bool(values.isnan().any()):
+        raise InputDataError(
+            "a score is NaN for some candidates, which can then be no maximum; clamp what is "
+            "divided by, or what a root or logarithm is taken of."
+        )
+    return values

@@ -1,0 +1,184 @@
+"""A round that is to be decided: what a strategy knows of f now, and what it chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, WidthContext
+from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.fourier import FREQUENCIES
+from botorch_tv.inference.point_posterior import PointPosterior
+from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.recursive import ArmRecursion
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.candidates import ArmCandidates, BoxCandidates, Functions, Round
+from botorch_tv.strategies.checks import require_choice
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.draws import Draws, leading_normals
+from botorch_tv.strategies.state import State
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.core import Strategy
+
+FEW_ARMS = 256
+"""Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
+are arms, a round costs arms³ instead of rounds³ (for WGP-UCB 9 times less at 25 arms and 500
+rounds). Not in float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
+WAVES = 5
+"""Numbers per frequency that the value of a function drawn is computed in."""
+
+
+class Choice(NamedTuple):
+    """A point and what is predicted there, for every trial."""
+
+    choice: Tensor
+    """The arm, `batch_shape`, or the point with its context, `batch_shape x (d + c)`."""
+    mean: Tensor
+    """`batch_shape`."""
+    sd: Tensor
+    """`batch_shape`."""
+    sqrt_beta: float | Tensor
+    """√beta, a number or `batch_shape`."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A round that is to be decided.
+
+    Attributes:
+        strategy: Who decides.
+        state: All that has been told.
+        data: What is left of it now.
+        now: The present, `batch_shape`.
+        reference: Time from which lags are counted, `batch_shape`.
+        context: What is known before the choice, `batch_shape x c`; None where nothing is.
+    """
+
+    strategy: Strategy
+    state: State
+    data: Data
+    now: Tensor
+    reference: Tensor
+    context: Tensor | None = None
+
+    @property
+    def inference(self) -> Inference:
+        """How the posterior is computed."""
+        return self.strategy.inference_for(self.state.domain)
+
+    def chosen(self, exploration: Exploration, draws: Draws) -> Choice:
+        """What an exploration picks."""
+        on_arms = isinstance(self.state.domain, Grid)
+        candidates, offset = (self._arms if on_arms else self._points)(exploration, draws)
+        choice = exploration.choose(candidates)
+        if type(exploration).choose is not Exploration.choose:
+            require_choice(exploration, choice, self.state)
+        at = candidates.at(choice)
+        mean, sd = at.mean.squeeze(-1), at.sd.squeeze(-1)
+        if isinstance(offset, Tensor) or offset != 0:
+            mean = mean + offset
+        if self.context is not None:
+            choice = torch.cat([choice, self.context], -1)
+        return Choice(choice, mean, sd, candidates.of.sqrt_beta)
+
+    def joint(self, choice: Tensor) -> Joint:
+        """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
+        return self.inference.joint(self.data, choice, self.now, self.reference)
+
+    def arm_means(self) -> Tensor:
+        """The posterior mean on all arms of a grid, `batch_shape x M`."""
+        inference = self.inference
+        assert isinstance(inference, ArmInference)
+        posterior = inference.predict(self.data, self.now, self.reference)
+        return posterior.mean + per_trial(posterior.offset)
+
+    def sqrt_beta(self, gain: Tensor) -> float | Tensor:
+        """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
+        doubly, width = None, self.strategy.width
+        if isinstance(width.gain, DoublyWeighted):
+            doubly = gain
+            if self.strategy.process.ages:
+                clock = (self.now, self.reference)
+                doubly = self.inference.doubly_weighted_gain(self.data, *clock)
+        return width.multiplier(
+            WidthContext(
+                t=self.state.told + 1,
+                dim=self.state.domain.dim,
+                information_gain=gain,
+                weighted_information_gain=doubly,
+            )
+        )
+
+    def _arms(self, exploration: Exploration, draws: Draws) -> tuple[ArmCandidates, Tensor | float]:
+        inference, prior = self.inference, self.data.prior
+        assert isinstance(inference, ArmInference)
+        assert isinstance(prior, Basis)
+        normal = leading_normals(draws, prior.normals, prior.arms) if exploration.samples else None
+        posterior = inference.predict(self.data, self.now, self.reference, normal)
+        of = self._round(posterior.information_gain, draws)
+        return ArmCandidates(of, posterior, normal), posterior.offset
+
+    def _points(
+        self, exploration: Exploration, draws: Draws
+    ) -> tuple[BoxCandidates, Tensor | float]:
+        inference, box, shape = self.inference, self.state.domain, self.now.shape
+        assert isinstance(inference, PointRegression)
+        assert isinstance(box, Box)
+        expert = self.state.expert
+        most = self.state.told + (0 if expert is None else expert.y.shape[-1])
+        plain = (self.data, self.now, self.reference)
+
+        def with_function() -> PointPosterior:
+            return inference.predict(*plain, draws.normal, most)
+
+        posterior = with_function() if exploration.samples else inference.predict(*plain)
+        offset = inference.prior_mean(posterior.offset)
+        of = self._round(posterior.information_gain.view(shape), draws)
+        known = None if self.context is None else self.context.reshape(-1, box.columns - box.dim)
+        candidates = BoxCandidates(of, Functions(posterior, with_function, known, []), box)
+        return candidates, offset.view(shape) if isinstance(offset, Tensor) else offset
+
+    def _round(self, gain: Tensor, draws: Draws) -> Round:
+        strategy = self.strategy
+        told = gain.new_full((), strategy.noise).expand(gain.shape)
+        believed = self.inference.believed_noise(self.data, told)
+        return Round(
+            data=self.data,
+            number=self.state.told + 1,
+            sign=1 if strategy.maximize else -1,
+            noise=strategy.noise if believed is told else believed,
+            sqrt_beta=self.sqrt_beta(gain),
+            memory=self.state.memory.exploration,
+            draws=draws,
+        )
+
+
+def inference_for(strategy: Strategy, domain: Domain) -> Inference:
+    """How the posterior of a strategy is computed on a domain."""
+    process, samples = strategy.process, strategy.exploration.samples
+    if isinstance(domain, Box):
+        return PointRegression(process, samples=samples)
+    recursive = strategy.inference != "exact" and ArmRecursion.serves(process)
+    return (ArmRecursion if recursive else ArmRegression)(process, samples=samples)
+
+
+def regresses_on_few(strategy: Strategy, domain: Domain) -> bool:
+    """Whether every round solves for all data anew, and soon for more of them than arms."""
+    few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS
+    return few and not isinstance(strategy.inference_for(domain), ArmRecursion)
+
+
+def numbers_of_search(strategy: Strategy, domain: Domain, horizon: int, trials: int) -> int:
+    """Numbers per trial that a search of a box works on by round ``horizon``; 0 on a grid."""
+    if not isinstance(domain, Box) or type(strategy.exploration) is UniformChoice:
+        return 0
+    kept = strategy.process.most_kept(horizon)
+    features = WAVES * FREQUENCIES if strategy.exploration.samples else 0
+    return -(-domain.search.numbers(domain.dim, kept, trials, features) // trials)

@@ -1,0 +1,32 @@
+"""Candidates of a posterior that a test knows."""
+
+import torch
+
+from botorch_tv.acquisition import Candidates
+from botorch_tv.inference.scratch import Scratch
+
+D = torch.float64
+
+
+class Known(Candidates):
+    """Candidates with these means and deviations, of one trial.
+
+    Args:
+        mean: Their means.
+        sd: Their standard deviations.
+        scale: Largest prior standard deviation.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        incumbent: The best mean observed.
+    """
+
+    mean = sd = incumbent = sqrt_beta = has_data = None
+
+    def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0):
+        self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)
+        self.sign, self.scale, self.scratch = sign, scale, Scratch()
+        self.incumbent, self.sqrt_beta = torch.tensor([incumbent], dtype=D), 0.0
+
+    def nothing(self, *_):
+        raise NotImplementedError
+
+    sample = uniform = argmax = at = anywhere = where = nothing
