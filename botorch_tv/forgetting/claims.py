@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +14,10 @@ from botorch_tv.forgetting.inflation import Inflation
 from botorch_tv.forgetting.parameter import Parameter, Values, with_values
 from botorch_tv.validation import require
 
-SPANS = (0.1, 1.0, 10.0, 100.0)
+SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Times since the origin within which a decay is looked at."""
+ORDINARY = 100.0
+"""Up to here it must be a number."""
 TIMES = 12
 TOLERANCE = 1e-8
 """As a share of the standard deviations at both times."""
@@ -37,79 +39,103 @@ def require_sound(decay: Decay) -> None:
         ValueError: If it defines nothing, is no covariance there, or not as Markovian as it claims.
     """
     require_defined(decay)
-    name, unit = repr(decay), (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
+    unit = (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64).unsqueeze(-1) * unit
-    first, second = torch.broadcast_tensors(time.unsqueeze(-1), time.unsqueeze(-2))  # type: ignore[no-untyped-call]
+    shape = (*time.shape, TIMES)
     covariance = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
     require(
-        isinstance(covariance, Tensor) and covariance.shape == first.shape,
-        f"the covariance of {name} between times `{len(SPANS)} x {TIMES} x 1` and `{len(SPANS)} x "
-        f"1 x {TIMES}` has shape {tuple(getattr(covariance, 'shape', ()))}; compute it "
-        "elementwise, so that shapes broadcast.",
+        isinstance(covariance, Tensor) and covariance.shape == shape,
+        f"the covariance of {decay!r} between times `{len(SPANS)} x {TIMES} x 1` and "
+        f"`{len(SPANS)} x 1 x {TIMES}` has shape {tuple(getattr(covariance, 'shape', ()))}; "
+        "compute it elementwise, so that shapes broadcast.",
     )
+    # What grows without end may leave every range in times that nobody counts to.
+    counted = covariance.isfinite().flatten(1).all(-1)
+    counted[: SPANS.index(ORDINARY) + 1] = True
+    look = _Look(decay, time[counted].unsqueeze(-1).expand(-1, -1, TIMES), covariance[counted])
+    look.require_consistent()
+    look.require_semidefinite()
+    if decay.markovian:
+        look.require_markovian()
 
-    def agree(good: Tensor, told: str, *values: Tensor) -> None:
+
+class _Look(NamedTuple):
+    """What a decay says at some times s and t."""
+
+    decay: Decay
+    s: Tensor
+    """`spans x TIMES x TIMES`; t is its transpose."""
+    covariance: Tensor
+    """Between s and t, of that shape."""
+
+    @property
+    def variance(self) -> Tensor:
+        """At s."""
+        return self.covariance.diagonal(dim1=-2, dim2=-1).unsqueeze(-1).expand_as(self.s)
+
+    @property
+    def scale(self) -> Tensor:
+        """Product of the standard deviations at s and t."""
+        deviation = self.variance.sqrt()
+        return deviation * deviation.mT
+
+    def require(self, good: Tensor, told: str, *values: Tensor) -> None:
+        """Raise where something does not hold, naming values and times."""
         if bool(good.all()):
             return
-        at = tuple(map(int, (~good).nonzero()[0]))
+        at = tuple((~good).nonzero()[0].tolist())
         shown = " and ".join(f"{value[at].item():.6g}" for value in values)
         raise ValueError(
-            told.format(name, shown) + f" (s = {first[at]:.4g} and t = {second[at]:.4g} since the "
-            "origin)."
+            f"{told.format(repr(self.decay), shown)} (s = {self.s[at]:.4g} and "
+            f"t = {self.s.mT[at]:.4g} since the origin)."
         )
 
-    agree(
-        covariance.isfinite(),
-        "the covariance of {} is {}, but it must be finite; check the formula, or count time in "
-        "another unit",
-        covariance,
-    )
-    variance = covariance.diagonal(dim1=-2, dim2=-1)
-    own = variance.unsqueeze(-1).expand_as(covariance)
-    agree(own > 0, "the variance of {} is {}, but it must be positive at all times", own)
-    scale = own.sqrt() * own.mT.sqrt()
-    told = decay.prior_variance(time).unsqueeze(-1).expand_as(own)
-    pairs = [("prior_variance(s) and covariance(s, s)", told, own)]
-    pairs += [("covariance(s, t) and covariance(t, s)", covariance, covariance.mT)]
-    if decay.markovian:
-        step = decay.transition(first, second) * told
-        later = (second >= first).to(step)
-        pairs += [
-            (
-                "prior_variance(s) attenuation(t - s) and covariance(s, t)",
-                later * step,
-                later * covariance,
-            )
-        ]
-    correlation = covariance / scale
-    for what, one, other in pairs:
-        # NaN is refused: no comparison with it holds.
-        agree(
-            (one - other).abs() <= TOLERANCE * scale,
-            what + " of {} must agree, but are {}; define one of them, or make them agree",
-            one,
-            other,
-        )
-    lowest, highest = torch.linalg.eigvalsh(correlation)[:, [0, -1]].unbind(-1)
-    require(
-        bool((lowest > -TOLERANCE * highest).all()),
-        f"{name} is no covariance: its correlations between {TIMES} times have eigenvalues down to "
-        f"{float((lowest / highest).min()):.3g} of the largest, but none may be below -1e-8 of it; "
-        "check the formula against a positive definite function.",
-    )
-    if decay.markovian:
-        r, s, t = torch.combinations(torch.arange(TIMES), 3).unbind(-1)
-        direct = correlation[:, r, t]
-        by_way = correlation[:, r, s] * correlation[:, s, t]
-        off = (direct - by_way).abs()
-        span, worst = divmod(int(off.argmax()), len(r))
+    def require_same(self, what: str, one: Tensor, other: Tensor) -> None:
+        """Raise unless two formulas agree; NaN never does."""
+        told = f"{what} of {{}} must agree, but are {{}}; define one of them, or make them agree"
+        self.require((one - other).abs() <= TOLERANCE * self.scale, told, one, other)
+
+    def require_consistent(self) -> None:
+        """Raise unless the covariance is finite, positive at all times, and as everywhere told."""
+        limit = "it must be finite; check the formula, or count time in another unit"
+        told = f"the covariance of {{}} is {{}}, but {limit}"
+        self.require(self.covariance.isfinite(), told, self.covariance)
+        told = "the variance of {} is {}, but it must be positive at all times"
+        self.require(self.variance > 0, told, self.variance)
+        prior = self.decay.prior_variance(self.s)
+        self.require_same("prior_variance(s) and covariance(s, s)", prior, self.variance)
+        what = "covariance(s, t) and covariance(t, s)"
+        self.require_same(what, self.covariance, self.covariance.mT)
+
+    def require_semidefinite(self) -> None:
+        """Raise if correlations have a negative eigenvalue."""
+        values = torch.linalg.eigvalsh(self.covariance / self.scale)
+        share = float((values[:, 0] / values[:, -1]).min())
         require(
-            bool(off.max() <= TOLERANCE),
-            f"{name} claims to be Markovian, but the correlation between times "
-            f"{time[span, r[worst]]:.4g} and {time[span, t[worst]]:.4g} is "
-            f"{direct[span, worst].item():.6g}, and {by_way[span, worst].item():.6g} by way of "
-            f"{time[span, s[worst]]:.4g}; leave markovian False, and any inference is right.",
+            share > -TOLERANCE,
+            f"{self.decay!r} is no covariance: its correlations between {TIMES} times have "
+            f"eigenvalues down to {share:.3g} of the largest, but none may be below -1e-8 of it; "
+            "check the formula against a positive definite function.",
         )
+
+    def require_markovian(self) -> None:
+        """Raise unless all that is known of the past goes through the present."""
+        r, s, t = torch.combinations(torch.arange(TIMES), 3).unbind(-1)
+        correlation = self.covariance / self.scale
+        direct, by_way = correlation[:, r, t], correlation[:, r, s] * correlation[:, s, t]
+        span, worst = divmod(int((direct - by_way).abs().argmax()), len(r))
+        past, present, future = (self.s[span, one[worst], 0].item() for one in (r, s, t))
+        direct, by_way = direct[span, worst], by_way[span, worst]
+        require(
+            bool((direct - by_way).abs() <= TOLERANCE),
+            f"{self.decay!r} claims to be Markovian, but the correlation between times {past:.4g} "
+            f"and {future:.4g} is {direct.item():.6g}, and {by_way.item():.6g} by way of "
+            f"{present:.4g}; leave markovian False, and any inference is right.",
+        )
+        later = (self.s.mT >= self.s).to(self.s)
+        step = self.decay.transition(self.s, self.s.mT) * self.variance
+        what = "prior_variance(s) attenuation(t - s) and covariance(s, t)"
+        self.require_same(what, later * step, later * self.covariance)
 
 
 def require_learnable(part: Decay | Inflation) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from gpytorch.kernels import Kernel
 
-if TYPE_CHECKING:
-    from botorch_tv.models.time_varying_gp import TimeVaryingGP
+from botorch_tv.models.aging_gp import AgingGP
 
 
-def batched_parameters(model: TimeVaryingGP, own_mean: bool) -> dict[str, int]:
+def batched_parameters(model: AgingGP, own_mean: bool) -> dict[str, int]:
     """Names of the parameters and buffers with a dimension of outputs, and that dimension.
 
     Args:
@@ -35,7 +32,7 @@ def batched_parameters(model: TimeVaryingGP, own_mean: bool) -> dict[str, int]:
     return found
 
 
-def subset_batch_shapes(old: TimeVaryingGP, new: TimeVaryingGP) -> None:
+def subset_batch_shapes(old: AgingGP, new: AgingGP) -> None:
     """Set the batch shapes of the kernels of a model to those of fewer outputs.
 
     BoTorch shortens a batch shape once for each of a kernel's parameters.

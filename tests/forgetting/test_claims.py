@@ -37,6 +37,27 @@ class Falsely(QuasiPeriodic):
     markovian = True
 
 
+class SlowlyFalsely(Decay):
+    """One period takes a year of minutes."""
+
+    markovian = True
+
+    def attenuation(self, elapsed):
+        return torch.cos(1.2e-5 * elapsed)
+
+
+class Unstable(Decay):
+    """Grows without end, and out of every range by and by."""
+
+    markovian = True
+
+    def prior_variance(self, elapsed):
+        return torch.exp(0.1 * elapsed)
+
+    def attenuation(self, elapsed):
+        return torch.exp(0.05 * elapsed)
+
+
 class FarBack(Markov):
     """Inherits the claim, and is another formula."""
 
@@ -102,6 +123,7 @@ class WrongAttenuation(DriftByCovariance):
 
 REFUSED = {
     Falsely(): "claims to be Markovian, but the correlation between times",
+    SlowlyFalsely(): "claims to be Markovian, but the correlation between times",
     FarBack(0.1): "claims to be Markovian",
     Nothing(): r"Nothing defines no covariance in time; define attenuation\(elapsed\)",
     OnlyVariance(): "OnlyVariance defines no covariance in time",
@@ -111,7 +133,7 @@ REFUSED = {
     StartsKnown(): r"the variance of .* is 0, but it must be positive at all times \(s = 0 ",
     Contradiction(): r"prior_variance\(s\) and covariance\(s, s\) of .* must agree",
     Discontinuous(): r"prior_variance\(s\) and covariance\(s, s\) of .* must agree",
-    OneNumber(): r"`4 x 1 x 12` has shape \(\)",
+    OneNumber(): r"`7 x 1 x 12` has shape \(\)",
     WrongAttenuation(): r"prior_variance\(s\) attenuation\(t - s\) and covariance\(s, t\)",
 }
 
@@ -120,6 +142,10 @@ REFUSED = {
 def test_what_is_none_is_refused_with_the_value(decay: Decay) -> None:
     with pytest.raises(ValueError, match=re.compile(REFUSED[decay])):
         strategy(decay)
+
+
+def test_what_grows_out_of_range_in_ages_is_taken() -> None:
+    assert strategy(Unstable()).decay.markovian
 
 
 def test_what_defines_nothing_says_so_wherever_it_is_asked() -> None:
