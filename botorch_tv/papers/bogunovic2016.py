@@ -6,7 +6,7 @@ from functools import partial
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, draw_panels
+from botorch_tv.papers.experiment import Experiment
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.strategies import Strategy, r_gp_ucb, tv_gp_ucb
@@ -56,7 +56,6 @@ def _figure(id: str, kernel: str, name: str) -> Experiment:
         trials=200,
         cases=cases,
         score=partial(judge, [Claim(one, "TV-GP-UCB", "R-GP-UCB") for one in cases]),
-        picture=partial(draw_panels, cases),
     )
 
 

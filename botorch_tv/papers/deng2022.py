@@ -22,7 +22,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, draw_panels
+from botorch_tv.papers.experiment import Experiment
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.surveys import largest_norm, variation
 from botorch_tv.simulation import AbruptWorld, DriftWorld, KernelSum
@@ -137,7 +137,6 @@ def _experiment(id: str, title: str, make: Make, claims: Sequence[Claim], paper:
         trials=TRIALS,
         cases=cases,
         score=partial(judge, claims),
-        picture=partial(draw_panels, cases),
         remark=_STATIC_WINS,
     )
 

@@ -19,7 +19,7 @@ from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers import cells, order
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.cells import Cell
-from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results, draw_panels
+from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim
 from botorch_tv.simulation.plots import plot_first_reset
@@ -95,7 +95,6 @@ FIGURE_2 = Experiment(
             *(Claim("misspecified", "ET-GP-UCB", r) for r in ("TV-GP-UCB", "R-GP-UCB", "GP-UCB")),
         ],
     ),
-    picture=partial(draw_panels, _RIVALRIES),
 )
 
 # Table 2: sensitivity to the trigger's parameter; mean resets and total regret of 50 runs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,7 +65,8 @@ class Experiment:
             once from each.
         cases: Its studies, by a name fit for a file.
         score: From the results to the outcome.
-        picture: From the results to a figure, written to the path.
+        picture: From the results to a figure, written to the path; curves of regret, a panel per
+            case, unless given.
         record: What to record besides regret, resets and choices.
         remark: What the paper leaves open, and why results may differ from it.
         quick: The most a quick look takes.
@@ -77,7 +79,7 @@ class Experiment:
     trials: int
     cases: Mapping[str, Case]
     score: Callable[[Results], Outcome]
-    picture: Callable[[Results, Path], Figure]
+    picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
     quick: Quick = _LITTLE
@@ -149,7 +151,8 @@ class Experiment:
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}
         pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
-        self.picture(results, folder / f"{self.id}.png")
+        picture = self.picture or partial(draw_panels, self.cases)
+        picture(results, folder / f"{self.id}.png")
         self._tell(folder, outcome)
         return outcome
 

@@ -15,7 +15,7 @@ from gpytorch.kernels import Kernel, ScaleKernel
 
 from botorch_tv.acquisition import Heteroscedastic, Logarithmic, Width
 from botorch_tv.papers.cases import Drawn
-from botorch_tv.papers.experiment import Experiment, Outcome, Results, draw_panels
+from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.simulation import SineWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
@@ -178,5 +178,4 @@ SYNTHETIC = Experiment(
     trials=30,
     cases=_CASES,
     score=_judge,
-    picture=partial(draw_panels, _CASES),
 )

@@ -17,7 +17,7 @@ import numpy as np
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.papers.cases import Recorded
 from botorch_tv.papers.event_triggered import line_up
-from botorch_tv.papers.experiment import Experiment, Outcome, Results, draw_panels
+from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation import PanelWorld
@@ -150,7 +150,6 @@ TEMPERATURE = Experiment(
     trials=200,
     cases=_TEMPERATURE,
     score=_judge_temperature,
-    picture=partial(draw_panels, _TEMPERATURE),
     remark="Hourly cells of a reanalysis in place of sensors in a laboratory; regret in kelvin. "
     "GP-UCB is the worst here too, but weather keeps its pattern enough for old readings to beat "
     "chance. The period of R-GP-UCB follows from the fitted rate of change (the paper takes 15 by "
@@ -177,7 +176,6 @@ TRAFFIC = Experiment(
     trials=200,
     cases=_TRAFFIC,
     score=partial(judge, _FAST_CLAIMS),
-    picture=partial(draw_panels, _TRAFFIC),
     remark="A week of Los Angeles in place of a month of interstate 880, from six o'clock on for "
     "84 readings; three working days teach. The fastest of 50 roads changes little over a morning, "
     "so the speed above the usual of each road, whose best does change, is played besides.",
@@ -207,6 +205,5 @@ EVENT_TRIGGERED_TEMPERATURE = Experiment(
             Claim("temperature", "R-GP-UCB", "GP-UCB", 3.0),
         ],
     ),
-    picture=partial(draw_panels, _LABORATORY),
     remark="Hourly cells of a reanalysis in place of sensors in a laboratory.",
 )

@@ -23,7 +23,7 @@ from torch import Tensor
 from botorch_tv.acquisition.gains import ClosedForm, Fixed
 from botorch_tv.papers.cases import Drawn, Recorded
 from botorch_tv.papers.chowdhury2017 import NOISE_SHARE, TRIALS, line_up
-from botorch_tv.papers.experiment import Experiment, draw_panels
+from botorch_tv.papers.experiment import Experiment
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
@@ -125,7 +125,6 @@ FUNCTIONS = Experiment(
             )
         ],
     ),
-    picture=partial(draw_panels, _FUNCTION_CASES),
     remark="The paper gives neither horizon nor unit of the functions; here 2,000 rounds of "
     "standardised ones. It does not say where GP-PI takes its incumbent either; here it is the "
     "best posterior mean among the points played, and GP-PI hardly leaves its first arm.",
@@ -216,7 +215,6 @@ SENSORS = Experiment(
         ]
         + [Claim("traffic", "IGP-UCB", rival, 2.0) for rival in ("GP-EI", "GP-PI")],
     ),
-    picture=partial(draw_panels, _SENSOR_CASES),
     remark="Cells of a reanalysis in place of 54 temperature sensors, speeds on 41 roads in place "
     "of light; the paper gives no horizon. It is silent on B as well, which decides here: with the "
     "largest norm of any hour, samples and bands are wider than a greedy choice needs.",

@@ -13,7 +13,7 @@ import numpy as np
 
 from botorch_tv.papers.cases import Recorded
 from botorch_tv.papers.deng2022 import FORGETTING, forgetting, line_up
-from botorch_tv.papers.experiment import Experiment, Quick, draw_panels
+from botorch_tv.papers.experiment import Experiment, Quick
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.surveys import variation
@@ -74,7 +74,6 @@ STOCKS = Experiment(
             ),
         ],
     ),
-    picture=partial(draw_panels, _CASES),
     remark="20 stocks over the last 823 days of another record, where the paper has 29 (48 in the "
     "table of [ET]), standardised as in [ET]. A trial starts from each stock; errors are of that.",
     quick=Quick(trials=3, horizon=200),
