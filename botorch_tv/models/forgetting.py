@@ -35,15 +35,15 @@ def separate(forgetting: Forgetting) -> tuple[Decay | None, Inflation | None]:
     for part in parts:
         if is_static(part):
             continue
+        require(
+            isinstance(part, Decay | Inflation),
+            f"forgetting holds {part!r}, but its parts are decays (Markov, Wiener, your own) and "
+            "inflations (ExponentialWeights, UncertaintyInjection, your own).",
+        )
         if isinstance(part, Decay):
             decays.append(part)
-        elif isinstance(part, Inflation):
+        if isinstance(part, Inflation):
             inflations.append(part)
-        else:
-            raise ValueError(
-                f"forgetting holds {part!r}, but its parts are decays (Markov, Wiener) and "
-                "inflations (ExponentialWeights, UncertaintyInjection) of botorch_tv.forgetting."
-            )
     for kind, found in (("decay", decays), ("inflation", inflations)):
         if len(found) > 1:
             raise ValueError(

@@ -74,14 +74,16 @@ class TimeVaryingGP(AgingGP):
             where ``learn_forgetting`` is false.
         input_transform: A transform of the columns other than time.
         forgetting: A decay, an inflation, or one of each in a sequence, from
-            ``botorch_tv.forgetting``; the parameters start where these have them. ``Static()`` for
-            nothing forgotten. By default ``Markov``, from ε = 0.01 over the median time between
-            observations, or what ``covar_module`` or an ``AgeNoiseLikelihood`` has instead.
+            ``botorch_tv.forgetting`` or of your own; the parameters they declare start where these
+            have them. ``Static()`` for nothing forgotten. By default ``Markov``, from ε = 0.01 over
+            the median time between observations, or what ``covar_module`` or an
+            ``AgeNoiseLikelihood`` has instead.
         time_dim: Column of ``train_X`` that holds time.
         now: Present time, a number or `batch_shape`, no earlier than any observation. It follows
             the newest observation where None.
         spatial_module: Kernel over the columns other than time; BoTorch's default where None.
-        learn_forgetting: Whether fitting changes ε, σ_w², γ, α and κ; fixed without priors else.
+        learn_forgetting: Whether fitting changes what these declare, such as ε, σ_w², γ, α and κ;
+            fixed without priors else.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input

@@ -9,7 +9,7 @@ from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import DampedDrift, HalfLife, QuasiPeriodic, Seasonal, Settling
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_tv.forgetting import Decay, Inflation
+from botorch_tv.forgetting import Decay, Inflation, Static
 from botorch_tv.models import TimeVaryingGP
 
 D = torch.float64
@@ -87,6 +87,26 @@ def test_what_is_no_covariance_is_refused():
     X, Y = observed(12)
     with pytest.raises(ValueError, match="is no covariance"):
         TimeVaryingGP(X, Y, forgetting=NoCovariance(), learn_forgetting=False)
+
+
+class AgedStatic(Static):
+    """Inherits both parts and changes one: nothing of it may be lost."""
+
+    def log_factor(self, lag):
+        return 0.5 * lag
+
+
+def test_a_part_of_both_kinds_counts_as_both():
+    X, Y = observed(12)
+    known = torch.full_like(Y, 0.01)
+    models = [
+        TimeVaryingGP(X, Y, known, forgetting=one, learn_forgetting=False)
+        for one in (AgedStatic(), Static())
+    ]
+    means = [model.posterior(X).mean for model in models]
+    assert not torch.allclose(means[0], means[1])
+    lag = torch.tensor([2.0], dtype=D)
+    assert models[0].likelihood.aging.log_factor(lag).item() == pytest.approx(1.0)
 
 
 class Undeclared(Inflation):
