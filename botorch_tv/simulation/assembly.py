@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
+from botorch_tv.simulation.blocks import Moments
 from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.layout import Layout, scatter_of
+from botorch_tv.simulation.layout import Layout, error_of, scatter_of
 from botorch_tv.simulation.netcdf import filling
-from botorch_tv.simulation.records import Arrays, averages
+from botorch_tv.simulation.records import Arrays
 
 
 class Room(Protocol):
@@ -33,7 +35,7 @@ class Assembly:
     def __init__(self, layout: Layout, rooms: Mapping[str, Room]) -> None:
         self._layout, self._rooms = layout, rooms
         self._labels = [str(label) for label in layout.empty["strategy"].values]
-        self._averages: list[tuple[list[int], dict[Chunk, Arrays]]] = []
+        self._averages: list[tuple[list[int], RunningAverages]] = []
 
     def taker(self, kept: Sequence[str]) -> Callable[[Chunk, Arrays], None]:
         """A function that takes in finished chunks of some strategies, from any thread.
@@ -43,27 +45,65 @@ class Assembly:
         """
         own = [place for place, label in enumerate(kept) if label in self._labels]
         rows = [self._labels.index(kept[place]) for place in own]
-        parts: dict[Chunk, Arrays] = {}
-        self._averages.append((rows, parts))
+        averages = RunningAverages(self._layout, own)
+        self._averages.append((rows, averages))
 
         def take(chunk: Chunk, arrays: Arrays) -> None:
             until = chunk.first + chunk.trials
             for name in self._layout.every_round:
                 for row, place in zip(rows, own):
                     self._rooms[name][row, chunk.first : until] = arrays[name][place]
-            # These are small, and joined in order, so that the cut alone decides their last bits.
-            names = [each for name in self._layout.averaged for each in (name, scatter_of(name))]
-            parts[chunk] = {name: arrays[name][own] for name in names}
+            averages.add(chunk, arrays)
 
         return take
 
     def finish(self) -> None:
-        """Work out averages, once all chunks are there."""
-        for rows, parts in self._averages:
-            found = averages(self._layout, [(one.trials, parts[one]) for one in sorted(parts)])
-            for name, values in found.items():
+        """Write averages down, once all chunks are there."""
+        for rows, averages in self._averages:
+            for name, values in averages.finished().items():
                 for row, value in zip(rows, values):
                     self._rooms[name][row] = value
+
+
+class RunningAverages:
+    """The averages of a study from those of its chunks, whatever the cut, up to rounding.
+
+    Chunks are joined in the order of their trials, so that nothing but the cut decides the last
+    bits; those that come early wait.
+
+    Args:
+        layout: What is recorded.
+        places: Of the strategies wanted, among those of the chunks.
+    """
+
+    def __init__(self, layout: Layout, places: Sequence[int]) -> None:
+        self._layout, self._places = layout, list(places)
+        self._joined: dict[str, Moments] = {}
+        self._until = 0
+        self._early: dict[int, tuple[int, dict[str, Moments]]] = {}
+        self._lock = threading.Lock()
+
+    def add(self, chunk: Chunk, arrays: Arrays) -> None:
+        """Take in the averages of a chunk, from any thread."""
+        own = {}
+        for name in self._layout.averaged:
+            mean, scatter = (arrays[one][self._places] for one in (name, scatter_of(name)))
+            own[name] = Moments(np.full(mean.shape, chunk.trials), mean, scatter)
+        with self._lock:
+            self._early[chunk.first] = chunk.trials, own
+            while self._until in self._early:
+                trials, following = self._early.pop(self._until)
+                self._until += trials
+                for name, one in following.items():
+                    before = [self._joined[name]] if name in self._joined else []
+                    self._joined[name] = Moments.together([*before, one])
+
+    def finished(self) -> dict[str, np.ndarray]:
+        """Means over rounds and trials, and their standard errors over trials, NaN for one."""
+        found: dict[str, np.ndarray] = {}
+        for name, whole in self._joined.items():
+            found |= {name: whole.mean, error_of(name): whole.error}
+        return found
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""What is recorded of a chunk of trials while they are played, and how chunks are joined."""
+"""What is recorded of a chunk of trials while they are played."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation.blocks import Moments
-from botorch_tv.simulation.layout import Layout, error_of, scatter_of
+from botorch_tv.simulation.layout import Layout, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
 
 Arrays = Mapping[str, np.ndarray]
@@ -119,23 +118,3 @@ class Records:
                 f"{tuple(value.shape)}, but its variables say {room.dtype} of shape "
                 f"{tuple(shape)}, {self._trials} trials first."
             )
-
-
-def averages(layout: Layout, parts: Sequence[tuple[int, Arrays]]) -> dict[str, np.ndarray]:
-    """The averages of a whole study from those of its chunks, whatever the cut, up to rounding.
-
-    Args:
-        layout: What is recorded.
-        parts: Trials and records of the chunks.
-
-    Returns:
-        Means over rounds and trials, and their standard errors over trials, NaN for a single trial.
-    """
-    found: dict[str, np.ndarray] = {}
-    for name in layout.averaged:
-        whole = Moments.together(
-            Moments(np.full(part[name].shape, trials), part[name], part[scatter_of(name)])
-            for trials, part in parts
-        )
-        found |= {name: whole.mean, error_of(name): whole.error}
-    return found

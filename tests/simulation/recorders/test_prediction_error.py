@@ -18,10 +18,11 @@ from botorch_tv.simulation import (
     StudyResult,
     run_study,
 )
+from botorch_tv.simulation.assembly import RunningAverages
+from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.layout import Layout, error_of, scatter_of
 from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.recorders.prediction_error import MAP, posterior_mean
-from botorch_tv.simulation.records import averages
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
@@ -110,18 +111,30 @@ def test_nothing_else_of_a_study_changes(whole) -> None:
         _ = plain.squared_error
 
 
-def test_merging_is_the_two_pass_formula() -> None:
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
+def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
+    """Whatever order chunks come in, to the last bit."""
     values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, 6))
+    layout = Layout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
     parts = []
-    for rows in np.split(values, [1, 4], axis=1):
+    for first, rows in zip((0, 1, 4), np.split(values, [1, 4], axis=1)):
         mean = rows.mean(1)
         scatter = ((rows - mean[:, None]) ** 2).sum(1)
-        parts.append((rows.shape[1], {MAP: mean, scatter_of(MAP): scatter}))
-    layout = Layout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
-    mean, error = (averages(layout, parts)[name] for name in (MAP, error_of(MAP)))
-    np.testing.assert_allclose(mean, values.mean(1), rtol=1e-14)
-    np.testing.assert_allclose(error, values.std(1, ddof=1) / np.sqrt(11), rtol=1e-8)
-    assert np.isnan(averages(layout, parts[:1])[error_of(MAP)]).all()
+        parts.append((Chunk(first, rows.shape[1]), {MAP: mean, scatter_of(MAP): scatter}))
+
+    def joined(some: list[int]) -> dict[str, np.ndarray]:
+        averages = RunningAverages(layout, [1, 0])
+        for number in some:
+            averages.add(*parts[number])
+        return averages.finished()
+
+    found = joined(order)
+    np.testing.assert_allclose(found[MAP], values[::-1].mean(1), rtol=1e-14)
+    expected = values[::-1].std(1, ddof=1) / np.sqrt(11)
+    np.testing.assert_allclose(found[error_of(MAP)], expected, rtol=1e-8)
+    for name, one in joined([0, 1, 2]).items():
+        np.testing.assert_array_equal(found[name], one)
+    assert np.isnan(joined([0])[error_of(MAP)]).all()
 
 
 @pytest.mark.parametrize(
