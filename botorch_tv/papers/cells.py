@@ -95,7 +95,7 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
         titles: Captions of the cases.
         path: Where to write the picture.
     """
-    from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
+    from botorch_tv.simulation.plots.drawing import COLORS, canvas, lighten, written
 
     figure = canvas(10, 4.4)
     labels = list(dict.fromkeys(table["strategy"]))
@@ -123,5 +123,4 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
         axes.set_ylim(bottom=0)
         lighten(axes)
     caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
-    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, caption)

@@ -118,8 +118,7 @@ def _draw(
     lighten(axes)
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."
-    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, caption)
 
 
 def _case(strategies: Callable[[float], dict[str, Strategy]]) -> dict[str, Drawn]:

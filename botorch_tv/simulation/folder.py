@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from botorch_tv.identity import Description
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.identity import Description
 from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.locks import LIFELESS_SECONDS, WorkLock
 from botorch_tv.simulation.records import Arrays

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from botorch_tv.identity import Description
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.folder import ADDED, StudyFolder
-from botorch_tv.simulation.identity import Description
 from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile
 

@@ -96,8 +96,9 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
         fits or lasting,
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
         f"{settings.horizon:,} rounds take {in_words(result)}, more than {MEMORY_SHARE:.0%} of the "
-        f"{in_words(free)} of memory that are free; give save_to=FOLDER, where they stay on disk, "
-        f"or at most trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
+        f"{in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on the command "
+        "line), where they stay on disk, or at most "
+        f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
         "or a part of the strategies at a time.",
     )
     return fits

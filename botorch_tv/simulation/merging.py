@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import torch
 import xarray as xr
 
+from botorch_tv.identity import Description, differences
 from botorch_tv.memory import free_bytes, in_words
-from botorch_tv.simulation.identity import Description, differences
 from botorch_tv.validation import require
 
 SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
@@ -24,17 +23,7 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     Raises:
         ValueError: If trials are not the same, or a label is in both, naming what is.
     """
-    unlike = [
-        f"{name} is {_short(one.attrs.get(name))} here and {_short(other.attrs.get(name))} there"
-        for name in SAME
-        if one.attrs.get(name) != other.attrs.get(name)
-    ]
-    unlike += differences(_world(one), _world(other), "world")
-    unlike += [
-        f"{name} are {one.sizes.get(name, 0)} here and {other.sizes.get(name, 0)} there"
-        for name in sorted({*one.sizes, *other.sizes} - {"strategy"}, key=str)
-        if one.sizes.get(name) != other.sizes.get(name)
-    ]
+    unlike = differences(_told(other), _told(one))
     variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
     if variables:
         unlike.append(f"{', '.join(variables)} in only one of them (record)")
@@ -83,12 +72,9 @@ def told_together(one: str | None, other: str) -> str:
     return ", ".join(dict.fromkeys([*known, *other.split(", ")]))
 
 
-def _world(data: xr.Dataset) -> Description:
-    """What is known of a world besides its repr; numbers computed elsewhere differ by rounding."""
-    told = data.attrs.get("world_description")
-    return json.loads(told) if told else None
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:197]}..."
+def _told(data: xr.Dataset) -> dict[str, Description]:
+    """What must be the same; numbers of a world computed elsewhere differ by rounding."""
+    told = {name: data.attrs.get(name) for name in SAME}
+    world = json.loads(data.attrs.get("world_description") or "null") or told["world"]
+    sizes = {str(name): size for name, size in data.sizes.items() if name != "strategy"}
+    return {**told, "world": world, "sizes": sizes}

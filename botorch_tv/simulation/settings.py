@@ -9,10 +9,10 @@ from functools import cached_property
 
 import torch
 
+from botorch_tv.identity import Description, describe
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.devices import device_name
-from botorch_tv.simulation.identity import Description, describe
 from botorch_tv.simulation.layout import Layout
 from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 
 from botorch_tv.files import write_new
+from botorch_tv.identity import Description, differences
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
-from botorch_tv.simulation.identity import Description, differences
 from botorch_tv.simulation.layout import Layout
 from botorch_tv.validation import require, require_integer
 

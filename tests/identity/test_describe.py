@@ -15,7 +15,7 @@ from gpytorch.priors import GammaPrior
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import EventTrigger, KeepAll
-from botorch_tv.simulation.identity import describe, differences
+from botorch_tv.identity import describe, differences
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, tv_gp_ucb
 

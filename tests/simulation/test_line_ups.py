@@ -155,10 +155,10 @@ def test_results_of_the_same_trials_are_merged(tmp_path: Path, recorded: dict[st
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seed": 4}, "seed is 3 here and 4 there"),
-        ({"epsilon": 0.1}, "world is .*epsilon=0.05.* here"),
-        ({"trials": 4}, "trials is 5 here and 4 there"),
-        ({"horizon": 5}, "horizon is 6 here and 5 there"),
+        ({"seed": 4}, "seed is 4 there and 3 here"),
+        ({"epsilon": 0.1}, r"world\.epsilon is 0\.1 there and 0\.05 here"),
+        ({"trials": 4}, "trials is 4 there and 5 here; sizes.trial is 4"),
+        ({"horizon": 5}, "horizon is 5 there and 6 here; .*sizes.round is 5"),
         ({"record": (Diagnosis(),)}, "band, .*observation.* in only one"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_label_in_both_and_other_draws_are_refused() -> None:
         one.merge(study("GP", "ET"))
     earlier = study("ET").data
     del earlier.attrs["draws"]
-    with pytest.raises(ValueError, match=r"draws is 'Splittable.*' here and None there"):
+    with pytest.raises(ValueError, match=r"draws is None there and 'Splittable.* here"):
         one.merge(StudyResult(earlier))
 
 

@@ -15,7 +15,6 @@ from botorch_tv.simulation.plots.drawing import (
     Look,
     canvas,
     draw_curves,
-    lighten,
     looks,
     name_curves,
     written,
@@ -60,8 +59,7 @@ def plot_calibration(
     _draw_played(left, shares, styles)
     _draw_by_round(right, by_round, styles)
     right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
-    figure.supxlabel(_caption(result, block), fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, _caption(result, block))
 
 
 def _draw_reliability(
@@ -70,18 +68,12 @@ def _draw_reliability(
     levels = shares["level"].values
     axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     curves = _known_curves(shares, name)
-    for label, (share, error) in curves.items():
-        look = styles[label]
-        axes.plot(levels, share, color=look.color, linestyle=look.line, linewidth=1.6)
-        axes.fill_between(
-            levels, share - error, share + error, color=look.color, alpha=0.18, linewidth=0
-        )
+    draw_curves(axes, levels, curves, styles)
     axes.set_xlim(0, float(levels[-1]))
     axes.set_ylim(0, 1)
     axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, float(levels[-1])])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("nominal level of the band")
-    lighten(axes)
     name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
 
 

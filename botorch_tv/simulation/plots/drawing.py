@@ -209,12 +209,14 @@ def lighten(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """The figure, saved to the path where there is one; its folder is made.
+def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = "") -> Figure:
+    """The figure with a caption, saved to the path where there is one; its folder is made.
 
     A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
     """
     FigureCanvasAgg(figure)
+    if caption:
+        figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)

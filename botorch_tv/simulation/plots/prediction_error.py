@@ -11,7 +11,6 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from botorch_tv.simulation.plots.drawing import (
-    GRAY,
     Curve,
     canvas,
     draw_curves,
@@ -80,8 +79,7 @@ def plot_prediction_error(
             if number + abreast >= len(order):  # no map below
                 axes.set_xlabel(names[across])
                 axes.tick_params(labelbottom=True)
-    figure.supxlabel(_caption(result), fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, _caption(result))
 
 
 def arrangement(maps: int) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from botorch_tv.simulation.plots.drawing import (
     COLORS,
-    GRAY,
     canvas,
     draw_curves,
     lighten,
@@ -64,10 +63,7 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
         axes.tick_params(labelbottom=False)
     for axes in (left[-1], total):
         axes.set_xlabel("round")
-    figure.supxlabel(
-        _caption(result, ticks=bool(strips)), fontsize=8.5, color=GRAY, x=0.01, ha="left"
-    )
-    return written(figure, path)
+    return written(figure, path, _caption(result, ticks=bool(strips)))
 
 
 def plot_panels(
@@ -116,9 +112,7 @@ def plot_panels(
         name_curves(axes, ends, looks(list(of_panel)))
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
-    caption = _caption(*results.values(), ticks=False)
-    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, _caption(*results.values(), ticks=False))
 
 
 def plot_first_reset(

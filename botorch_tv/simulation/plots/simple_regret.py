@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.plots.drawing import (
-    GRAY,
     Look,
     canvas,
     draw_curves,
@@ -59,8 +58,7 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
     caption = caption if trials > 1 else "One trial."
-    figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, caption)
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) -> None:

@@ -81,11 +81,11 @@ def plot_triggers(
     _draw_surprises(below, rounds, values, model_noise(data, label) ** 0.5, alarms)
     figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)
     trials = data.sizes["trial"]
+    caption = ""
     if trials > 1:
         usual = result.mean_resets()[label]
         caption = f"One of {trials:,} trials, which reset {usual:.1f} times on average."
-        figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    return written(figure, path)
+    return written(figure, path, caption)
 
 
 def _draw_predictions(

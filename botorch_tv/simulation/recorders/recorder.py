@@ -69,7 +69,8 @@ class Recorder(ABC):
 
     What ``before`` and ``after`` return together are the variables, each `trials` followed by the
     sizes that it declares. What a recorder is made of, its code included, is part of what a study
-    is, as for worlds and strategies.
+    is, as for worlds and strategies. One recorder sees many chunks of trials, several at once: it
+    keeps nothing of what it sees.
     """
 
     @abstractmethod

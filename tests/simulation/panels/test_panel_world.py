@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_tv.identity import describe
 from botorch_tv.simulation import PanelWorld, run_study
-from botorch_tv.simulation.identity import describe
 from botorch_tv.simulation.panels import fit_epsilon, load_panel, make_panel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import et_gp_ucb, gp_ucb, random_search

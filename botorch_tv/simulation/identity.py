@@ -1,5 +1,0 @@
-"""What makes two studies the same."""
-
-from botorch_tv.identity import Description, describe, differences
-
-__all__ = ["Description", "describe", "differences"]
