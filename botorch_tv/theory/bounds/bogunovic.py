@@ -9,6 +9,7 @@ are far from sharp: on short horizons they exceed the regret of the worst choice
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -59,15 +60,11 @@ def r_gp_ucb_regret(
         ValueError: If an argument is out of range.
     """
     name = "r_gp_ucb_regret"
-    horizons = rounds(name, T)
     (period,) = check(name, period=period)
-    constant = information_constant(name, noise)
-    beta = bayes_beta(name, BayesResetting(delta=delta, r=r, a1=a1, b1=b1), horizons, dim)
-    gains = gain_like(f"{name}: gain", gain, horizons)
-    mismatch = resetting_mismatch(
-        horizons, beta, period=period, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0
-    )
-    return block_regret(constant, horizons, beta, period, gains) + horizons * mismatch
+    width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
+    tails = {"delta": delta, "a0": a0, "b0": b0}
+    mismatch = partial(resetting_mismatch, period=period, epsilon=epsilon, noise=noise, **tails)
+    return block_regret(name, T, width, period, gain, noise, dim, mismatch)
 
 
 def resetting_mismatch(

@@ -12,12 +12,9 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
-from botorch_tv.theory.arguments import Number, check, gain_like, rounds
+from botorch_tv.theory.arguments import Number, check
 from botorch_tv.theory.bounds.shared import (
-    BayesWidth,
-    bayes_beta,
     block_regret,
-    information_constant,
 )
 
 
@@ -64,7 +61,12 @@ def et_gp_ucb_regret(
         ValueError: If an argument is out of range.
     """
     width = BayesEventTriggered(delta=delta, r=r, a1=a1, b1=b1)
-    return _regret("et_gp_ucb_regret", T, width, 4, block, gain, epsilon, noise, dim, delta, a0, b0)
+    known = {"epsilon": epsilon, "noise": noise, "delta": delta, "a0": a0, "b0": b0}
+
+    def mismatch(T: Tensor, beta: Tensor) -> Tensor:
+        return model_mismatch(beta, block=block, parts=4, **known)
+
+    return block_regret("et_gp_ucb_regret", T, width, block, gain, noise, dim, mismatch)
 
 
 def r_gp_ucb_regret_improved(
@@ -108,9 +110,12 @@ def r_gp_ucb_regret_improved(
         ValueError: If an argument is out of range.
     """
     width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
-    return _regret(
-        "r_gp_ucb_regret_improved", T, width, 2, period, gain, epsilon, noise, dim, delta, a0, b0
-    )
+    known = {"epsilon": epsilon, "noise": noise, "delta": delta, "a0": a0, "b0": b0}
+
+    def mismatch(T: Tensor, beta: Tensor) -> Tensor:
+        return model_mismatch(beta, block=period, parts=2, **known)
+
+    return block_regret("r_gp_ucb_regret_improved", T, width, period, gain, noise, dim, mismatch)
 
 
 def model_mismatch(
@@ -173,27 +178,3 @@ def reset_time_bound(horizon: int, mean: float, delta: float) -> int:
     """
     check("reset_time_bound", horizon=horizon, mean=mean, delta=delta)
     return max(1, math.ceil(min(horizon, mean / delta)))
-
-
-def _regret(
-    name: str,
-    T: Number,
-    width: BayesWidth,
-    parts: int,
-    block: int,
-    gain: float,
-    epsilon: float,
-    noise: float,
-    dim: int,
-    delta: float,
-    a0: float,
-    b0: float,
-) -> Tensor:
-    horizons = rounds(name, T)
-    constant = information_constant(name, noise)
-    beta = bayes_beta(name, width, horizons, dim)
-    mismatch = model_mismatch(
-        beta, block=block, epsilon=epsilon, noise=noise, delta=delta, a0=a0, b0=b0, parts=parts
-    )
-    gains = gain_like(f"{name}: gain", gain, horizons)
-    return block_regret(constant, horizons, beta, block, gains) + horizons * mismatch

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV, WidthContext
-from botorch_tv.theory.arguments import check
+from botorch_tv.theory.arguments import Number, check, gain_like, rounds
 
 BayesWidth = BayesTV | BayesResetting | BayesEventTriggered
 
@@ -26,9 +27,34 @@ def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
     return torch.tensor(values, dtype=T.dtype, device=T.device).view(T.shape)
 
 
-def block_regret(constant: float, T: Tensor, beta: Tensor, block: int, gain: Tensor) -> Tensor:
-    """√(C_1 T β_T (T/N + 1) γ_N) + 2, the part of a bound that does not come from change."""
-    return (constant * T * beta * (T / block + 1) * gain).sqrt() + 2
+def block_regret(
+    name: str,
+    T: Number,
+    width: BayesWidth,
+    block: int,
+    gain: Number,
+    noise: float,
+    dim: int,
+    mismatch: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
+
+    Args:
+        name: Which bound it is, for errors.
+        T: Rounds, any shape.
+        width: That of β_T.
+        block: N.
+        gain: γ_N.
+        noise: σ².
+        dim: Dimension d.
+        mismatch: ψ from T and β_T, the regret per round for ignoring change within a block.
+    """
+    horizons = rounds(name, T)
+    constant = information_constant(name, noise)
+    beta = bayes_beta(name, width, horizons, dim)
+    gains = gain_like(f"{name}: gain", gain, horizons)
+    ignored = horizons * mismatch(horizons, beta)
+    return (constant * horizons * beta * (horizons / block + 1) * gains).sqrt() + 2 + ignored
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
