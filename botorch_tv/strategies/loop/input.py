@@ -16,6 +16,8 @@ from botorch_tv.strategies.state import State
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
+Column = Numbers | None
+"""Of a table, which may lack it."""
 
 
 def as_number(name: str, value: object, fix: str) -> float:
@@ -98,13 +100,7 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
 
 
 def measurements(
-    state: State,
-    X: Numbers,
-    y: Numbers,
-    *,
-    time: Numbers | None,
-    noise: Numbers | None,
-    context: Numbers | None,
+    state: State, X: Numbers, y: Numbers, time: Column, noise: Column, context: Column
 ) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
     """The rows of a table in order of time: point, value, time, noise and context.
 

@@ -128,9 +128,8 @@ class Loop(Record):
                 finite; rows without a measurement are to be left out.
         """
         loop = cls(strategy, domain, pending=pending, seed=seed, dtype=dtype, device=device)
-        for point, value, when, variance, known in measurements(
-            loop.state, X, y, time=time, noise=noise, context=context
-        ):
+        rows = measurements(loop.state, X, y, time, noise, context)
+        for point, value, when, variance, known in rows:
             loop.observe(point, value, time=when, noise=variance, context=known)
         return loop
 
