@@ -15,6 +15,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
+from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.kernels.batching import like
 from botorch_tv.validation import require_bounds
 
@@ -34,6 +35,7 @@ class Declared(Module):  # type: ignore[misc]
 
     part: Any
     """The decay or the inflation, with the values that the parameters start from."""
+    _declared: dict[str, Parameter]
     unit: Tensor
     """The unit of time of the raw parameters, in units of the input, `batch_shape x 1 (x 1)`."""
 
@@ -46,6 +48,7 @@ class Declared(Module):  # type: ignore[misc]
         bounds: Mapping[str, Interval | None],
         names: Mapping[str, str] | None = None,
         unit: Tensor | None = None,
+        learn: bool = True,
     ) -> None:
         """Register the parameters of a formula.
 
@@ -57,15 +60,22 @@ class Declared(Module):  # type: ignore[misc]
             bounds: The same for bounds.
             names: Names of priors other than that of the parameter with ``_prior``.
             unit: As of :meth:`measure`, where the start is within bounds in that unit alone.
+            learn: Whether there are any; the formula is used as it is else.
+
+        Raises:
+            ValueError: If the formula is not one of the parameters it declares.
         """
+        if learn and part.parameters:
+            require_learnable(part)
         shape = Size([*batch_shape, *[1] * trailing])
         self.part = part
+        self._declared = dict(part.parameters) if learn else {}
         self._trailing = trailing
         self._measurable = not any(bounds.values())
         self.register_buffer("unit", torch.ones(shape))
-        if unit is not None and self._measurable:
+        if unit is not None and self._measurable and learn:
             self.unit = self._fitting(unit)
-        for name, parameter in part.parameters.items():
+        for name, parameter in self._declared.items():
             raw = f"raw_{name}"
             self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
             self.register_constraint(raw, bounds.get(name) or _bounds(parameter))
@@ -88,7 +98,7 @@ class Declared(Module):  # type: ignore[misc]
         A module built in float32 and moved to float64 keeps the rounding of float32; this
         undoes it.
         """
-        for name in self.part.parameters:
+        for name in self._names:
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
@@ -151,10 +161,10 @@ class Declared(Module):  # type: ignore[misc]
 
     @property
     def _names(self) -> list[str]:
-        return list(self.part.parameters)
+        return list(self._declared)
 
     def _parameter(self, name: str) -> Parameter:
-        return self.part.parameters[name]  # type: ignore[no-any-return]
+        return self._declared[name]
 
     def _bounds(self, name: str) -> Interval:
         return getattr(self, f"raw_{name}_constraint")
@@ -211,8 +221,7 @@ class Declared(Module):  # type: ignore[misc]
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
         # What was saved without a unit was learned in that of the input.
-        if "unit" in self._buffers:
-            state_dict.setdefault(prefix + "unit", torch.ones_like(self.unit))
+        state_dict.setdefault(prefix + "unit", torch.ones_like(self.unit))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 

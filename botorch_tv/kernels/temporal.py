@@ -11,6 +11,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Markov, Wiener
+from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.forgetting.decay import LARGEST_EPSILON
 from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.kernels.batching import BatchedKernel, like
@@ -36,6 +37,10 @@ class DecayKernel(Declared, BatchedKernel):
             otherwise.
         bounds: The same for bounds; with any the unit of time stays that of the input.
         unit: Unit of time to learn in from the start, see :meth:`measure`.
+        learn: Whether there is anything to learn; the decay is used as it is else.
+
+    Raises:
+        ValueError: If the decay is no covariance, or not a formula of the parameters it declares.
 
     Example:
         >>> kernel = DecayKernel(Markov(epsilon=0.03))
@@ -51,13 +56,15 @@ class DecayKernel(Declared, BatchedKernel):
         priors: Priors | None = None,
         bounds: Mapping[str, Interval | None] | None = None,
         unit: Tensor | None = None,
+        learn: bool = True,
     ) -> None:
+        require_sound(decay)
         super().__init__(batch_shape=batch_shape, active_dims=active_dims)
         if not decay.stationary:
             shape = Size([*self.batch_shape, 1, 1])
             start = origin if isinstance(origin, Tensor) else torch.tensor(float(origin))
             self.register_buffer("origin", start[..., None, None].expand(shape).clone())
-        self.declare(decay, self.batch_shape, 2, priors or {}, bounds or {}, unit=unit)
+        self.declare(decay, self.batch_shape, 2, priors or {}, bounds or {}, unit=unit, learn=learn)
 
     @property
     def is_stationary(self) -> bool:

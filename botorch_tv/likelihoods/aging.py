@@ -9,7 +9,6 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
-from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.inflation import SMALLEST_GAMMA
 from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.forgetting.static import is_static
@@ -28,6 +27,7 @@ class Aging(Declared):
         priors: Of parameters per unit of the input, by name, None for none; what the inflation
             declares otherwise. For a share kept, such as γ, of 1 - γ.
         names: Names of priors other than that of the parameter with ``_prior``.
+        learn: Whether there is anything to learn; the inflation is used as it is else.
     """
 
     def __init__(
@@ -36,9 +36,10 @@ class Aging(Declared):
         batch_shape: Size = NO_BATCH,
         priors: Priors | None = None,
         names: Mapping[str, str] | None = None,
+        learn: bool = True,
     ) -> None:
         super().__init__()
-        self.declare(inflation, batch_shape, 1, priors or {}, {}, names)
+        self.declare(inflation, batch_shape, 1, priors or {}, {}, names, learn=learn)
 
     @property
     def inflation(self) -> Inflation:
@@ -62,14 +63,7 @@ class FixedAging(Aging):
     """
 
     def __init__(self, inflation: Inflation) -> None:
-        Declared.__init__(self)
-        self.part = inflation
-
-    def log_factor(self, lag: Tensor) -> Tensor:
-        return self.inflation.log_factor(lag)
-
-    def restart(self) -> None:
-        """Nothing to set."""
+        super().__init__(inflation, learn=False)
 
 
 class ExponentialAging(Aging):
@@ -156,5 +150,4 @@ def learnable(inflation: Inflation, batch_shape: Size) -> Aging:
         return ExponentialAging(inflation.gamma, batch_shape)
     if type(inflation) is UncertaintyInjection:
         return InjectionAging(inflation.alpha, inflation.kappa, batch_shape)
-    require_learnable(inflation)
     return Aging(inflation, batch_shape)

@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
-from botorch_tv.forgetting.claims import require_learnable, require_sound
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.kernels import DecayKernel, MarkovKernel, WienerKernel
@@ -71,14 +70,11 @@ def temporal_kernel(
     """
     if decay is None:
         return None
-    require_sound(decay)
-    if learn:
-        require(
-            bool(decay.parameters),
-            f"{decay!r} declares no parameters, so nothing of it can be learned; declare them "
-            "beside its formula, or pass learn_forgetting=False to keep it as it is.",
-        )
-        require_learnable(decay)
+    require(
+        not learn or bool(decay.parameters),
+        f"{decay!r} declares no parameters, so nothing of it can be learned; declare them beside "
+        "its formula, or pass learn_forgetting=False to keep it as it is.",
+    )
     prior = DEFAULT if learn else None  # restarts of a fit draw from priors, learned or not
     origin = times.amin(-1) if times.shape[-1] else times.new_zeros(times.shape[:-1])
     kernel: DecayKernel
@@ -87,8 +83,7 @@ def temporal_kernel(
     elif type(decay) is Wiener:
         kernel = WienerKernel(decay.sigma_w2, origin, batch_shape, sigma_w2_prior=prior)
     else:
-        priors, unit = dict.fromkeys(decay.parameters, prior), median_gap(times)
-        kernel = DecayKernel(decay, origin, batch_shape, priors=priors, unit=unit)
+        kernel = DecayKernel(decay, origin, batch_shape, unit=median_gap(times), learn=learn)
     kernel = kernel.to(times)
     # Once more after the module has the data's dtype: 0.03 in float32 is another number.
     kernel.restart()

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from conformance.strangers import DampedDrift, Seasonal, Settling
 from gpytorch.constraints import Interval
 from gpytorch.priors import GammaPrior, UniformPrior
 
-from botorch_tv.forgetting import Markov, Wiener
+from botorch_tv.forgetting import Decay, Markov, Parameter, Wiener
 from botorch_tv.kernels import DecayKernel, MarkovKernel, WienerKernel
 
 D = torch.float64
@@ -127,3 +128,28 @@ def test_own_bounds_keep_the_unit():
         kernel.set_value("epsilon", 0.6)
     prior = DecayKernel(Markov(0.1), priors={"epsilon": UniformPrior(0.0, 1.0)})
     assert [name for name, *_ in prior.named_priors()] == ["epsilon_prior"]
+
+
+class Growing(Decay):
+    def attenuation(self, elapsed):
+        return 1 + elapsed
+
+
+@dataclass(frozen=True)
+class WrongPower(Decay):
+    rate: float = 0.1
+    parameters = {"rate": Parameter(power=1)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+
+def test_what_is_no_covariance_or_not_rightly_declared_is_refused():
+    with pytest.raises(ValueError, match="is no covariance"):
+        DecayKernel(Growing())
+    with pytest.raises(ValueError, match="another formula once time is counted in another unit"):
+        DecayKernel(WrongPower())
+    kept = DecayKernel(WrongPower(), learn=False).double()
+    assert not list(kept.parameters())
+    wanted = WrongPower().covariance(TIMES, TIMES.T)
+    torch.testing.assert_close(kept(TIMES).to_dense(), wanted)

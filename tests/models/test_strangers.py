@@ -1,6 +1,7 @@
 """A model takes anybody's decay and inflation: learned in any unit, or refused with the cure."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from botorch.fit import fit_gpytorch_mll
 from conformance.strangers import DampedDrift, HalfLife, QuasiPeriodic, Seasonal, Settling
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
-from botorch_tv.forgetting import Decay, Inflation, Static
+from botorch_tv.forgetting import Decay, Inflation, Parameter, Static
 from botorch_tv.models import TimeVaryingGP
 
 D = torch.float64
@@ -76,6 +77,31 @@ def test_what_declares_nothing_is_refused_unless_it_is_kept(forgetting):
     model = TimeVaryingGP(X, Y, forgetting=forgetting, learn_forgetting=False)
     assert not list(model.covar_module.temporal.parameters())
     assert model.posterior(X).mean.isfinite().all()
+
+
+@dataclass(frozen=True)
+class HiddenUnit(Decay):
+    """The 5 is a time that is not declared."""
+
+    rate: float = 0.1
+    parameters = {"rate": Parameter(power=-1)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed) * torch.cos(elapsed / 5)
+
+
+def test_what_is_kept_is_used_in_the_unit_of_the_user():
+    """Though it declares what could be learned, and not rightly."""
+    X, Y = observed(12)
+    told = X.clone()
+    told[:, -1] *= 3  # gaps of 3 and 6
+    with pytest.raises(ValueError, match="another formula once time is counted in another unit"):
+        TimeVaryingGP(told, Y, forgetting=HiddenUnit())
+    model = TimeVaryingGP(told, Y, forgetting=HiddenUnit(), learn_forgetting=False)
+    times = told[:, -1:]
+    wanted = HiddenUnit().covariance(times, times.T)
+    found = model.covar_module.temporal(times).to_dense()
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 class NoCovariance(Decay):
