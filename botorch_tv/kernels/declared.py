@@ -98,12 +98,12 @@ class Declared(Module):  # type: ignore[misc]
         A module built in float32 and moved to float64 keeps the rounding of float32; this
         undoes it.
         """
-        for name in self._names:
+        for name in self._declared:
             self.set_value(name, getattr(self.part, name))
 
     def learned(self) -> dict[str, Tensor]:
         """Values over ``unit``, `batch_shape x 1 (x 1)` each."""
-        raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._names}
+        raws = {name: (getattr(self, f"raw_{name}"), self._bounds(name)) for name in self._declared}
         return {name: bounds.transform(raw) for name, (raw, bounds) in raws.items()}
 
     def value(self, name: str) -> Tensor:
@@ -112,11 +112,11 @@ class Declared(Module):  # type: ignore[misc]
         Where that unit is long, a share lost is 1 to all digits; ask :meth:`natural` then.
         """
         learned = self.learned()
-        return self._parameter(name).counted(learned[name], 1 / self.unit, learned)
+        return self._declared[name].counted(learned[name], 1 / self.unit, learned)
 
     def natural(self, name: str) -> Tensor:
         """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
-        learned, parameter = self.learned(), self._parameter(name)
+        learned, parameter = self.learned(), self._declared[name]
         natural = parameter.natural(learned[name])
         return natural * parameter.stretch(1 / self.unit, learned)
 
@@ -129,7 +129,7 @@ class Declared(Module):  # type: ignore[misc]
         self._set_over(name, torch.ones_like(self.unit), like(value, self.unit))
 
     def measure(self, unit: Tensor) -> None:
-        """Learn in another unit of time from now on; values stay.
+        """Learn in another unit of time from now on; values stay, if within their bounds in it.
 
         Args:
             unit: In units of the input, positive, `batch_shape`; see ``median_gap``. Where the
@@ -150,7 +150,7 @@ class Declared(Module):  # type: ignore[misc]
             return
         step, learned = self._fitting(unit), {n: one.detach() for n, one in self.learned().items()}
         for name, value in learned.items():
-            parameter = self._parameter(name)
+            parameter = self._declared[name]
             if parameter.deaf is None or parameter.restless is None:
                 continue
             natural = parameter.natural(value) * parameter.stretch(step / self.unit, learned)
@@ -158,13 +158,6 @@ class Declared(Module):  # type: ignore[misc]
             start = parameter.value(start * parameter.stretch(self.unit / step, learned))
             self._put(name, torch.where(natural > parameter.number(parameter.deaf), start, value))
         self._move(step)
-
-    @property
-    def _names(self) -> list[str]:
-        return list(self._declared)
-
-    def _parameter(self, name: str) -> Parameter:
-        return self._declared[name]
 
     def _bounds(self, name: str) -> Interval:
         return getattr(self, f"raw_{name}_constraint")
@@ -178,32 +171,34 @@ class Declared(Module):  # type: ignore[misc]
 
     def _move(self, unit: Tensor, but: str = "") -> None:
         """Count time in a unit, or in a shorter one in which no share but one is whole."""
-        for name in self._names:
-            if name != but and self._parameter(name).share is not None:
+        for name in self._declared:
+            if name != but and self._declared[name].share is not None:
                 unit = _no_longer(unit, self.natural(name).detach())
         learned = {name: one.detach() for name, one in self.learned().items()}
         factor, self.unit = unit / self.unit, unit.clone()
         for name, value in learned.items():
-            self._put(name, self._parameter(name).counted(value, factor, learned))
+            self._put(name, self._declared[name].counted(value, factor, learned))
 
     def _set_over(self, name: str, duration: Tensor, value: Tensor) -> None:
         """Set a value over a duration of time."""
-        parameter, bounds = self._parameter(name), self._bounds(name)
+        parameter, bounds = self._declared[name], self._bounds(name)
         learned = {key: one.detach() for key, one in self.learned().items()}
-        checked = value
+        checked, fix = value, "start inside, or give bounds of your own."
         if parameter.share is None:
             checked = parameter.counted(value, self.unit / duration, learned)
+            if bool((self.unit != 1).any()):
+                fix = f"that is over {self.unit.median():g} units of time, as it is learned; {fix}"
         require_bounds(
             f"{type(self).__name__}: {name}",
             checked,
             bounds.lower_bound,
             bounds.upper_bound,
-            "start inside, or give bounds of your own.",
+            fix,
         )
         bound_to_it = {
             key: self.value(key).detach()
-            for key in self._names
-            if key != name and callable(self._parameter(key).power)
+            for key in self._declared
+            if key != name and callable(self._declared[key].power)
         }
         if parameter.share is not None and self._measurable:
             natural = parameter.natural(value) / duration
@@ -252,16 +247,16 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 
 
 def _get_told(module: Declared, *, name: str) -> Tensor:
-    return module._parameter(name).presumed(module.value(name))
+    return module._declared[name].presumed(module.value(name))
 
 
 def _set_told(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module.set_value(name, module._parameter(name).presumed(like(value, module.unit)))
+    module.set_value(name, module._declared[name].presumed(like(value, module.unit)))
 
 
 def _get_learned(module: Declared, *, name: str) -> Tensor:
-    return module._parameter(name).presumed(module.learned()[name])
+    return module._declared[name].presumed(module.learned()[name])
 
 
 def _set_learned(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module._put(name, module._parameter(name).presumed(like(value, module.unit)))
+    module._put(name, module._declared[name].presumed(like(value, module.unit)))
