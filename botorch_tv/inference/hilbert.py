@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.point_kernel import profile
 from botorch_tv.validation import require
 
 MOST_PRODUCTS = 2**22
@@ -50,13 +51,12 @@ class BoxFeatures:
 
     def at(self, U: Tensor) -> Tensor:
         """φ at points of the unit cube, `* x d -> * x r`; differentiable."""
-        features = None
+        features = U.new_ones(())
         for dim, (side, number) in enumerate(zip(self.side, self.number.T)):
             waves = torch.arange(1, int(number.max()) + 1, dtype=U.dtype, device=U.device)
             phase = (U[..., dim] + (side - 1) / 2).unsqueeze(-1) * (waves * (math.pi / side))
             one = (phase.sin() * (2 / side).sqrt()).index_select(-1, number - 1)
-            features = one if features is None else features * one
-        assert features is not None
+            features = features * one
         return features
 
     def density(
@@ -92,9 +92,9 @@ class BoxFeatures:
         phi = self.at(U)
         worst = []
         for one in lengthscale.reshape(-1, lengthscale.shape[-1]):
-            distance = torch.cdist(U / one, U / one, compute_mode="donot_use_mm_for_euclid_dist")
+            square = (U / one).unsqueeze(-2).sub(U / one).square().sum(-1)
             approximate = (phi * self.density(one, smoothness)) @ phi.T
-            worst.append((correlation(distance, smoothness) - approximate).abs().amax())
+            worst.append((profile(square, smoothness) - approximate).abs().amax())
         return torch.stack(worst).view(lengthscale.shape[:-1])
 
 
@@ -150,23 +150,14 @@ def box_features(
     return BoxFeatures(every.number[order[left_out:].sort().values], side)
 
 
-def correlation(distance: Tensor, smoothness: float) -> Tensor:
-    """A kernel of variance 1 at a distance in lengthscales; ν as above, 1/2, 3/2 or 5/2."""
-    if smoothness == math.inf:
-        return torch.exp(-0.5 * distance.square())
-    scaled = math.sqrt(2 * smoothness) * distance
-    factor = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + scaled.square() / 3}[smoothness]
-    return factor * torch.exp(-scaled)
-
-
 def _density(square: Tensor, smoothness: float, dim: int) -> Tensor:
     """Spectral density of a kernel of lengthscale 1 at |ω|²."""
     if smoothness == math.inf:
-        return (2 * math.pi) ** (dim / 2) * torch.exp(-0.5 * square)
+        return math.pow(2 * math.pi, dim / 2) * torch.exp(-0.5 * square)
     power = smoothness + dim / 2
-    factor = 2**dim * math.pi ** (dim / 2) * (2 * smoothness) ** smoothness
+    factor = math.pow(2 * math.sqrt(math.pi), dim) * math.pow(2 * smoothness, smoothness)
     ratio = math.exp(math.lgamma(power) - math.lgamma(smoothness))
-    return factor * ratio * (2 * smoothness + square) ** -power
+    return factor * ratio * (2 * smoothness + square).pow(-power)
 
 
 def _reach(share: float, smoothness: float) -> float:
@@ -174,13 +165,16 @@ def _reach(share: float, smoothness: float) -> float:
     if smoothness == math.inf:
         return math.sqrt(2 * math.log(1 / share))
     low, high = 0.0, 1.0
-    while float(correlation(torch.tensor(high), smoothness)) > share:
+    while _beyond(high, smoothness) > share:
         low, high = high, 2 * high
     for _ in range(50):
         middle = (low + high) / 2
-        above = float(correlation(torch.tensor(middle, dtype=torch.float64), smoothness)) > share
-        low, high = (middle, high) if above else (low, middle)
+        low, high = (middle, high) if _beyond(middle, smoothness) > share else (low, middle)
     return high
+
+
+def _beyond(distance: float, smoothness: float) -> float:
+    return float(profile(torch.tensor(distance**2, dtype=torch.float64), smoothness))
 
 
 def _cutoff(share: float, smoothness: float) -> float:
@@ -191,5 +185,5 @@ def _cutoff(share: float, smoothness: float) -> float:
     if smoothness == math.inf:
         return math.sqrt(2 * math.log(2 / share))
     ratio = math.exp(math.lgamma(smoothness + 0.5) - math.lgamma(smoothness))
-    constant = 2 * math.sqrt(math.pi) * ratio * (2 * smoothness) ** smoothness
-    return (constant / (math.pi * smoothness * share)) ** (1 / (2 * smoothness))
+    constant = 2 * math.sqrt(math.pi) * ratio * math.pow(2 * smoothness, smoothness)
+    return math.pow(constant / (math.pi * smoothness * share), 1 / (2 * smoothness))

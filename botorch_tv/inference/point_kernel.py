@@ -38,7 +38,7 @@ class Stationary:
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
         square = self._squared_distance(X1, X2)
-        return self.outputscale * _profile(square, self.smoothness)
+        return self.outputscale * profile(square, self.smoothness)
 
     def variance(self, X: Tensor) -> Tensor:
         """Prior variances, `trials x q x d -> trials x q`."""
@@ -151,7 +151,7 @@ def _stationary(kernel: Kernel) -> Stationary | None:
     )
 
 
-def _profile(square: Tensor, smoothness: float) -> Tensor:
+def profile(square: Tensor, smoothness: float) -> Tensor:
     """Correlation at a squared distance in units of the lengthscale."""
     if smoothness == math.inf:
         return torch.exp(-0.5 * square.clamp_min(0))
