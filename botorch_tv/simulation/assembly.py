@@ -14,7 +14,7 @@ import xarray as xr
 from botorch_tv.simulation.blocks import Moments
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.layout import Layout, error_of, scatter_of
-from botorch_tv.simulation.netcdf import filling
+from botorch_tv.simulation.netcdf import filling, read_dataset
 from botorch_tv.simulation.records import Arrays
 
 
@@ -30,7 +30,12 @@ class Assembly:
     Args:
         layout: What is recorded.
         rooms: Where every variable of the result goes.
+
+    Attributes:
+        data: The result, once it is whole.
     """
+
+    data: xr.Dataset
 
     def __init__(self, layout: Layout, rooms: Mapping[str, Room]) -> None:
         self._layout, self._rooms = layout, rooms
@@ -107,23 +112,21 @@ class RunningAverages:
 
 
 @contextmanager
-def in_memory(layout: Layout, trials: int) -> Iterator[tuple[Assembly, xr.Dataset]]:
-    """A study put together in memory, and the dataset that it becomes."""
-    rooms: dict[str, np.ndarray] = {}
-    variables = {}
-    for name in layout.variables:
-        for each, dimensions in layout.members(name).items():
-            rooms[each] = np.empty(layout.shape_of(name, trials), layout.dtype_of(name))
-            variables[each] = (dimensions, rooms[each])
-    blank = layout.empty.drop_vars([*rooms, "trial"]).assign_coords(trial=np.arange(trials))
-    assembly = Assembly(layout, rooms)
-    yield assembly, blank.assign(variables)
+def in_memory(layout: Layout, trials: int) -> Iterator[Assembly]:
+    """A study put together in memory; its data are whole at the end of the block."""
+    data = layout.empty.drop_dims("trial").copy(deep=True).assign_coords(trial=np.arange(trials))
+    for name in layout.every_round:
+        one = layout.empty[name]
+        data[name] = one.dims, np.empty(layout.shape_of(name, trials), one.dtype)
+    assembly = Assembly(layout, {str(name): one.values for name, one in data.data_vars.items()})
+    yield assembly
     assembly.finish()
+    assembly.data = data
 
 
 @contextmanager
 def in_file(layout: Layout, trials: int, path: Path) -> Iterator[Assembly]:
-    """A study put together in a file, which is there once all is done.
+    """A study put together in a file, where its data stay.
 
     Raises:
         OSError: If it cannot be written.
@@ -133,3 +136,4 @@ def in_file(layout: Layout, trials: int, path: Path) -> Iterator[Assembly]:
         assembly = Assembly(layout, rooms)
         yield assembly
         assembly.finish()
+    assembly.data = read_dataset(path, most=0)

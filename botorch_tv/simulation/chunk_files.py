@@ -128,5 +128,5 @@ class ChunkFormat(NamedTuple):
         for member, name in named.items():
             array = found[member]
             shape = layout.shape_of(name, trials, self.strategies)
-            if array.shape != shape or array.dtype != layout.dtype_of(name):
+            if array.shape != shape or array.dtype != layout.empty[name].dtype:
                 raise Damaged(f"{member} is {array.dtype} of shape {array.shape}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 import xarray as xr
 
 from botorch_tv.simulation.recorders.play import Play
@@ -26,12 +27,10 @@ class Layout:
     Args:
         variables: By name.
         empty: The result before any trial is played.
-        dtype: Name of the type in which the study computes.
     """
 
     variables: Mapping[str, Variable]
     empty: xr.Dataset
-    dtype: str
 
     @classmethod
     def of(
@@ -53,28 +52,26 @@ class Layout:
             "trial": np.arange(0),
             "round": np.arange(1, horizon + 1),
         }
-        layout = cls({}, xr.Dataset(coords=labels), dtype)
+        variables: dict[str, Variable] = {}
+        empty = xr.Dataset(coords=labels)
         for one in (Play(), *record):
-            own, given = dict(one.variables(domain)), one.labels(domain, strategies)
-            known = cls({**layout.variables, **own}, layout.empty, dtype)
-            blank = {
-                each: (dimensions, np.empty(known.shape_of(name, 0), known.dtype_of(name)))
-                for name in own
-                for each, dimensions in known.members(name).items()
-            }
-            taken = {*map(str, layout.empty.variables), *map(str, given.variables)} & {*blank}
-            taken |= {*map(str, given.variables)} & {*map(str, layout.empty.data_vars)}
-            taken |= {*DIMENSIONS} & {name for variable in own.values() for name in variable.sizes}
+            own, given = one.variables(domain), one.labels(domain, strategies)
             try:
-                require(not taken, f"{', '.join(sorted(taken))} is there already")
+                blank = xr.Dataset()
+                for name, variable in own.items():
+                    blank = blank.assign(_blank(name, variable, empty.sizes, dtype))
+                recorded = {*variables, *map(error_of, variables)}
+                taken = {*blank.variables} & {*empty.variables, *given.variables}
+                taken |= recorded & {*map(str, given.variables)}
+                require(not taken, f"{', '.join(sorted(map(str, taken)))} is there already")
                 # What else does not fit is told by xarray, such as sizes.
-                empty = layout.empty.merge(given, compat="no_conflicts").merge(blank)
-            except ValueError as error:
+                empty = empty.merge(given, compat="no_conflicts").merge(blank)
+            except (ValueError, TypeError) as error:
                 raise ValueError(
                     f"run_study: {one!r} does not go with the other recorders: {error}"
                 ) from error
-            layout = cls(known.variables, empty, dtype)
-        return layout
+            variables |= own
+        return cls(variables, empty)
 
     @cached_property
     def every_round(self) -> dict[str, Variable]:
@@ -86,11 +83,6 @@ class Layout:
         """Those averaged over rounds and trials."""
         return {name: one for name, one in self.variables.items() if one.averaged}
 
-    def dtype_of(self, name: str) -> np.dtype[np.generic]:
-        """The type of a variable; averages are float64."""
-        variable = self.variables[name]
-        return np.dtype("float64" if variable.averaged else variable.dtype or self.dtype)
-
     @property
     def horizon(self) -> int:
         """Rounds per trial."""
@@ -98,17 +90,10 @@ class Layout:
 
     def shape_of(self, name: str, trials: int, strategies: int | None = None) -> tuple[int, ...]:
         """The shape of a variable over some trials, and all strategies unless told."""
-        variable = self.variables[name]
-        over = () if variable.averaged else (trials, self.horizon)
-        count = self.empty.sizes["strategy"] if strategies is None else strategies
-        return (count, *over, *variable.shape)
-
-    def members(self, name: str) -> dict[str, tuple[str, ...]]:
-        """The variables of a result that hold one recorded, with their dimensions."""
-        variable = self.variables[name]
-        if variable.averaged:
-            return dict.fromkeys((name, error_of(name)), ("strategy", *variable.sizes))
-        return {name: (*DIMENSIONS, *variable.sizes)}
+        sizes = {**self.empty.sizes, "trial": trials}
+        if strategies is not None:
+            sizes["strategy"] = strategies
+        return tuple(sizes[one] for one in self.empty[name].dims)
 
     @property
     def numbers_per_trial(self) -> int:
@@ -119,7 +104,8 @@ class Layout:
     def bytes_of(self, trials: int, strategies: int | None = None) -> int:
         """What the records of some trials take in memory or a file."""
         each = {
-            name: math.prod(self.shape_of(name, trials, strategies)) * self.dtype_of(name).itemsize
+            name: math.prod(self.shape_of(name, trials, strategies))
+            * self.empty[name].dtype.itemsize
             for name in self.variables
         }
         return sum(each.values()) + sum(each[name] for name in self.averaged)  # and their scatter
@@ -133,3 +119,21 @@ def scatter_of(name: str) -> str:
 def error_of(name: str) -> str:
     """Name of the standard error that goes with an average."""
     return f"{name}_standard_error"
+
+
+def _blank(
+    name: str, variable: Variable, known: Mapping[Hashable, int], dtype: str
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The variables of a result that hold one recorded, without any trial."""
+    taken = [one for one in variable.sizes if one in DIMENSIONS]
+    require(not taken, f"{name} has {', '.join(taken)} already")
+    if variable.averaged:
+        shape, dimensions = (known["strategy"], *variable.shape), ("strategy", *variable.sizes)
+        return {one: (dimensions, np.full(shape, np.nan)) for one in (name, error_of(name))}
+    kind = variable.dtype or dtype
+    require(
+        isinstance(getattr(torch, kind, None), torch.dtype),
+        f"{name} has dtype {kind!r}; give one that PyTorch and NumPy know, such as 'int32'",
+    )
+    shape = (known["strategy"], 0, known["round"], *variable.shape)
+    return {name: ((*DIMENSIONS, *variable.sizes), np.empty(shape, kind))}

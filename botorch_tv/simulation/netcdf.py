@@ -138,7 +138,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
             "Restore it from a copy, or run the study again."
         ) from error
     data.attrs = {name: _plain(value) for name, value in data.attrs.items()}
-    return data
+    return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
 def _piece(variable: xr.Variable) -> dict[str, int]:

@@ -190,7 +190,7 @@ class StudyResult(StudyRecord):
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
         data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])
         try:
-            return cls(data.assign_coords(strategy=data["strategy"].astype(str)))
+            return cls(data)
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"{path} is a netCDF file, but no study result: {error} "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,22 +13,19 @@ import torch
 
 from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
-from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import usable_device
 from botorch_tv.simulation.memory import fits_memory
 from botorch_tv.simulation.merging import told_together
-from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.result import StudyResult
-from botorch_tv.simulation.runner import find_all, play_all
+from botorch_tv.simulation.runner import Runner, find_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import require_integer
 
 if TYPE_CHECKING:
-    from botorch_tv.simulation.folder import StudyFolder
     from botorch_tv.simulation.line_ups import LineUp
 
 
@@ -125,25 +121,24 @@ def run_study(
             settings, trials=trials, chunk=chunk, workers=workers, lasting=folder is not None
         )
 
-    run = _Run(trials, workers, progress, besides=0 if fits else size)
+    runner = Runner(trials, workers, progress, besides=0 if fits else size)
     made_with: Mapping[str, str] = {}
     if folder is None:
-        with in_memory(settings.layout, trials) as (assembly, data):
-            found = run.play(settings, new_cut(), assembly)
+        with in_memory(settings.layout, trials) as assembly:
+            found = runner.play(settings, new_cut(), assembly.taker(list(strategies)))
     else:
         from botorch_tv.simulation.folder import discard_results, result_file
         from botorch_tv.simulation.line_ups import open_line_ups
 
         study = settings.description()
         line_ups = open_line_ups(folder, study, new_cut, layout=settings.layout, chunk=chunk)
-        if fits:
-            with in_memory(settings.layout, trials) as (assembly, data):
-                found, made_with = run.go_on(settings, line_ups, assembly)
-        else:
-            file = result_file(folder, study, trials)
-            with in_file(settings.layout, trials, file) as assembly:
-                found, made_with = run.go_on(settings, line_ups, assembly)
-            data = StudyResult.load(file, in_memory=False).data
+        file = result_file(folder, study, trials)
+        whole = (
+            in_memory(settings.layout, trials) if fits else in_file(settings.layout, trials, file)
+        )
+        with whole as assembly:
+            found, made_with = _go_on(runner, settings, line_ups, assembly)
+        if not fits:
             discard_results(folder, but=file)
     attributes = (
         settings.attributes()
@@ -155,57 +150,25 @@ def run_study(
             "seconds": time.perf_counter() - began,
         }
     )
-    return StudyResult(data.assign_attrs(attributes))
+    return StudyResult(assembly.data.assign_attrs(attributes))
 
 
-@dataclass(frozen=True)
-class _Run:
-    """How a study is run."""
+def _go_on(
+    runner: Runner, settings: StudySettings, line_ups: Sequence[LineUp], assembly: Assembly
+) -> tuple[int, dict[str, str]]:
+    """Let all strategies play that a folder does not hold.
 
-    trials: int
-    workers: int
-    progress: bool
-    besides: int
-    """Bytes that are written to the folder of the study besides what it keeps."""
-
-    def play(
-        self,
-        settings: StudySettings,
-        cut: Cut,
-        assembly: Assembly,
-        folder: StudyFolder | None = None,
-    ) -> int:
-        """Let all strategies play, and say how many trials were found finished."""
-        with torch_threads(cut.threads):
-            return play_all(
-                Game(settings, settings.initial_states()),
-                cut.chunks(self.trials),
-                self.workers,
-                assembly.taker(list(settings.strategies)),
-                folder=folder,
-                besides=self.besides,
-                progress=self.progress,
-            )
-
-    def go_on(
-        self, settings: StudySettings, line_ups: Sequence[LineUp], assembly: Assembly
-    ) -> tuple[int, dict[str, str]]:
-        """The same in a folder, and the versions of libraries that computed it."""
-        found = self.trials
-        made_with: dict[str, str] = {}
-        for one in line_ups:
-            cut = one.folder.cut
-            if one.left_out:
-                find_all(
-                    one.folder,
-                    cut.chunks(self.trials),
-                    assembly.taker(one.kept),
-                    kept=", ".join(one.wanted),
-                    left_out=", ".join(one.left_out),
-                )
-            else:
-                known = self.play(settings.of(one.kept), cut, assembly, one.folder)
-                found = min(found, known)
-            for name, version in one.folder.versions().items():
-                made_with[name] = told_together(made_with.get(name), version)
-        return found, made_with
+    Returns:
+        How many trials were found finished, and the versions of libraries that computed them.
+    """
+    found = runner.trials
+    made_with: dict[str, str] = {}
+    for one in line_ups:
+        cut, take = one.folder.cut, assembly.taker(one.kept)
+        if one.left_out:
+            find_all(one, cut.chunks(runner.trials), take)
+        else:
+            found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
+        for name, version in one.folder.versions().items():
+            made_with[name] = told_together(made_with.get(name), version)
+    return found, made_with

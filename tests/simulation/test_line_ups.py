@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from botorch_tv.simulation import Diagnosis, MarkovWorld, PredictionError, StudyResult, run_study
-from botorch_tv.simulation import study as study_module
+from botorch_tv.simulation import runner as runner_module
 from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, gp_ucb
@@ -38,12 +38,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The strategies of every chunk that is really played."""
     told: list[list[str]] = []
 
-    class Watched(study_module.Game):
+    class Watched(runner_module.Game):
         def play(self, *arguments: object) -> object:  # type: ignore[override]
             told.append(list(self.settings.strategies))
             return super().play(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(study_module, "Game", Watched)
+    monkeypatch.setattr(runner_module, "Game", Watched)
     return told
 
 

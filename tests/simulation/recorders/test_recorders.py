@@ -187,7 +187,9 @@ NUMBERS = torch.zeros(4, dtype=torch.float64)
         ((Diagnosis,), r"record holds the class Diagnosis; give instances"),
         ((Diagnosis(), Diagnosis()), r"Diagnosis\(\) does not go with .*objective.* there already"),
         ([Odd({"regret": Variable()})], r"Odd\(\) does not go .* regret is there already"),
-        ([Odd({"one": Variable({"round": 3})})], r"Odd\(\) does not go with the other recorders"),
+        ([Odd({"one": Variable({"round": 3})})], r"Odd\(\) does not go .* one has round already"),
+        ([Odd({"one": Variable(dtype="text")})], "one has dtype .text.; give one that PyTorch"),
+        ([Odd({"one": Variable({"axis": "2"})})], "does not go with the other"),  # type: ignore
         ([Odd({"trial": Variable()})], r"Odd\(\) does not go with the other recorders"),
         ([Odd({"one": Variable({"arm": 3})}), PredictionError()], "does not go .*'?arm'?"),
         (
