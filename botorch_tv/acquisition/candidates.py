@@ -19,7 +19,6 @@ class Candidates(ABC):
     written as a score of candidates, and left to :meth:`argmax`, works on both.
 
     Attributes:
-        noise: Noise variance of an observation, a number or `batch_shape x 1`.
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         scale: Largest prior standard deviation.
         round: The round t that is decided, counted from 1.
@@ -27,7 +26,6 @@ class Candidates(ABC):
         scratch: Memory for intermediate results.
     """
 
-    noise: float | Tensor
     sign: int
     scale: float
     round: int
@@ -43,6 +41,11 @@ class Candidates(ABC):
     @abstractmethod
     def sd(self) -> Tensor:
         """Posterior standard deviation, `batch_shape x M`."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Tensor:
+        """Noise variance of an observation, `batch_shape x 1`."""
 
     @property
     @abstractmethod

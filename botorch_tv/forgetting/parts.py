@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Size, Tensor
@@ -25,47 +23,100 @@ class Observation(NamedTuple):
     """Noise variance, `batch_shape`; infinite where a measurement failed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+class Left(Protocol):
+    """The observations that are left, n in number, oldest first."""
+
+    @property
+    def time(self) -> Tensor:
+        """When they were made, `batch_shape x n`, float64."""
+
+    @property
+    def y(self) -> Tensor:
+        """What was observed, `batch_shape x n`; 0 where a measurement failed."""
+
+    @property
+    def noise(self) -> Tensor:
+        """Noise variances, `batch_shape x n`; infinite where a measurement failed."""
+
+    @property
+    def X(self) -> Tensor:
+        """Where they were made, `batch_shape x n x d`."""
+
+    @property
+    def kept(self) -> Tensor:
+        """Which of them a trial still keeps, `batch_shape x n`, bool; others keep the rest."""
+
+
 class Log:
-    """The observations that are left, n in number, oldest first, as a part of a strategy sees them.
+    """The observations that are left, as a part of a strategy sees them.
+
+    ``time``, ``y``, ``noise``, ``X`` and ``kept`` are those of :class:`Left`.
 
     Attributes:
-        time: When they were made, `batch_shape x n`, float64.
-        y: What was observed, `batch_shape x n`; 0 where a measurement failed.
-        noise: Noise variances, `batch_shape x n`; infinite where a measurement failed.
         now: The present, `batch_shape`, float64; after an observation its time.
         rounds: Rounds told, the same for all trials; n of them are left.
         since: Rounds t' since the last reset of any rule, the one being decided or told included,
             `batch_shape`, int64.
         first_time: Time of the first observation ever, `batch_shape`, float64.
         newest: The observation just made, of which the last row tells; None before a choice.
-        reset: Which trials were reset in this round, `batch_shape`, bool; for
-            :meth:`Part.update`.
+        reset: Which trials were reset in this round, `batch_shape`, bool, for :meth:`Part.update`;
+            None where that is yet to be decided.
         memory: What the part remembers; see :meth:`Part.init`.
     """
 
-    time: Tensor
-    y: Tensor
-    noise: Tensor
-    now: Tensor
-    rounds: int
-    since: Tensor
-    first_time: Tensor
-    newest: Observation | None
-    reset: Tensor
-    memory: Any = None
-    points: Callable[[], Tensor]
-    left: Callable[[], Tensor]
+    __slots__ = ("_left", "first_time", "memory", "newest", "now", "reset", "rounds", "since")
+
+    def __init__(
+        self,
+        left: Left,
+        *,
+        now: Tensor,
+        rounds: int,
+        since: Tensor,
+        first_time: Tensor,
+        newest: Observation | None = None,
+        reset: Tensor | None = None,
+        memory: Any = None,
+    ) -> None:
+        self._left, self.now, self.rounds, self.since = left, now, rounds, since
+        self.first_time, self.newest, self.reset = first_time, newest, reset
+        self.memory = memory
+
+    @property
+    def time(self) -> Tensor:
+        """See :attr:`Left.time`."""
+        return self._left.time
+
+    @property
+    def y(self) -> Tensor:
+        """See :attr:`Left.y`."""
+        return self._left.y
+
+    @property
+    def noise(self) -> Tensor:
+        """See :attr:`Left.noise`."""
+        return self._left.noise
 
     @property
     def X(self) -> Tensor:
-        """Where they were made, `batch_shape x n x d`."""
-        return self.points()
+        """See :attr:`Left.X`."""
+        return self._left.X
 
     @property
     def kept(self) -> Tensor:
-        """Which of them a trial still keeps, `batch_shape x n`, bool; others keep the rest."""
-        return self.left()
+        """See :attr:`Left.kept`."""
+        return self._left.kept
+
+    def before_a_choice(self) -> Log:
+        """The same without an observation that was just made."""
+        return Log(
+            self._left,
+            now=self.now,
+            rounds=self.rounds,
+            since=self.since,
+            first_time=self.first_time,
+            memory=self.memory,
+        )
 
 
 class Part:

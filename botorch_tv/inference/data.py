@@ -101,7 +101,14 @@ class Data(NamedTuple):
         return torch.ones((), dtype=torch.bool, device=self.time.device).expand(shape)
 
     def observed(
-        self, choice: Tensor, y: Tensor, noise: Tensor, time: Tensor, least_noise: float
+        self,
+        choice: Tensor,
+        y: Tensor,
+        noise: Tensor,
+        time: Tensor,
+        least_noise: float,
+        *,
+        all_good: bool,
     ) -> Data:
         """The data with one observation more, which is kept.
 
@@ -111,12 +118,13 @@ class Data(NamedTuple):
             noise: Variances, infinite where it failed, `batch_shape`.
             time: `batch_shape`.
             least_noise: A lower bound of the variances.
+            all_good: Whether no measurement failed, as far as that is known without looking.
         """
         log = self.history
         mask = self.mask
         if mask is not None:
             mask = torch.nn.functional.pad(mask, (0, 1), value=1)
-        started = torch.where(noise.isfinite(), time, math.inf)
+        started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
         return self._replace(
             rounds=self.rounds + 1,
             mask=mask,
@@ -149,45 +157,53 @@ class Data(NamedTuple):
             InputDataError: If an answer does not fit the log.
         """
         length, looks = self.rounds - self.dropped, self.time.device.type == "cpu"
-        newest, kept, change = length, self.kept, Change()
+        newest, change, kept = length, Change(), None
         resets: list[Tensor] = []
         for answer in answers:
             one = _checked(answer, self)
-            rows, clears = one.rows, False
-            if rows is None and one.newest is not None and one.newest < length:
-                if one.where is None:
-                    newest = min(newest, max(0, one.newest))
-                elif not (looks and not bool(one.where.any())):
-                    old = torch.arange(length, device=kept.device) < length - one.newest
-                    rows, clears = ~(one.where.unsqueeze(-1) & old), one.newest == 1
-            if rows is not None and not (looks and bool((rows | ~kept).all())):
-                kept = kept & rows
-                if clears and one.where is not None:
-                    change = change.with_cleared(one.where)
-                else:
-                    change = change._replace(any_rows=True)
+            if one.newest is not None and one.where is None:
+                newest = min(newest, one.newest)
+            rows = self._rows_of(one, looks)
+            if rows is not None:
+                kept = rows if kept is None else kept & rows
+                only_newest = one.rows is None and one.newest == 1
+                change = change.with_cleared(one.where) if only_newest else change.with_any_rows()
             if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
                 resets.append(one.reset)
             elif one.reset is True:
                 resets.append(torch.ones_like(self.time, dtype=torch.bool))
-        change = change._replace(leaving=range(self.dropped, self.dropped + length - newest))
-        mask = self.mask if change.cleared is None and not change.any_rows else kept
+        if newest == length and kept is None and not resets:
+            return self, change
+        change = change._replace(leaving=range(self.dropped, self.rounds - newest))
+        mask = self.mask
+        if kept is not None:
+            mask = kept if mask is None else mask & kept
         if mask is not None and looks:
             newest = min(newest, _newest_in_use(mask))
-        dropped = self.dropped + length - newest
         mask = None if mask is None else mask[..., length - newest :]
-        data = self._replace(dropped=dropped, mask=mask)
+        data = self._replace(dropped=self.rounds - newest, mask=mask)
         if not resets:
             return data, change
         reset = torch.stack(resets).any(0)
         return data._begun_anew(reset), change._replace(reset=reset)
 
+    def _rows_of(self, answer: Kept, looks: bool) -> Tensor | None:
+        """Rows that stay by an answer for single trials or rows; None where all stay."""
+        rows, length = answer.rows, self.rounds - self.dropped
+        if rows is None:
+            if answer.where is None or answer.newest is None or answer.newest >= length:
+                return None
+            if looks and not bool(answer.where.any()):
+                return None
+            place = torch.arange(length, device=self.time.device)
+            rows = ~(answer.where.unsqueeze(-1) & (place < length - answer.newest))
+        stays = rows if self.mask is None else rows | ~self.mask
+        return None if looks and bool(stays.all()) else rows
+
     def _begun_anew(self, reset: Tensor) -> Data:
         """The clocks counted from the first row kept, in some trials, `batch_shape`."""
-        noise, time = (
-            self.history.noise.tensor(self.dropped),
-            self.history.time.tensor(self.dropped),
-        )
+        log, first = self.history, self.dropped
+        noise, time = log.noise.tensor(first), log.time.tensor(first)
         starts = torch.where(self.kept & noise.isfinite(), time, math.inf)
         earliest = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
         return self._replace(
@@ -262,8 +278,13 @@ class Change(NamedTuple):
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
 
-    def with_cleared(self, trials: Tensor) -> Change:
+    def with_any_rows(self) -> Change:
+        """The same, where any other rows may have left besides."""
+        return self._replace(any_rows=True)
+
+    def with_cleared(self, trials: Tensor | None) -> Change:
         """The same with more trials in which only the newest row is left."""
+        assert trials is not None
         cleared = trials if self.cleared is None else self.cleared | trials
         return self._replace(cleared=cleared)
 
@@ -284,6 +305,8 @@ def _checked(answer: Kept | Tensor, data: Data) -> Kept:
             f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
             "Kept(newest=20), or a bool tensor of shape batch_shape x n."
         )
+    if kept.rows is None and kept.where is None and isinstance(kept.reset, bool):
+        return _counted(kept)
     shape = data.time.shape
     wanted = {
         "rows": (kept.rows, (*shape, data.rounds - data.dropped)),
@@ -303,6 +326,10 @@ def _checked(answer: Kept | Tensor, data: Data) -> Kept:
                 f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
                 f"{needed}; compare log.time, which is batch_shape x n, with log.now.unsqueeze(-1)."
             )
+    return _counted(kept)
+
+
+def _counted(kept: Kept) -> Kept:
     if kept.newest is not None and not (isinstance(kept.newest, int) and kept.newest >= 0):
         raise InputDataError(
             f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "

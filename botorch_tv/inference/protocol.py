@@ -65,7 +65,10 @@ class Inference(ABC):
 
     @abstractmethod
     def keep(self, before: Data, after: Data, change: Change) -> Data:
-        """Leave out rows as time passes, without an observation; see :meth:`observe`."""
+        """Leave out rows as time passes, without an observation; see :meth:`observe`.
+
+        What has changed may lie in memory that is for reading only.
+        """
 
     @abstractmethod
     def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:

@@ -45,6 +45,7 @@ def prior_belief(
     *,
     form: type[ArmLoss | RowLoss | RootLoss],
     trend: bool,
+    read_only: bool = False,
 ) -> Belief:
     """The belief before any observation.
 
@@ -54,16 +55,18 @@ def prior_belief(
         variance: Of the prior at the origin of time, `M`.
         form: How the covariance lost is held.
         trend: Whether the prior mean is to be estimated.
+        read_only: Whether trials may share memory, since nothing will be written to it.
     """
     none = basis.variance.new_zeros(batch_shape)
     over_arms = (*batch_shape, basis.arms)
+    mean = none.new_zeros(()).expand(over_arms) if read_only else none.new_zeros(over_arms)
     return Belief(
-        mean=none.new_zeros(over_arms),
-        variance=variance.repeat(*batch_shape, 1),
+        mean=mean,
+        variance=variance.expand(over_arms) if read_only else variance.repeat(*batch_shape, 1),
         loss=form.none(basis, batch_shape),
         information_gain=none,
         number=none.long(),
-        trend=Trend(none.new_zeros(over_arms), none, none) if trend else None,
+        trend=Trend(mean.clone(), none, none) if trend else None,
     )
 
 

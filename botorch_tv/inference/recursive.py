@@ -57,6 +57,9 @@ class ArmRecursion(ArmInference):
         return not process.ages and process.decay.markovian and enough
 
     def start(self, prior: Basis | Surface, batch_shape: Size) -> Belief:
+        return self._prior(prior, batch_shape, read_only=False)
+
+    def _prior(self, prior: Basis | Surface, batch_shape: Size, *, read_only: bool) -> Belief:
         assert isinstance(prior, Basis)
         return recursion.prior_belief(
             prior,
@@ -64,6 +67,7 @@ class ArmRecursion(ArmInference):
             self._first_variance(prior),
             form=self._form(prior),
             trend=self.process.known_mean is None,
+            read_only=read_only,
         )
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -94,7 +98,8 @@ class ArmRecursion(ArmInference):
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
-            return after._replace(belief=self.start(arm_basis(after), after.time.shape))
+            shape = after.time.shape
+            return after._replace(belief=self._prior(after.prior, shape, read_only=True))
         changed = change.leaving or change.any_rows or change.cleared is not None
         return self._anew(after) if changed else after
 

@@ -36,7 +36,7 @@ class Round:
         data: What is left of what has been told.
         number: The round t that is decided, counted from 1.
         sign: 1 where the largest value is wanted, -1 where the smallest is.
-        noise: Noise variance of an observation, a number or `batch_shape`.
+        noise: Tells the noise variance of an observation, `batch_shape`.
         sqrt_beta: √beta, a number or `batch_shape`.
         memory: What the exploration remembers.
         draws: Random numbers.
@@ -45,7 +45,7 @@ class Round:
     data: Data
     number: int
     sign: int
-    noise: float | Tensor
+    noise: Callable[[], Tensor]
     sqrt_beta: float | Tensor
     memory: Any
     draws: Draws
@@ -63,11 +63,18 @@ class _OfRound(Candidates, ABC):
         self.of, self.scratch = of, scratch
         self.sign, self.scale, self.memory = of.sign, of.scale, of.memory
         self.round = of.number
-        self.noise = _beside(of.noise)
+
+    @property
+    def noise(self) -> Tensor:
+        return self.of.noise().unsqueeze(-1)
 
     @property
     def sqrt_beta(self) -> float | Tensor:
         return _beside(self.of.sqrt_beta)
+
+    @abstractmethod
+    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation at a choice, each `batch_shape`."""
 
     @cached_property
     def incumbent(self) -> Tensor:
@@ -137,6 +144,9 @@ class ArmCandidates(_OfRound):
 
     def at(self, choice: Tensor) -> Candidates:
         return _Arm(self, choice)
+
+    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        return at_index(self.mean, choice), at_index(self.sd, choice)
 
     def anywhere(self) -> Tensor:
         arms = self.mean.shape[-1]
@@ -266,6 +276,10 @@ class BoxCandidates(_OfRound):
     def at(self, choice: Tensor) -> Candidates:
         return self._looked_at(choice.reshape(-1, 1, self._box.dim))
 
+    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        sd = (at := self.at(choice)).sd  # first, for the mean comes with it
+        return at.mean.squeeze(-1), sd.squeeze(-1)
+
     def anywhere(self) -> Tensor:
         drawn = self._box.search.anywhere(self._box, self.of.draws)
         return drawn.to(self._functions.posterior.X)
@@ -284,10 +298,13 @@ class BoxCandidates(_OfRound):
     def _selected(self, trials: Tensor) -> BoxCandidates:
         """Those of some trials, in one dimension."""
 
-        def some(part: float | Tensor) -> float | Tensor:
-            return part.reshape(-1)[trials] if isinstance(part, Tensor) else part
+        def noise() -> Tensor:
+            return self.of.noise().reshape(-1)[trials]
 
-        of = replace(self.of, noise=some(self.of.noise), sqrt_beta=some(self.of.sqrt_beta))
+        sqrt_beta = self.of.sqrt_beta
+        if isinstance(sqrt_beta, Tensor):
+            sqrt_beta = sqrt_beta.reshape(-1)[trials]
+        of = replace(self.of, noise=noise, sqrt_beta=sqrt_beta)
         selected = BoxCandidates(of, self._functions.select(trials), self._box)
         selected._shape = trials.shape
         selected.__dict__["incumbent"] = self.incumbent.reshape(-1, 1)[trials]

@@ -31,6 +31,7 @@ from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_par
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
+from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.inference.surface import Surface
@@ -49,7 +50,7 @@ from botorch_tv.strategies.checks import (
 from botorch_tv.strategies.deciding import (
     Choice,
     Decision,
-    inference_for,
+    arm_inference,
     numbers_of_search,
     regresses_on_few,
 )
@@ -386,9 +387,9 @@ class Strategy:
             inference,
             state,
             before,
-            before.observed(suggestion.choice, y, variance, when, least),
+            before.observed(suggestion.choice, y, variance, when, least, all_good=ok is None),
             Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed),
-            consume=consume or before.belief is not state.data.belief,
+            consume=consume and before.belief is state.data.belief,
         )
         resets = [one for one in (expired, forgot) if one is not None]
         reset = torch.stack(resets).any(0) if resets else torch.zeros_like(when, dtype=torch.bool)
@@ -552,7 +553,15 @@ class Strategy:
 
     def inference_for(self, domain: Domain) -> Inference:
         """How the posterior is computed on a domain."""
-        return inference_for(self, domain)
+        return self._on_box if isinstance(domain, Box) else self._on_grid
+
+    @functools.cached_property
+    def _on_grid(self) -> Inference:
+        return arm_inference(self)
+
+    @functools.cached_property
+    def _on_box(self) -> Inference:
+        return PointRegression(self.process, samples=self.exploration.samples)
 
     @property
     def draws(self) -> bool:

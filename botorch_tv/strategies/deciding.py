@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -80,8 +81,7 @@ class Decision:
         choice = exploration.choose(candidates)
         if type(exploration).choose is not Exploration.choose:
             require_choice(exploration, choice, self.state)
-        at = candidates.at(choice)
-        mean, sd = at.mean.squeeze(-1), at.sd.squeeze(-1)
+        mean, sd = candidates.predicted(choice)
         if isinstance(offset, Tensor) or offset != 0:
             mean = mean + offset
         if self.context is not None:
@@ -146,25 +146,20 @@ class Decision:
         return candidates, offset.view(shape) if isinstance(offset, Tensor) else offset
 
     def _round(self, gain: Tensor, draws: Draws) -> Round:
-        strategy = self.strategy
-        told = gain.new_full((), strategy.noise).expand(gain.shape)
-        believed = self.inference.believed_noise(self.data, told)
         return Round(
             data=self.data,
             number=self.state.told + 1,
-            sign=1 if strategy.maximize else -1,
-            noise=strategy.noise if believed is told else believed,
+            sign=1 if self.strategy.maximize else -1,
+            noise=partial(self.strategy.believed_noise, self.state),
             sqrt_beta=self.sqrt_beta(gain),
             memory=self.state.memory.exploration,
             draws=draws,
         )
 
 
-def inference_for(strategy: Strategy, domain: Domain) -> Inference:
-    """How the posterior of a strategy is computed on a domain."""
+def arm_inference(strategy: Strategy) -> ArmInference:
+    """How the posterior of a strategy is computed on a grid."""
     process, samples = strategy.process, strategy.exploration.samples
-    if isinstance(domain, Box):
-        return PointRegression(process, samples=samples)
     recursive = strategy.inference != "exact" and ArmRecursion.serves(process)
     return (ArmRecursion if recursive else ArmRegression)(process, samples=samples)
 

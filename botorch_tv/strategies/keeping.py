@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
-from botorch_tv.forgetting import Log, Observation
+from botorch_tv.forgetting import Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import brought
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
 
@@ -27,8 +26,7 @@ def settled(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tens
     data, rules = state.data, inference.process.retention
     if not rules or data.rounds == data.dropped:
         return data, None
-    logs = _logs(state, data, now, data.since, None)
-    after, change = data.keep(rule.keep(log) for rule, log in zip(rules, logs))
+    after, change = data.keep(_answers(rules, state, data, now, data.since, None))
     return inference.keep(data, after, change), change.reset
 
 
@@ -55,8 +53,10 @@ def told(
         As :func:`settled`.
     """
     rules = inference.process.retention
-    logs = _logs(state, after, after.time, before.since, newest)
-    data, change = after.keep(rule.keep(log) for rule, log in zip(rules, logs))
+    if not rules:
+        return inference.observe(before, after, Change(), consume=consume), None
+    answers = _answers(rules, state, after, after.time, before.since, newest)
+    data, change = after.keep(answers)
     return inference.observe(before, data, change, consume=consume), change.reset
 
 
@@ -70,25 +70,43 @@ def remembered(strategy: Strategy, state: State, newest: Observation, reset: Ten
         reset: Which trials were reset in the round, `batch_shape`, bool.
     """
     data, own = state.data, state.memory
-    logs = _logs(state, data, data.time, data.since, newest, reset)
-    rules = [rule.update(log) for rule, log in zip(strategy.process.retention, logs)]
-    seen = replace(_log(state, data, data.time, data.since, newest, reset), memory=own.exploration)
-    memory = Memory(tuple(rules), strategy.exploration.update(seen))
+    facts = (state, data, data.time, data.since)
+    rules = [
+        rule.update(_log(*facts, memory, newest, reset))
+        for rule, memory in zip(strategy.process.retention, own.retention)
+    ]
+    explored = strategy.exploration.update(_log(*facts, own.exploration, newest, reset))
+    memory = Memory(tuple(rules), explored)
     kept: Memory = brought(memory, data.prior.variance.dtype, data.time.device)
     return kept
 
 
-def _logs(
-    state: State,
-    data: Data,
-    now: Tensor,
-    since: Tensor,
-    newest: Observation | None,
-    reset: Tensor | None = None,
-) -> list[Log]:
-    """The log as each rule sees it."""
-    log = _log(state, data, now, since, newest, reset)
-    return [replace(log, memory=one) for one in state.memory.retention]
+class _Left:
+    """The rows of some data."""
+
+    def __init__(self, state: State, data: Data) -> None:
+        self._domain, self._data = state.domain, data
+
+    @property
+    def time(self) -> Tensor:
+        return self._data.history.time.tensor(self._data.dropped)
+
+    @property
+    def y(self) -> Tensor:
+        return self._data.history.y.tensor(self._data.dropped)
+
+    @property
+    def noise(self) -> Tensor:
+        return self._data.history.noise.tensor(self._data.dropped)
+
+    @property
+    def X(self) -> Tensor:
+        choice = self._data.history.choice.tensor(self._data.dropped)
+        return self._domain.points(choice, self._data.prior.variance)
+
+    @property
+    def kept(self) -> Tensor:
+        return self._data.kept
 
 
 def _log(
@@ -96,24 +114,30 @@ def _log(
     data: Data,
     now: Tensor,
     since: Tensor,
+    memory: Any,
     newest: Observation | None,
     reset: Tensor | None = None,
 ) -> Log:
-    history, first = data.history, data.dropped
-
-    def points() -> Tensor:
-        return state.domain.points(history.choice.tensor(first), data.prior.variance)
-
     return Log(
-        time=history.time.tensor(first),
-        y=history.y.tensor(first),
-        noise=history.noise.tensor(first),
+        _Left(state, data),
         now=now,
         rounds=data.rounds,
         since=since,
         first_time=data.first_time,
         newest=newest,
-        reset=torch.zeros_like(now, dtype=torch.bool) if reset is None else reset,
-        points=points,
-        left=lambda: data.kept,
+        reset=reset,
+        memory=memory,
     )
+
+
+def _answers(
+    rules: tuple[Retention, ...],
+    state: State,
+    data: Data,
+    now: Tensor,
+    since: Tensor,
+    newest: Observation | None,
+) -> Iterator[Kept | Tensor]:
+    """What each rule says is kept."""
+    for rule, memory in zip(rules, state.memory.retention):
+        yield rule.keep(_log(state, data, now, since, memory, newest))

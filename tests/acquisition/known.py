@@ -19,7 +19,7 @@ class Known(Candidates):
         incumbent: The best mean observed.
     """
 
-    mean = sd = incumbent = sqrt_beta = has_data = None
+    mean = sd = noise = incumbent = sqrt_beta = has_data = None
 
     def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0):
         self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)

@@ -1,6 +1,7 @@
 """Retention of rows: which are kept, and what counts as a reset."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,20 +30,15 @@ def log_of(times: list[float], now: float | None = None, **more: Any) -> Log:
     at = time[:, -1] if now is None else torch.tensor([now], dtype=D)
     one = torch.ones_like(at)
     seen = Observation(X=one.unsqueeze(-1), y=one, mean=one, sd=one, noise=one)
+    left = SimpleNamespace(time=time, y=torch.zeros_like(time), noise=torch.ones_like(time))
     facts: dict[str, Any] = {
-        "time": time,
-        "y": torch.zeros_like(time),
-        "noise": torch.ones_like(time),
         "now": at,
         "rounds": len(times),
         "since": torch.ones(1, dtype=torch.int64),
         "first_time": time[:, 0],
         "newest": seen if now is None else None,
-        "reset": one.bool(),
-        "points": lambda: time.unsqueeze(-1),
-        "left": lambda: torch.ones_like(time, dtype=torch.bool),
     }
-    return Log(**(facts | more))
+    return Log(left, **(facts | more))
 
 
 def live(rule: Retention, times: list[float], now: float) -> list[bool]:

@@ -61,4 +61,4 @@ def test_what_an_exploration_sees(domain, maximize):
     assert scale == pytest.approx(1.0)
     assert shape[0] == 3
     assert number == 3
-    assert noise == 0.1
+    assert noise.unique().tolist() == [0.1]

@@ -232,4 +232,4 @@ class Undisturbed(Retention):
         return self.rule.init(batch_shape)
 
     def keep(self, log: Log) -> Kept | Tensor:
-        return self.rule.keep(replace(log, newest=None))
+        return self.rule.keep(log.before_a_choice())
