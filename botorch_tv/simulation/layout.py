@@ -65,7 +65,7 @@ class Layout:
                 taken |= recorded & {*map(str, given.variables)}
                 require(not taken, f"{', '.join(sorted(map(str, taken)))} is there already")
                 # What else does not fit is told by xarray, such as sizes.
-                empty = empty.merge(given, compat="no_conflicts").merge(blank)
+                empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
             except (ValueError, TypeError) as error:
                 raise ValueError(
                     f"run_study: {one!r} does not go with the other recorders: {error}"

@@ -196,6 +196,14 @@ NUMBERS = torch.zeros(4, dtype=torch.float64)
             [Odd({"one": Variable()}, labels=xr.Dataset({"regret": 1.0}))],
             "does not go with the other recorders",
         ),
+        (
+            [Odd({"one": Variable()}, labels=xr.Dataset(coords={"round": [1, 2]}))],
+            "does not go with the other recorders",
+        ),
+        (
+            [Odd({"one": Variable()}, labels=xr.Dataset(coords={"strategy": ["TV", "ET"]}))],
+            "does not go with the other recorders",
+        ),
         ([Odd({"one": Variable()}, {"other": NUMBERS})], r"Odd\(\) recorded other, which its"),
         ([Odd({"one": Variable()}, {})], "one was recorded 0 times in a round of 2 strategies"),
         ([Odd({"one": Variable(averaged=True)}, {})], "one was recorded 0 times"),
