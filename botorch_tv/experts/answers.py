@@ -8,10 +8,10 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.experts.refresh import Consultation, ExpertData
 from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.checks import require_same_kind
+from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.state import State
 
 

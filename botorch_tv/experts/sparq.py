@@ -23,7 +23,7 @@ from botorch_tv.experts.answers import (
     with_answers,
 )
 from botorch_tv.experts.asking import draw_points
-from botorch_tv.experts.refresh import Consultation, ExpertData, ExpertWarning, Refresh
+from botorch_tv.experts.refresh import ExpertWarning, Refresh
 from botorch_tv.forgetting import KeepAll, Kept
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
@@ -33,6 +33,7 @@ from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.acquisition import Width
+from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import largest, latest, require_number, require_trials, shown
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
@@ -228,11 +226,15 @@ def least_noise(variance: float, dtype: torch.dtype) -> float:
     return 64 * torch.finfo(dtype).eps * variance
 
 
-def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> None:
+def require_scales(
+    name: str, process: Process, width: Width, variance: float, dtype: torch.dtype
+) -> None:
     """Raise unless what a strategy is made of can be computed with in a dtype.
 
     Args:
-        strategy: Its noise, mean, decay and width are looked at.
+        name: Of the strategy.
+        process: Its noise, mean and decay are looked at.
+        width: Its numbers are looked at.
         variance: Largest prior variance.
         dtype: Of all that is computed.
 
@@ -240,7 +242,7 @@ def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> N
         InputDataError: If the kernel's variance leaves the range of the dtype.
         ValueError: If another number does.
     """
-    name, most = type(strategy).__name__, largest(dtype)
+    most = largest(dtype)
     if not 1 / most <= variance <= most:
         raise InputDataError(
             f"the kernel's variance is {variance:g}, but in {dtype} it lies between {1 / most:g} "
@@ -249,33 +251,31 @@ def require_scales(strategy: Strategy, variance: float, dtype: torch.dtype) -> N
     least = least_noise(variance, dtype)
     require_number(
         f"{name}: noise",
-        strategy.noise,
+        process.noise,
         f"[{least}, {most}]",
         f"beside a kernel of variance {variance:g} it lies between {least:.2g} and {most:g} in "
         f"{dtype}; use {NEARLY_EXACT[dtype]:g} times that variance for nearly exact measurements.",
     )
-    if not isinstance(strategy.mean, str):
-        limit = most * min(1.0, math.sqrt(strategy.noise))
+    if not isinstance(process.mean, str):
+        limit = most * min(1.0, math.sqrt(process.noise))
         require_number(
             f"{name}: mean",
-            strategy.mean,
+            process.mean,
             f"[{-limit}, {limit}]",
             f"in {dtype} it is at most {limit:g} in size; measure the objective in another unit.",
         )
-    growth = float(strategy.decay.prior_variance(torch.ones((), dtype=torch.float64)))
+    growth = float(process.decay.prior_variance(torch.ones((), dtype=torch.float64)))
     require_number(
-        f"{name}: growth of the variance by {strategy.decay!r}",
+        f"{name}: growth of the variance by {process.decay!r}",
         growth * variance,
         f"[0, {most}]",
         f"in {dtype} it is at most {most:g} per unit of time; count time in a shorter unit.",
     )
-    numbers_of_width: dict[str, object] = (
-        vars(strategy.width) if is_dataclass(strategy.width) else {}
-    )
+    numbers_of_width: dict[str, object] = vars(width) if is_dataclass(width) else {}
     for parameter, value in numbers_of_width.items():
         if isinstance(value, (int, float)):
             require_number(
-                f"{type(strategy.width).__name__}: {parameter}",
+                f"{type(width).__name__}: {parameter}",
                 value,
                 f"[{-most}, {most}]",
                 f"in {dtype} it is at most {most:g}; use float64, or a smaller one.",

@@ -10,7 +10,7 @@ import copy
 import functools
 import re
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from botorch.exceptions import InputDataError
@@ -47,10 +47,12 @@ from botorch_tv.strategies.checks import (
     least_told,
     require_scales,
 )
+from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.deciding import (
     Choice,
     Decision,
     arm_inference,
+    believed_noise,
     numbers_of_search,
     regresses_on_few,
 )
@@ -64,9 +66,6 @@ from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
-
-if TYPE_CHECKING:
-    from botorch_tv.experts.refresh import Consultation
 
 _SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
 _FIXES = {
@@ -236,15 +235,18 @@ class Strategy:
         )
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)
-        method, few = self.inference, dtype == torch.float64 and regresses_on_few(self, domain)
+        method, few = (
+            self.inference,
+            dtype == torch.float64 and regresses_on_few(self.inference_for(domain), domain),
+        )
         # A sample takes a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
         prior = domain.prior(self.kernel, method, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
-            require_learnable(self, domain, self.learning)
-        require_scales(self, prior.scale**2, dtype)
-        warn_of_domain(self, domain, prior)
+            require_learnable(self.process, domain, self.learning)
+        require_scales(type(self).__name__, self.process, self.width, prior.scale**2, dtype)
+        warn_of_domain(self.process, self.learning, domain, prior)
         return self._initial(domain, prior, Size(batch_shape))
 
     @without_gradients
@@ -375,20 +377,22 @@ class Strategy:
         )
         if check:
             check_size(y, variance)
-            warn_of_observation(self, state, y, variance, when)
-            warn_of_clock(self, state, when)
+            warn_of_observation(self.process, self.learning, state, y, variance, when)
+            if self.learning is None:
+                warn_of_clock(self.process, state, when)
         if ok is not None:
             y = torch.where(ok, y, 0.0)
         least = least_told(self.noise if noise is None else noise, wait=check)
         inference = self.inference_for(state.domain)
         believed = inference.believed_noise(state.data, variance)
+        newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
         before, expired = settled(inference, state, when)
         data, forgot = told(
             inference,
             state,
             before,
             before.observed(suggestion.choice, y, variance, when, least, all_good=ok is None),
-            Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed),
+            newest,
             consume=consume and before.belief is state.data.belief,
         )
         resets = [one for one in (expired, forgot) if one is not None]
@@ -396,9 +400,11 @@ class Strategy:
         advanced = state._replace(data=data)
         if self._remembers:
             newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
-            advanced = advanced._replace(memory=remembered(self, advanced, newest, reset))
+            advanced = advanced._replace(
+                memory=remembered(self.process.retention, self.exploration, advanced, newest, reset)
+            )
         if self.learning is not None and self.learning.due(data.rounds):
-            advanced = relearned(self, advanced, self.learning)
+            advanced = relearned(self.process, advanced, self.learning)
         info = Info(
             reset=reset,
             side_queries=torch.zeros_like(data.since),
@@ -527,14 +533,13 @@ class Strategy:
             horizon: Rounds.
             trials: Trials that run together, among which some memory is shared.
         """
-        search = numbers_of_search(self, state.domain, horizon, trials)
+        search = numbers_of_search(self.process, self.exploration, state.domain, horizon, trials)
         inference = self.inference_for(state.domain)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
-        given = torch.full_like(state.time, self.noise).to(state.basis.variance)
-        return self.inference_for(state.domain).believed_noise(state.data, given)
+        return believed_noise(self.inference_for(state.domain), state.data)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         """What |y - mean| must exceed to set off a reset, `batch_shape`.
@@ -557,7 +562,7 @@ class Strategy:
 
     @functools.cached_property
     def _on_grid(self) -> Inference:
-        return arm_inference(self)
+        return arm_inference(self.process, self.inference, samples=self.exploration.samples)
 
     @functools.cached_property
     def _on_box(self) -> Inference:
@@ -598,7 +603,17 @@ class Strategy:
             context: As in :meth:`ask`.
         """
         present, reference = clock(state, now)
-        return Decision(self, state, self._left(state, present), present, reference, context)
+        return Decision(
+            process=self.process,
+            inference=self.inference_for(state.domain),
+            width=self.width,
+            sign=1 if self.maximize else -1,
+            state=state,
+            data=self._left(state, present),
+            now=present,
+            reference=reference,
+            context=context,
+        )
 
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
         """The choice of the best posterior mean."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, WidthContext
+from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
+from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.fourier import FREQUENCIES
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.inference.recursive import ArmRecursion
 from botorch_tv.strategies.box import Box
@@ -24,9 +26,6 @@ from botorch_tv.strategies.checks import require_choice
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, leading_normals
 from botorch_tv.strategies.state import State
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
 
 FEW_ARMS = 256
 """Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
@@ -54,7 +53,10 @@ class Decision:
     """A round that is to be decided.
 
     Attributes:
-        strategy: Who decides.
+        process: What a posterior depends on besides the data.
+        inference: How it is computed.
+        width: The confidence schedule.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
         state: All that has been told.
         data: What is left of it now.
         now: The present, `batch_shape`.
@@ -62,17 +64,15 @@ class Decision:
         context: What is known before the choice, `batch_shape x c`; None where nothing is.
     """
 
-    strategy: Strategy
+    process: Process
+    inference: Inference
+    width: Width
+    sign: int
     state: State
     data: Data
     now: Tensor
     reference: Tensor
     context: Tensor | None = None
-
-    @property
-    def inference(self) -> Inference:
-        """How the posterior is computed."""
-        return self.strategy.inference_for(self.state.domain)
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Choice:
         """What an exploration picks."""
@@ -101,10 +101,10 @@ class Decision:
 
     def sqrt_beta(self, gain: Tensor) -> float | Tensor:
         """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
-        doubly, width = None, self.strategy.width
+        doubly, width = None, self.width
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
-            if self.strategy.process.ages:
+            if self.process.ages:
                 clock = (self.now, self.reference)
                 doubly = self.inference.doubly_weighted_gain(self.data, *clock)
         return width.multiplier(
@@ -149,31 +149,38 @@ class Decision:
         return Round(
             data=self.data,
             number=self.state.told + 1,
-            sign=1 if self.strategy.maximize else -1,
-            noise=partial(self.strategy.believed_noise, self.state),
+            sign=self.sign,
+            noise=partial(believed_noise, self.inference, self.data),
             sqrt_beta=self.sqrt_beta(gain),
             memory=self.state.memory.exploration,
             draws=draws,
         )
 
 
-def arm_inference(strategy: Strategy) -> ArmInference:
-    """How the posterior of a strategy is computed on a grid."""
-    process, samples = strategy.process, strategy.exploration.samples
-    recursive = strategy.inference != "exact" and ArmRecursion.serves(process)
+def believed_noise(inference: Inference, data: Data) -> Tensor:
+    """Noise variance of a new observation, as learned or given, `batch_shape`."""
+    given = torch.full_like(data.time, inference.process.noise).to(data.prior.variance)
+    return inference.believed_noise(data, given)
+
+
+def arm_inference(process: Process, method: Method, *, samples: bool) -> ArmInference:
+    """How the posterior of a process is computed on a grid."""
+    recursive = method != "exact" and ArmRecursion.serves(process)
     return (ArmRecursion if recursive else ArmRegression)(process, samples=samples)
 
 
-def regresses_on_few(strategy: Strategy, domain: Domain) -> bool:
+def regresses_on_few(inference: Inference, domain: Domain) -> bool:
     """Whether every round solves for all data anew, and soon for more of them than arms."""
     few = isinstance(domain, Grid) and len(domain) <= FEW_ARMS
-    return few and not isinstance(strategy.inference_for(domain), ArmRecursion)
+    return few and not isinstance(inference, ArmRecursion)
 
 
-def numbers_of_search(strategy: Strategy, domain: Domain, horizon: int, trials: int) -> int:
+def numbers_of_search(
+    process: Process, exploration: Exploration, domain: Domain, horizon: int, trials: int
+) -> int:
     """Numbers per trial that a search of a box works on by round ``horizon``; 0 on a grid."""
-    if not isinstance(domain, Box) or type(strategy.exploration) is UniformChoice:
+    if not isinstance(domain, Box) or type(exploration) is UniformChoice:
         return 0
-    kept = strategy.process.most_kept(horizon)
-    features = WAVES * FREQUENCIES if strategy.exploration.samples else 0
+    kept = process.most_kept(horizon)
+    features = WAVES * FREQUENCIES if exploration.samples else 0
     return -(-domain.search.numbers(domain.dim, kept, trials, features) // trials)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import brought
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
 
 
 def settled(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tensor | None]:
@@ -60,25 +58,32 @@ def told(
     return inference.observe(before, data, change, consume=consume), change.reset
 
 
-def remembered(strategy: Strategy, state: State, newest: Observation, reset: Tensor) -> Memory:
+def remembered(
+    rules: tuple[Retention, ...],
+    exploration: Exploration,
+    state: State,
+    newest: Observation,
+    reset: Tensor,
+) -> Memory:
     """What parts remember after a round.
 
     Args:
-        strategy: Whose parts.
+        rules: Of retention.
+        exploration: The rule of choice.
         state: After the round, its memory still that of before.
         newest: The observation.
         reset: Which trials were reset in the round, `batch_shape`, bool.
     """
     data, own = state.data, state.memory
     facts = (state, data, data.time, data.since)
-    rules = [
+    kept = [
         rule.update(_log(*facts, memory, newest, reset))
-        for rule, memory in zip(strategy.process.retention, own.retention)
+        for rule, memory in zip(rules, own.retention)
     ]
-    explored = strategy.exploration.update(_log(*facts, own.exploration, newest, reset))
-    memory = Memory(tuple(rules), explored)
-    kept: Memory = brought(memory, data.prior.variance.dtype, data.time.device)
-    return kept
+    explored = exploration.update(_log(*facts, own.exploration, newest, reset))
+    memory = Memory(tuple(kept), explored)
+    made: Memory = brought(memory, data.prior.variance.dtype, data.time.device)
+    return made
 
 
 class _Left:

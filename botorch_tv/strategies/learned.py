@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
@@ -18,29 +18,26 @@ from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.state import State
 
-if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
 
-
-def require_learnable(strategy: Strategy, box: Box, refit: Refit) -> None:
+def require_learnable(process: Process, box: Box, refit: Refit) -> None:
     """Raise unless hyperparameters can be learned, which would else show after some rounds.
 
     Raises:
         InputDataError: If the kernel is of another kind than can be learned.
         ValueError: If a parameter lies outside the bounds of ``refit``, or a decay declares none.
     """
-    assert isinstance(strategy.kernel, Kernel)
-    parts = LearnableKernel.of(strategy.kernel)
+    assert isinstance(process.kernel, Kernel)
+    parts = LearnableKernel.of(process.kernel)
     sides = parts.columns(box.extent.unsqueeze(0))[0]
-    if layout(refit, parts, strategy.decay, strategy.noise, sides).learns_decay:
-        claims.require_learnable(strategy.decay)
+    if layout(refit, parts, process.decay, process.noise, sides).learns_decay:
+        claims.require_learnable(process.decay)
 
 
-def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
+def relearned(process: Process, state: State, refit: Refit) -> State:
     """The state with hyperparameters learned anew from the observations each trial keeps.
 
     Args:
-        strategy: Whose prior mean, noise and forgetting are where learning starts.
+        process: Whose prior mean, noise and forgetting are where learning starts.
         state: All that has been told, on a box.
         refit: What is learned.
     """
@@ -48,7 +45,7 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
     assert isinstance(box, Box)
     assert isinstance(surface, Surface)
     given, trials = surface.unlearned(), state.time.numel()
-    data, first, known_mean = state.data, state.data.dropped, strategy.process.known_mean
+    data, first, known_mean = state.data, state.data.dropped, process.known_mean
     choice, y, noise, time = (one.tensor(first) for one in data.history)
     lag = state.time.unsqueeze(-1) - time
 
@@ -58,26 +55,26 @@ def relearned(strategy: Strategy, state: State, refit: Refit) -> State:
     learned = learn(
         refit,
         given.kernel,
-        strategy.decay,
-        strategy.noise,
+        process.decay,
+        process.noise,
         flat(choice),
         # Times before the origin belong to rows that are not kept; any will do for them.
         flat((time - data.origin.unsqueeze(-1)).clamp_min(0)),
         flat(y - (known_mean or 0.0)),
         flat(data.kept & noise.isfinite()),
-        flat(noise / strategy.noise),
+        flat(noise / process.noise),
         surface.parameters,
         inflation=None
-        if is_static(strategy.inflation)
-        else flat(strategy.inflation.log_factor(lag).exp()),
+        if is_static(process.inflation)
+        else flat(process.inflation.log_factor(lag).exp()),
         estimates_mean=known_mean is None,
         extent=box.extent,
     )
     found = replace(
         surface,
         kernel=learned.kernel,
-        decay=None if is_static(strategy.decay) else learned.decay.reshaped(state.time.shape),
-        noise_factor=learned.noise / strategy.noise,
+        decay=None if is_static(process.decay) else learned.decay.reshaped(state.time.shape),
+        noise_factor=learned.noise / process.noise,
         given=given,
         parameters=learned.vector,
     )

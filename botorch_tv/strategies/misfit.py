@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from gpytorch.kernels import Kernel, ScaleKernel
@@ -19,14 +18,13 @@ from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, evaluated
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.surface import Surface
+from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import MisfitWarning
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.core import Strategy
 
 FAR = 25.0
 """So many standard deviations from the prior mean is no outlier: the unit differs."""
@@ -40,26 +38,32 @@ FORGOTTEN = 1e-2
 LOOKED_AT = 8
 """Arms whose covariance with all others is looked at."""
 STACK = 4
-"""From a warning to whoever called the strategy."""
+"""From a warning to whoever called the process."""
 
 
 def warn_of_observation(
-    strategy: Strategy, state: State, y: Tensor, variance: Tensor, time: Tensor
+    process: Process,
+    learning: Refit | None,
+    state: State,
+    y: Tensor,
+    variance: Tensor,
+    time: Tensor,
 ) -> None:
     """Warn at the first observation that no prior like this one could have made.
 
     Args:
-        strategy: Whose prior it is.
+        process: Whose prior it is.
+        learning: What is found from the data; None for nothing.
         state: Before the observation.
         y: `batch_shape`.
         variance: Noise variances, infinite where a measurement failed, `batch_shape`.
         time: When it was made, `batch_shape`.
     """
-    learning, prior = strategy.learning, torch.full_like(y, state.basis.scale**2)
-    if learning and learning.outputscale and isinstance(strategy.kernel, ScaleKernel):
+    prior = torch.full_like(y, state.basis.scale**2)
+    if learning and learning.outputscale and isinstance(process.kernel, ScaleKernel):
         return  # the variance is found from the data
     earlier, noise = state.history.y.tensor(), state.history.noise.tensor()
-    if isinstance(strategy.mean, str):
+    if isinstance(process.mean, str):
         if state.told == 0:
             return
         good = noise.isfinite()
@@ -67,10 +71,10 @@ def warn_of_observation(
         variance = torch.where(good.any(-1), variance, math.inf)
         prior = 2 * prior  # two draws differ by twice the variance of one
     else:
-        mean = torch.full_like(y, strategy.mean)
-    if not is_static(strategy.decay):
+        mean = torch.full_like(y, process.mean)
+    if not is_static(process.decay):
         elapsed = (time - state.data.origin).clamp_min(0)
-        prior = prior * strategy.decay.prior_variance(elapsed).to(y)
+        prior = prior * process.decay.prior_variance(elapsed).to(y)
     spread = (prior + variance).sqrt()
     far = (y - mean).abs() > FAR * spread
     if not bool(far.any()):
@@ -80,7 +84,7 @@ def warn_of_observation(
         return
     place = tuple(far.nonzero()[0].tolist())
     known = (
-        "observations before lie about" if isinstance(strategy.mean, str) else "the prior mean is"
+        "observations before lie about" if isinstance(process.mean, str) else "the prior mean is"
     )
     warnings.warn(
         f"an observation is {y[place].item():.4g}, but {known} {mean[place].item():.4g} and the "
@@ -93,15 +97,18 @@ def warn_of_observation(
     )
 
 
-def warn_of_domain(strategy: Strategy, domain: Domain, prior: Basis | Surface) -> None:
+def warn_of_domain(
+    process: Process, learning: Refit | None, domain: Domain, prior: Basis | Surface
+) -> None:
     """Warn where a kernel holds all points of a domain for unrelated, or for one.
 
     Args:
-        strategy: Whose kernel it is.
+        process: Whose kernel it is.
+        learning: What is found from the data; None for nothing.
         domain: Where it chooses.
         prior: What the kernel says about functions there.
     """
-    kernel, learning = strategy.kernel, strategy.learning
+    kernel = process.kernel
     if isinstance(kernel, Tensor) or (learning is not None and learning.lengthscale is not None):
         return
     if isinstance(domain, Box):
@@ -119,27 +126,27 @@ def warn_of_domain(strategy: Strategy, domain: Domain, prior: Basis | Surface) -
     )
 
 
-def warn_of_clock(strategy: Strategy, state: State, time: Tensor) -> None:
+def warn_of_clock(process: Process, state: State, time: Tensor) -> None:
     """Warn at the third observation if everything was forgotten between any two.
 
     Args:
-        strategy: Whose decay, inflation and retention forget.
+        process: Whose decay, inflation and retention forget.
         state: Before the observation.
         time: Of the observation, `batch_shape`.
     """
-    if state.told != 2 or strategy.learning is not None:
+    if state.told != 2:
         return
     times = torch.cat([state.history.time.tensor(), time.unsqueeze(-1)], -1)
     units = torch.arange(3, dtype=times.dtype, device=times.device).expand_as(times)
     for name, forgets in _FORGETS.items():
-        whole = forgets(strategy, times).all(-1)  # no pause, but every time
+        whole = forgets(process, times).all(-1)  # no pause, but every time
         # Meant where a single unit of time is enough to forget.
-        if not bool(whole.any()) or bool(forgets(strategy, units).any()):
+        if not bool(whole.any()) or bool(forgets(process, units).any()):
             continue
         gap = times.diff(dim=-1)[tuple(whole.nonzero()[0].tolist())][-1].item()
         warnings.warn(
             f"observations are {gap:g} units of time apart, over which "
-            f"{getattr(strategy, name)!r} forgets everything before. Give its parameter per unit "
+            f"{_shown(process, name)} forgets everything before. Give its parameter per unit "
             "of the clock that now= and time= use (an epsilon of 0.01 an hour is 0.01 / 3600 a "
             "second), or count time in that of the parameter.",
             MisfitWarning,
@@ -202,22 +209,22 @@ def _if_flat(between: Tensor, variance: Tensor) -> str | None:
     )
 
 
-def _decayed(strategy: Strategy, times: Tensor) -> Tensor:
-    gap, decay = times.diff(dim=-1), strategy.decay
+def _decayed(process: Process, times: Tensor) -> Tensor:
+    gap, decay = times.diff(dim=-1), process.decay
     gap = torch.stack([gap, 0.97 * gap])  # what oscillates may be uncorrelated at one time alone
     start = torch.zeros_like(gap)
     scale = decay.prior_variance(start) * decay.prior_variance(gap)
     return (decay.covariance(start, gap).abs() < FORGOTTEN * scale.sqrt()).all(0)
 
 
-def _inflated(strategy: Strategy, times: Tensor) -> Tensor:
-    return strategy.inflation.log_factor(times.diff(dim=-1)) > -2 * math.log(FORGOTTEN)
+def _inflated(process: Process, times: Tensor) -> Tensor:
+    return process.inflation.log_factor(times.diff(dim=-1)) > -2 * math.log(FORGOTTEN)
 
 
-def _dropped(strategy: Strategy, times: Tensor) -> Tensor:
+def _dropped(process: Process, times: Tensor) -> Tensor:
     gap = times.diff(dim=-1)
     dropped = torch.zeros_like(gap, dtype=torch.bool)
-    for rule in strategy.process.retention:
+    for rule in process.retention:
         if isinstance(rule, (PeriodicReset, SlidingWindow)) and rule.by == "time":
             # Not by chance at the end of a period: a tenth of the time between is enough, too.
             length = rule.period if isinstance(rule, PeriodicReset) else rule.window
@@ -225,7 +232,16 @@ def _dropped(strategy: Strategy, times: Tensor) -> Tensor:
     return dropped
 
 
-_FORGETS: dict[str, Callable[[Strategy, Tensor], Tensor]] = {
+def _shown(process: Process, part: str) -> str:
+    rules = process.retention
+    return (
+        repr(rules[0] if len(rules) == 1 else rules)
+        if part == "retention"
+        else repr(getattr(process, part))
+    )
+
+
+_FORGETS: dict[str, Callable[[Process, Tensor], Tensor]] = {
     "decay": _decayed,
     "inflation": _inflated,
     "retention": _dropped,

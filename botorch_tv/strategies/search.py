@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from botorch.exceptions import InputDataError
@@ -18,15 +18,33 @@ from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
+from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import settle_integer
-
-if TYPE_CHECKING:
-    from botorch_tv.strategies.box import Box
-    from botorch_tv.strategies.draws import Draws
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
 """Scores points, `trials x q x d -> trials x q`, differentiably. The second argument names the
 trials that the points belong to, None for all."""
+
+
+class Region(Protocol):
+    """What a search knows of a :class:`~botorch_tv.strategies.Box`."""
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of its points."""
+
+    def from_unit(self, U: Tensor) -> Tensor:
+        """Points of the unit cube, brought to the box, `* x d`."""
+
+    def to_unit(self, X: Tensor) -> Tensor:
+        """Points of the box, brought to the unit cube, `* x d`."""
+
+    def center(self, like: Tensor) -> Tensor:
+        """The middle, `d`."""
+
+    def require_inside(self, X: Tensor, name: str = "X") -> None:
+        """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
+
 
 BLOCK_NUMBERS = 2**22
 """Numbers in the largest matrix of a block of raw samples."""
@@ -42,13 +60,13 @@ class Search(ABC):
     """A way to maximise a score over a box."""
 
     @abstractmethod
-    def check(self, box: Box) -> None:
+    def check(self, box: Region) -> None:
         """Raise an ``InputDataError`` unless this search fits the box."""
 
     @abstractmethod
     def best(
         self,
-        box: Box,
+        box: Region,
         score: Score,
         observed: Tensor,
         live: Tensor,
@@ -81,11 +99,11 @@ class Search(ABC):
         return _numbers_of_scores(512 + rows, rows, trials, features)
 
     @abstractmethod
-    def first(self, box: Box, like: Tensor) -> Tensor:
+    def first(self, box: Region, like: Tensor) -> Tensor:
         """The point to choose where all are alike, `d`."""
 
     @abstractmethod
-    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+    def anywhere(self, box: Region, draws: Draws) -> Tensor:
         """A point by chance, `batch_shape x d`."""
 
 
@@ -103,7 +121,7 @@ class Candidates(Search):
     def _points(self) -> Constant:
         return Constant(self.X)
 
-    def check(self, box: Box) -> None:
+    def check(self, box: Region) -> None:
         if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
             given = self.X.dtype if isinstance(self.X, Tensor) else type(self.X).__name__
             raise InputDataError(
@@ -119,7 +137,7 @@ class Candidates(Search):
 
     def best(
         self,
-        box: Box,
+        box: Region,
         score: Score,
         observed: Tensor,
         live: Tensor,
@@ -135,10 +153,10 @@ class Candidates(Search):
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
         return _numbers_of_scores(len(self.X), rows, trials, features)
 
-    def first(self, box: Box, like: Tensor) -> Tensor:
+    def first(self, box: Region, like: Tensor) -> Tensor:
         return self._points.like(like)[0]
 
-    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+    def anywhere(self, box: Region, draws: Draws) -> Tensor:
         uniform = draws.uniform()
         # In single precision a number just below 1 may have been rounded to 1.
         number = (uniform * len(self.X)).long().clamp_max(len(self.X) - 1)
@@ -170,12 +188,12 @@ class MultiStart(Search):
             settle_integer(self, "restarts", 1, "use 4 + 3 d.")
         settle_integer(self, "evaluations", 1, "use 60.")
 
-    def check(self, box: Box) -> None:
+    def check(self, box: Region) -> None:
         """Every box will do."""
 
     def best(
         self,
-        box: Box,
+        box: Region,
         score: Score,
         observed: Tensor,
         live: Tensor,
@@ -203,7 +221,9 @@ class MultiStart(Search):
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
-    def _starts(self, box: Box, score: Score, observed: Tensor, live: Tensor, told: int) -> Tensor:
+    def _starts(
+        self, box: Region, score: Score, observed: Tensor, live: Tensor, told: int
+    ) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
         raw = spread(self.raw_samples, box.dim).like(observed)
         shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
@@ -221,15 +241,15 @@ class MultiStart(Search):
         last = torch.where(heights > -math.inf, rows + len(raw), last.flip(-1))
         return _at(points, torch.cat([fresh, last], -1))
 
-    def first(self, box: Box, like: Tensor) -> Tensor:
+    def first(self, box: Region, like: Tensor) -> Tensor:
         return box.center(like)
 
-    def anywhere(self, box: Box, draws: Draws) -> Tensor:
+    def anywhere(self, box: Region, draws: Draws) -> Tensor:
         return box.from_unit(draws.uniform(box.dim))
 
 
 def _climbed(
-    box: Box, score: Score, start: Tensor, evaluations: int, unit: float, whole: bool
+    box: Region, score: Score, start: Tensor, evaluations: int, unit: float, whole: bool
 ) -> tuple[Tensor, Tensor]:
     """Where ascents end in the unit cube, `trials x starts x d`, and their scores / ``unit``."""
     climb = _Climb(box, score, start, unit, whole)
@@ -247,7 +267,7 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 class _Climb:
     """Minus the score in its unit, and its gradient, at points of the unit cube."""
 
-    def __init__(self, box: Box, score: Score, start: Tensor, unit: float, whole: bool) -> None:
+    def __init__(self, box: Region, score: Score, start: Tensor, unit: float, whole: bool) -> None:
         self.box, self.score, self.unit, self.whole = box, score, unit, whole
         self.trials, self.starts, self.dim = start.shape
         self.number = -1

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.surface import Surface
+from botorch_tv.strategies.consultation import ExpertData
 from botorch_tv.strategies.domains import Domain
-
-if TYPE_CHECKING:
-    from botorch_tv.experts.refresh import ExpertData
 
 
 class State(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from botorch_tv.experts.refresh import Consultation
+from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.state import State, Suggestion
 
