@@ -10,6 +10,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.inference.regression import (
@@ -20,13 +21,6 @@ from botorch_tv.inference.regression import (
 )
 from botorch_tv.inference.rows import room_for
 from botorch_tv.inference.surface import Surface
-
-AT_ONCE = 8
-"""Vectors over all arms that a round works on."""
-DECAYS_AT_ONCE = 4
-"""Matrices of all pairs of observations that the temporal factors are computed in."""
-JOINTLY = 512
-"""Arms whose joint covariance is computed at a time."""
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.inference.costs import CACHED_NUMBERS
 from botorch_tv.inference.linalg import ramp
 from botorch_tv.inference.scratch import Scratch
-
-_CACHED_NUMBERS = 2**17
-"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
 
 
 class Frame(NamedTuple):
@@ -155,14 +153,14 @@ class Basis(ABC):
         batch_shape, (count, size) = rows.shape[:-2], rows.shape[-2:]
         flat = rows.reshape(batch_shape.numel(), count, size)
         # A few trials at a time: all rows on all arms would not fit any cache, or any memory.
-        together = max(1, _CACHED_NUMBERS // max(1, count * self.arms))
+        together = max(1, CACHED_NUMBERS // max(1, count * self.arms))
         sums = [self.expand(block).square().sum(-2) for block in torch.split(flat, together)]
         return torch.cat(sums).view(*batch_shape, self.arms)
 
     def numbers_of_squares(self, rows: int, trials: int) -> int:
         """Numbers that :meth:`sum_of_squares` works on, n being ``rows``."""
         whole = rows * self.arms
-        return 2 * min(trials * whole, max(whole, _CACHED_NUMBERS))
+        return 2 * min(trials * whole, max(whole, CACHED_NUMBERS))
 
 
 class ArmBasis(Basis):

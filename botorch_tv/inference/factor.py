@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, Frame, ProductBasis
+from botorch_tv.inference.costs import RANK_SHARE
 from botorch_tv.inference.definite import (
     INDEFINITE_TOLERANCE,
     require_semidefinite,
@@ -21,12 +22,6 @@ RANK_TOLERANCE = 1e-13
 """Eigenvalues below this share of the largest are not features.
 
 At 1e-12 the kernel is off by 1e-11, which data far outside the model lift above 1e-8 in the mean.
-"""
-RANK_SHARE = 0.25
-"""Features pay up to this rank, as a share of the arms.
-
-A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
-numbers over the arms; a product does at least four multiplications while one number is fetched.
 """
 DRAWN_PIVOTS = (1e-10, 4e-10)
 """Shares of the largest variance between which a pivot's direction fades out of what is drawn.

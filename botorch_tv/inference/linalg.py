@@ -7,10 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.costs import FEW_NUMBERS
 from botorch_tv.inference.scratch import Scratch
 
-FEW_NUMBERS = 2**15
-"""Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
 PIVOT_TIE = 1 / 16
 """Pivots that differ by less than this share of the largest are equal."""
 

@@ -17,6 +17,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis, FeatureBasis
+from botorch_tv.inference.costs import FEWEST_ROWS, FIRST_SLOTS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows, room_for
 
@@ -25,11 +26,6 @@ Take = Callable[[Tensor, int, Tensor], tuple[Tensor, "Loss"]]
 variance of the arm plus the noise; that sign; and memory for the first result. It returns the step
 c s^(-½), `batch_shape x M`, c being the posterior covariance of the arm with all arms; and the loss
 that has ± the outer product of the step besides, in the memory of the loss before."""
-
-FEWEST_ROWS = 32
-"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
-FIRST_SLOTS = 16
-"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
 
 
 def most_rows(basis: Basis) -> int:

@@ -10,6 +10,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
@@ -17,11 +18,6 @@ from botorch_tv.inference.point_posterior import PathDraw, PointPosterior, point
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 from botorch_tv.inference.regression import Evidence
 from botorch_tv.inference.surface import Surface
-
-POSTERIOR_MATRICES = 6
-"""Matrices of all pairs of observations that a posterior is computed in."""
-DECAY_MATRICES = 2
-"""Those besides where covariances decay with time."""
 
 
 class PointRegression(Inference):

@@ -7,7 +7,6 @@ from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
 from botorch_tv.inference.arms import (
-    AT_ONCE,
     ArmInference,
     ArmPosterior,
     arm_basis,
@@ -16,6 +15,7 @@ from botorch_tv.inference.arms import (
     scaled,
 )
 from botorch_tv.inference.basis import Basis, FeatureBasis
+from botorch_tv.inference.costs import AT_ONCE, LEAST_NOISE, REFRESH_ROUNDS, SMALL_RANK
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
 from botorch_tv.inference.process import Process
@@ -23,22 +23,6 @@ from botorch_tv.inference.protocol import Joint
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.regression import constant_mean, numbers_of_regression
 from botorch_tv.inference.surface import Surface
-
-LEAST_NOISE = 1 / 64
-"""Noise variance, as a share of the largest prior variance k, from which on rounding stays small
-where a step amplifies it by (k / noise)²: when an observation is left out of a window, and in the
-inverse over the arms played. Below, a window is computed anew in every round, and rows take the
-place of the inverse.
-
-Measured against a regression in every round on 6 x 6 points: for windows of 2 to 40 over 150
-rounds, squared exponential and Matérn kernels of lengthscales 0.2 and 0.5 and noise 1e-4 k to k, an
-error of at most 500 eps (k / noise)²; for the inverse, squared exponential kernels of lengthscales
-0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
-(k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
-REFRESH_ROUNDS = 32
-"""A window is computed anew at least this often, so that rounding does not pile up."""
-SMALL_RANK = 64
-"""Up to this many features a step on all of them is cheaper than one on the arms played."""
 
 
 class ArmRecursion(ArmInference):

@@ -13,6 +13,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
+from botorch_tv.inference.costs import BLOCK_NUMBERS
 
 
 class Evidence(NamedTuple):
@@ -99,10 +100,6 @@ class OnArms(NamedTuple):
     """The prior mean estimated, `batch_shape`; None where it was not."""
     sample: Tensor | None = None
     """A draw from the posterior covariance, `batch_shape x M`, where one was asked for."""
-
-
-BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
-"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
 
 
 def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = None) -> OnArms:

@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.costs import FEW_ARMS, WAVES
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.fourier import FREQUENCIES
@@ -26,13 +27,6 @@ from botorch_tv.strategies.checks import require_choice
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, leading_normals
 from botorch_tv.strategies.state import State
-
-FEW_ARMS = 256
-"""Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
-are arms, a round costs arms³ instead of rounds³ (for WGP-UCB 9 times less at 25 arms and 500
-rounds). Not in float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
-WAVES = 5
-"""Numbers per frequency that the value of a function drawn is computed in."""
 
 
 class Choice(NamedTuple):

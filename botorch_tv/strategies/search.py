@@ -15,6 +15,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.constant import Constant
+from botorch_tv.inference.costs import CLIMBING, SCORING, SEARCH_NUMBERS
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
@@ -46,12 +47,6 @@ class Region(Protocol):
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
 
 
-BLOCK_NUMBERS = 2**22
-"""Numbers in the largest matrix of a block of raw samples."""
-SCORING = 5
-"""Matrices of points against observations that a score is computed in."""
-CLIMBING = 12
-"""The same where its derivative is computed besides."""
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial go on."""
 
@@ -299,7 +294,7 @@ def spread(number: int, dim: int) -> Constant:
 
 def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:
     """Scores of many points, without derivatives."""
-    block = max(1, BLOCK_NUMBERS // max(1, len(X) * max(rows, X.shape[-1])))
+    block = max(1, SEARCH_NUMBERS // max(1, len(X) * max(rows, X.shape[-1])))
     with torch.no_grad():
         return torch.cat([score(part, None) for part in torch.split(X, block, dim=1)], 1)
 
@@ -307,7 +302,7 @@ def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:
 def _numbers_of_scores(points: int, rows: int, trials: int, features: int) -> int:
     """Numbers that scoring so many points of every trial works on."""
     whole = trials * max(1, rows)
-    block = min(points, max(1, BLOCK_NUMBERS // whole))
+    block = min(points, max(1, SEARCH_NUMBERS // whole))
     return block * (SCORING * whole + trials * features)
 
 

@@ -9,8 +9,8 @@ from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
 from oracles.dense import DenseBandit
 
+from botorch_tv.inference.costs import LEAST_NOISE
 from botorch_tv.inference.losses import ArmLoss, RowLoss
-from botorch_tv.inference.recursive import LEAST_NOISE
 from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.

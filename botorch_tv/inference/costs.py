@@ -1,0 +1,81 @@
+"""What every choice of a representation rests on: thresholds, and what they were measured on."""
+
+from __future__ import annotations
+
+# Which representation is taken.
+
+FEW_ARMS = 256
+"""Up to as many, features of any rank pay where noise ages: from about as many rounds on as there
+are arms, a round costs arms³ instead of rounds³ (for WGP-UCB 9 times less at 25 arms and 500
+rounds). Not in float32, where I + Φᵀ N⁻¹ Φ is the worse conditioned of the two."""
+
+RANK_SHARE = 0.25
+"""Features pay up to this rank, as a share of the arms.
+
+A term costs r memory-bound numbers and a product of M r multiplications in features, M memory-bound
+numbers over the arms; a product does at least four multiplications while one number is fetched.
+"""
+
+SMALL_RANK = 64
+"""Up to this many features a step on all of them is cheaper than one on the arms played."""
+
+LEAST_NOISE = 1 / 64
+"""Noise variance, as a share of the largest prior variance k, from which on rounding stays small
+where a step amplifies it by (k / noise)²: when an observation is left out of a window, and in the
+inverse over the arms played. Below, a window is computed anew in every round, and rows take the
+place of the inverse.
+
+Measured against a regression in every round on 6 x 6 points: for windows of 2 to 40 over 150
+rounds, squared exponential and Matérn kernels of lengthscales 0.2 and 0.5 and noise 1e-4 k to k, an
+error of at most 500 eps (k / noise)²; for the inverse, squared exponential kernels of lengthscales
+0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
+(k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
+
+REFRESH_ROUNDS = 32
+"""A window is computed anew at least this often, so that rounding does not pile up."""
+
+FEWEST_ROWS = 32
+"""Rows are not absorbed before there are this many, so that touching all of B stays rare."""
+
+FIRST_SLOTS = 16
+"""Arms for which there is room at first, and rounds between two looks at a device's counts."""
+
+FEW_NUMBERS = 2**15
+"""Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
+
+# How much is worked on at a time.
+
+BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
+"""Numbers in the largest matrix of a block of trials: what a cache or a memory holds at ease."""
+
+CACHED_NUMBERS = 2**17
+"""Intermediate results are kept to this size where they can be: one megabyte in float64."""
+
+JOINTLY = 512
+"""Arms whose joint covariance is computed at a time."""
+
+SEARCH_NUMBERS = 2**22
+"""Numbers in the largest matrix of a block of raw samples."""
+
+# What memory is estimated by: counted in the code; tests hold the sum to within a factor of 2.
+
+AT_ONCE = 8
+"""Vectors over all arms that a round works on."""
+
+DECAYS_AT_ONCE = 4
+"""Matrices of all pairs of observations that the temporal factors are computed in."""
+
+POSTERIOR_MATRICES = 6
+"""Matrices of all pairs of observations that a posterior is computed in."""
+
+DECAY_MATRICES = 2
+"""Those besides where covariances decay with time."""
+
+WAVES = 5
+"""Numbers per frequency that the value of a function drawn is computed in."""
+
+SCORING = 5
+"""Matrices of points against observations that a score is computed in."""
+
+CLIMBING = 12
+"""The same where its derivative is computed besides."""
