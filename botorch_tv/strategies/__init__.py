@@ -21,12 +21,12 @@ from botorch_tv.strategies.presets import (
     ui_tvbo,
     w_gp_ucb,
 )
-from botorch_tv.strategies.search import Candidates, MultiStart
+from botorch_tv.strategies.search import DiscreteSearch, MultiStart
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
     "Box",
-    "Candidates",
+    "DiscreteSearch",
     "Grid",
     "Info",
     "Loop",

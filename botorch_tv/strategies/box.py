@@ -33,8 +33,8 @@ class Box(Domain):
             as the weather. The kernel sees them behind the d coordinates of the box, and
             ``ask(context=...)`` needs them.
         search: How an acquisition function is maximised: :class:`~botorch_tv.strategies.MultiStart`
-            gradient ascent unless given; :class:`~botorch_tv.strategies.Candidates` restricts the
-            choice to some points.
+            gradient ascent unless given; :class:`~botorch_tv.strategies.DiscreteSearch` restricts
+            the choice to some points.
 
     Attributes:
         bounds: `2 x d`.
@@ -74,7 +74,7 @@ class Box(Domain):
         require(
             search is None or isinstance(search, Search),
             f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
-            "Candidates(X) for some points only.",
+            "DiscreteSearch(X) for some points only.",
         )
         self.bounds = bounds.detach().clone()
         self.context_dim = context_dim

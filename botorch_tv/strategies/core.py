@@ -231,7 +231,7 @@ class Strategy:
         require(
             self.learning is None or isinstance(domain, Box),
             f"Strategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
-            "Box(bounds, search=Candidates(X)), or learning=None.",
+            "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)

@@ -103,7 +103,7 @@ class Search(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates(Search):
+class DiscreteSearch(Search):
     """Only some points may be chosen; of those that tie the first wins, as on a grid.
 
     Args:
@@ -120,15 +120,15 @@ class Candidates(Search):
         if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
             given = self.X.dtype if isinstance(self.X, Tensor) else type(self.X).__name__
             raise InputDataError(
-                f"Candidates: X is {given}, but it must be a floating-point tensor of shape M x d; "
-                "pass X.double(), or torch.tensor(X, dtype=torch.float64)."
+                f"DiscreteSearch: X is {given}, but it must be a floating-point tensor of shape "
+                "M x d; pass X.double(), or torch.tensor(X, dtype=torch.float64)."
             )
         if self.X.dim() != 2 or self.X.shape[1] != box.dim or len(self.X) == 0:
             raise InputDataError(
-                f"Candidates: X has shape {tuple(self.X.shape)}, but {box!r} needs M x {box.dim}; "
-                "pass at least one point per row."
+                f"DiscreteSearch: X has shape {tuple(self.X.shape)}, but {box!r} needs "
+                f"M x {box.dim}; pass at least one point per row."
             )
-        box.require_inside(self.X, "Candidates: X")
+        box.require_inside(self.X, "DiscreteSearch: X")
 
     def best(
         self,

@@ -5,7 +5,7 @@ import torch
 from bad_input.rows import INF, NAN, NO_NUMBERS, Parameter, Row, assert_refuses, named, table
 from botorch.exceptions import InputDataError
 
-from botorch_tv.strategies import Box, Candidates, Grid, Loop, gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, Loop, gp_ucb
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
@@ -39,7 +39,7 @@ def box(*rows):
 
 
 def among(X):
-    return lambda: Box(CUBE, search=Candidates(X))
+    return lambda: Box(CUBE, search=DiscreteSearch(X))
 
 
 GRIDS = {

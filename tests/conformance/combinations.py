@@ -46,7 +46,7 @@ from botorch_tv.forgetting import (
     UncertaintyInjection,
     Wiener,
 )
-from botorch_tv.strategies import Box, Candidates, Grid, State, Strategy, Suggestion
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, State, Strategy, Suggestion
 
 Array = NDArray[np.float64]
 EXPLORATIONS: dict[str, Any] = {
@@ -182,7 +182,7 @@ def _space(
     by_chance = random.random() < 0.25
     if (by_chance if on_box is None else on_box) and exploration != "thompson":
         # A sample is a draw from features of the kernel there, and no joint draw at candidates.
-        return Box(CUBE, search=Candidates(grid.X)), grid.X, setting.module(), K
+        return Box(CUBE, search=DiscreteSearch(grid.X)), grid.X, setting.module(), K
     if random.random() < 0.25:  # of low rank, or with arms of different variance
         loading = random.normal(size=(len(K), pick(random, [1, 3, len(K)])))
         K = loading @ loading.T

@@ -13,7 +13,7 @@ from botorch_tv.learning import Refit
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
-    Candidates,
+    DiscreteSearch,
     Grid,
     Loop,
     MultiStart,
@@ -85,7 +85,7 @@ def test_points_are_those_of_the_cpu(name: str) -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_candidates_and_context(known: bool) -> None:
-    search = BOX.search if known else Candidates(Grid.regular(5, 2).X)
+    search = BOX.search if known else DiscreteSearch(Grid.regular(5, 2).X)
     domain = Box(CORNERS, context_dim=int(known), search=search)
     here, _ = rounds(STRATEGIES["TV"], domain, "cpu", known)
     there, _ = rounds(STRATEGIES["TV"], domain, "cuda", known)

@@ -12,7 +12,7 @@ from conformance.presets import BY_NAME
 from conformance.rounds import Setting
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.strategies import Box, Candidates, Grid, MultiStart, random_search
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, MultiStart, random_search
 from botorch_tv.strategies.domains import Domain
 
 ARMS = Setting(points=4, kernel="se", noise=0.02, rounds=1).domain.X.float()
@@ -20,7 +20,7 @@ CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float32)
 DOMAINS = {
     "grid": Grid(ARMS),
     "ascent": Box(CORNERS, search=MultiStart(raw_samples=16, evaluations=4)),
-    "candidates": Box(CORNERS, search=Candidates(ARMS)),
+    "candidates": Box(CORNERS, search=DiscreteSearch(ARMS)),
 }
 
 

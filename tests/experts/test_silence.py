@@ -12,13 +12,13 @@ from oracles.dense import matern_five_halves
 
 from botorch_tv.experts import ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Box, Candidates, Grid
+from botorch_tv.strategies import Box, DiscreteSearch, Grid
 from botorch_tv.strategies.domains import Domain
 
 NOISE, ROUNDS = 0.02, 26
 GRID = Grid.regular(points=5, dim=2)
 CORNERS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-CANDIDATES = Box(CORNERS, search=Candidates(GRID.X))
+CANDIDATES = Box(CORNERS, search=DiscreteSearch(GRID.X))
 DOMAINS: dict[str, Domain] = {"grid": GRID, "box": CANDIDATES}
 K = matern_five_halves(GRID.X.numpy(), 0.3)
 KERNEL = unit_kernel("matern52", 0.3)

@@ -29,7 +29,7 @@ from botorch_tv.experts import (
 )
 from botorch_tv.forgetting import Markov, SlidingWindow
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Box, Candidates, Grid, Strategy, gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, Strategy, gp_ucb
 from botorch_tv.strategies.state import State
 
 POINTS, NOISE, TRIALS, ROUNDS = 6, 0.02, 3, 40
@@ -97,7 +97,7 @@ def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> Non
     on_box = inference == "box"
     strategy = make(kind, inference="exact" if on_box else inference)
     corners = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    domain = Box(corners, search=Candidates(GRID.X)) if on_box else GRID
+    domain = Box(corners, search=DiscreteSearch(GRID.X)) if on_box else GRID
     state = strategy.init(domain, batch_shape=(TRIALS,))
     books = [Sparse(K, NOISE, ALPHA[kind]) for _ in range(TRIALS)]
     generators = [torch.Generator().manual_seed(trial) for trial in range(TRIALS)]

@@ -23,7 +23,7 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Candidates, Grid, MultiStart, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import DiscreteSearch, Grid, MultiStart, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.test_functions import TimeVaryingTestFunction
 from botorch_tv.theory.windows import window_starts
 
@@ -157,7 +157,7 @@ def test_both_inferences_make_the_same_choices(place: str) -> None:
     world: World | None = None
     if place != "grid":
         quick = MultiStart(raw_samples=16, restarts=1, evaluations=5)
-        search = Candidates(GRID.X) if place == "candidates" else quick
+        search = DiscreteSearch(GRID.X) if place == "candidates" else quick
         world = BoxWorld(Hill(), search=search)
     rounds = 6 if place == "box" else ROUNDS
     exact, features = (study(one, world=world, trials=3, horizon=rounds) for one in both)

@@ -16,7 +16,7 @@ from gpytorch.kernels import (
 )
 
 from botorch_tv.acquisition import Thompson
-from botorch_tv.strategies import Box, Candidates, Strategy, gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Strategy, gp_ucb
 
 D = torch.float64
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
@@ -53,7 +53,7 @@ def test_points_on_the_border_are_inside_to_rounding(dtype):
 
 def test_a_box_keeps_its_own_bounds_and_can_be_pickled():
     bounds = CUBE.clone()
-    box = Box(bounds, context_dim=2, search=Candidates(CUBE))
+    box = Box(bounds, context_dim=2, search=DiscreteSearch(CUBE))
     bounds[1] = 7.0
     assert box.bounds.max() == 1.0
     assert (box.dim, box.columns) == (2, 4)

@@ -18,7 +18,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import EventTrigger, Markov
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Candidates, MultiStart, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
 
 D = torch.float64
 LINE = torch.tensor([[0.0], [1.0]], dtype=D)
@@ -130,10 +130,10 @@ def test_posterior_by_the_textbook_and_batches_as_singles():
 def test_context_with_candidates_thompson_chance_and_learning():
     X = torch.tensor([[0.9], [0.2], [0.5]], dtype=D)
     strategy = strategy_of()
-    state = trained(strategy, Candidates(X), (3,))
+    state = trained(strategy, DiscreteSearch(X), (3,))
     chosen = strategy.ask(state, context=CONTEXTS).X
     torch.testing.assert_close(chosen[:, 0], torch.tensor([0.2, 0.5, 0.9], dtype=D))
-    empty = strategy.init(Box(LINE, context_dim=1, search=Candidates(X)), batch_shape=(3,))
+    empty = strategy.init(Box(LINE, context_dim=1, search=DiscreteSearch(X)), batch_shape=(3,))
     first = strategy.ask(empty, context=CONTEXTS).X
     assert first.tolist() == [[0.9, 0.2], [0.9, 0.5], [0.9, 0.9]]
     first = strategy.ask(strategy.init(Box(LINE, context_dim=1)), context=CONTEXTS[0]).X

@@ -11,13 +11,13 @@ from scipy.stats import chi2
 
 from botorch_tv.acquisition import Constant, ExpectedImprovement, Thompson
 from botorch_tv.forgetting import EventTrigger, Markov, SlidingWindow, Wiener
-from botorch_tv.strategies import Box, Candidates, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, Strategy
 
 SETTING = Setting(points=4, kernel="se", noise=0.05, rounds=12, lengthscale=0.35)
 TRIALS = 2
 GRID = SETTING.domain
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-BOX = Box(CUBE, search=Candidates(GRID.X))
+BOX = Box(CUBE, search=DiscreteSearch(GRID.X))
 SAME = [preset for preset in PRESETS if preset.book(1.0).get("exploration") != "thompson"]
 
 
@@ -61,7 +61,7 @@ def test_ties_are_told_in_the_kernels_unit(exploration) -> None:
         kernel.outputscale = torch.tensor(scale**2, dtype=torch.float64)
         parts = {"exploration": exploration} if scale and hasattr(exploration, "score") else {}
         strategy = Strategy(kernel=kernel, noise=0.01 * scale**2, width=Constant(4.0), **parts)
-        state = strategy.init(Box(CUBE, search=Candidates(X)))
+        state = strategy.init(Box(CUBE, search=DiscreteSearch(X)))
         at = strategy.suggestion_at(state, X[2])
         state, _ = strategy.tell(state, at, torch.tensor(-scale, dtype=torch.float64))
         assert torch.equal(strategy.ask(state).X, X[0])
@@ -125,7 +125,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
     bandit = DenseBandit(
         K, SETTING.noise, multiplier=lambda t, g, gbar: 1.5**0.5, gains=False, **BOOKS[name]
     )
-    state = strategy.init(Box(CUBE, search=Candidates(X)), batch_shape=(DRAWS,))
+    state = strategy.init(Box(CUBE, search=DiscreteSearch(X)), batch_shape=(DRAWS,))
     random, time = np.random.default_rng(5), 0.0
     for t in range(rounds):
         arm, y = int(random.integers(6)), float(random.standard_normal())

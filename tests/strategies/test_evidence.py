@@ -11,11 +11,10 @@ from conformance.presets import NARROW, RECURSIONS
 from conformance.rounds import Setting
 from oracles.dense import regression
 
-from botorch_tv.acquisition import Candidates as Seen
-from botorch_tv.acquisition import Exploration, ProbabilityOfImprovement
+from botorch_tv.acquisition import Candidates, Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.inference.basis import ArmBasis, FeatureBasis
-from botorch_tv.strategies import Box, Candidates, Grid, State, Strategy, gp_ucb, w_gp_ucb
+from botorch_tv.strategies import Box, DiscreteSearch, Grid, State, Strategy, gp_ucb, w_gp_ucb
 
 # Surprises are what sets a trigger off.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -41,7 +40,7 @@ class Spy(Exploration):
 
     has_data: list = field(default_factory=list)
 
-    def score(self, candidates: Seen) -> torch.Tensor:
+    def score(self, candidates: Candidates) -> torch.Tensor:
         self.has_data.append(candidates.has_data)
         return candidates.mean
 
@@ -105,7 +104,7 @@ def test_only_the_newest_arms_outlive_a_window(engine: str) -> None:
 @pytest.mark.parametrize(
     "retention", [KeepAll(), PeriodicReset(100.0, by="time")], ids=lambda one: type(one).__name__
 )
-@pytest.mark.parametrize("domain", [SETTING.domain, Box(CUBE, search=Candidates(X))], ids=repr)
+@pytest.mark.parametrize("domain", [SETTING.domain, Box(CUBE, search=DiscreteSearch(X))], ids=repr)
 def test_random_walk_starts_at_the_earliest_time_told(
     domain: Grid | Box, retention: object
 ) -> None:

@@ -15,7 +15,7 @@ from botorch_tv.inference.basis import ProductBasis
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
-    Candidates,
+    DiscreteSearch,
     Grid,
     MultiStart,
     State,
@@ -113,8 +113,9 @@ def test_of_a_product_of_kernels(name: str) -> None:
 @pytest.mark.parametrize("trials", [1, 5])
 @pytest.mark.parametrize("name", ["GP", "TV", "SW", "TS", "random"])
 @pytest.mark.parametrize(
-    "search", [MultiStart(raw_samples=64, evaluations=2), Candidates(torch.rand(300, 2).double())]
+    "search",
+    [MultiStart(raw_samples=64, evaluations=2), DiscreteSearch(torch.rand(300, 2).double())],
 )
-def test_on_a_box(search: MultiStart | Candidates, name: str, trials: int) -> None:
+def test_on_a_box(search: MultiStart | DiscreteSearch, name: str, trials: int) -> None:
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
     assert 0.5 < share(STRATEGIES[name](), Box(bounds, search=search), trials, 40) < 2

@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.search import Candidates, MultiStart, Search
+from botorch_tv.strategies.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.validation import require
 
 KIND = "type"
@@ -62,7 +62,7 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
 def _search_data(search: Search) -> Description:
     if type(search) is MultiStart:
         return {KIND: "MultiStart", **asdict(search)}
-    if type(search) is Candidates:
+    if type(search) is DiscreteSearch:
         return {KIND: "Candidates", "X": _numbers(search.X)}
     return describe(search, "domain.search")
 
@@ -71,7 +71,7 @@ def _search_from(data: Mapping[str, Any], device: torch.device) -> Search | None
     settings = {name: one for name, one in data.items() if name != KIND}
     if data[KIND] == "MultiStart":
         return MultiStart(**settings)
-    return Candidates(_tensor(data["X"], device)) if data[KIND] == "Candidates" else None
+    return DiscreteSearch(_tensor(data["X"], device)) if data[KIND] == "Candidates" else None
 
 
 def _axes(grid: Grid) -> list[Tensor] | None:

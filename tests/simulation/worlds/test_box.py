@@ -17,7 +17,7 @@ from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Box,
-    Candidates,
+    DiscreteSearch,
     Grid,
     MultiStart,
     Strategy,
@@ -29,7 +29,7 @@ from botorch_tv.strategies import (
 from botorch_tv.test_functions import TimeVaryingTestFunction
 
 ASCENT = MultiStart(raw_samples=16, restarts=2, evaluations=10)
-SEARCH = Candidates(torch.rand(30, 2, generator=torch.Generator().manual_seed(0)).double())
+SEARCH = DiscreteSearch(torch.rand(30, 2, generator=torch.Generator().manual_seed(0)).double())
 CPU = torch.device("cpu")
 KERNEL = unit_kernel("se", 0.5)
 TRIALS, HORIZON = 3, 5
@@ -159,7 +159,7 @@ def test_candidates_of_a_box_are_arms_of_a_grid() -> None:
                 X = torch.cat([grid.X, torch.full((16, 1), float(t), dtype=torch.float64)], -1)
                 yield Bowl()(X, noise=False).expand(stream.trials, -1)
 
-    on_box = study(BoxWorld(Bowl(), search=Candidates(grid.X)), horizon=12)
+    on_box = study(BoxWorld(Bowl(), search=DiscreteSearch(grid.X)), horizon=12)
     on_grid = study(Arms(grid, 0.01), horizon=12)
     index = on_grid.data["index"].values
     np.testing.assert_array_equal(on_box.data["X"].values, grid.X.numpy()[index])

@@ -15,7 +15,7 @@ from botorch_tv.forgetting import SlidingWindow
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import (
     Box,
-    Candidates,
+    DiscreteSearch,
     Grid,
     Loop,
     MultiStart,
@@ -62,7 +62,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     ),
 }
 TRIGGERLESS = [name for name in STRATEGIES if name not in ("trigger", "learning")]
-SOME = Box(BOX.bounds, search=Candidates(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
+SOME = Box(BOX.bounds, search=DiscreteSearch(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
 PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX, "candidates": SOME}
 # Every strategy on a grid, and on a box those that go through other lines there.
 CASES = [(name, "grid") for name in STRATEGIES if name != "learning"]

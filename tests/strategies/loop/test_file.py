@@ -28,7 +28,7 @@ from strategies.loop.loops import (
 from botorch_tv import files
 from botorch_tv.strategies import (
     Box,
-    Candidates,
+    DiscreteSearch,
     Grid,
     Loop,
     MultiStart,
@@ -182,7 +182,7 @@ DOMAINS: dict[str, Domain] = {
     "single precision": Grid(torch.rand(4, 2, generator=torch.Generator().manual_seed(0))),
     "box": Box(torch.tensor([[0.1, -1 / 3], [0.3, 7.0]], dtype=torch.float64), context_dim=2),
     "searched": BOX,
-    "candidates": Box(BOX.bounds, search=Candidates(torch.stack([thirds, -thirds], -1))),
+    "candidates": Box(BOX.bounds, search=DiscreteSearch(torch.stack([thirds, -thirds], -1))),
 }
 
 
