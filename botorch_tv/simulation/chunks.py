@@ -73,11 +73,19 @@ class _Place:
     """
 
     def __init__(self, chunk: Chunk) -> None:
-        self.chunk, self._round, self._doing = chunk, 0, "they are begun"
+        self.chunk = chunk
+        self.reach(0, "they are begun")
 
-    def reach(self, number: int, doing: str) -> None:
-        """Go on to another round, counted from 1, or another part of it."""
-        self._round, self._doing = number, doing
+    def reach(self, number: int, doing: str, *who: object) -> None:
+        """Go on to another round, counted from 1, or another part of it.
+
+        Args:
+            number: Of the round.
+            doing: What is done, with `{!r}` for each of those who do it: put into words only once
+                there is an error, since a round has many parts.
+            who: They.
+        """
+        self._round, self._doing, self._who = number, doing, who
 
     def __enter__(self) -> None:
         return None
@@ -86,7 +94,8 @@ class _Place:
         if isinstance(error, Exception):
             first, last = self.chunk.first, self.chunk.first + self.chunk.trials - 1
             number = f"round {self._round} of " if self._round else ""
-            error.add_note(f"run_study: in {number}trials {first} to {last}, as {self._doing}.")
+            doing = self._doing.format(*self._who)
+            error.add_note(f"run_study: in {number}trials {first} to {last}, as {doing}.")
 
 
 class _Table:
@@ -115,6 +124,7 @@ class _Table:
         self.spread = math.sqrt(settings.world.noise)
         self.maximize = self.players[0].maximize
         self.opening = settings.world.opening(self.draws("first arm"))
+        self.recorders = settings.recorders
         self.records = Records(
             settings.layout,
             chunk.trials,
@@ -138,19 +148,19 @@ class _Table:
         best = objective.best(self.maximize)
         noise = self.spread * self.disturb.normal()
         for number, player in enumerate(self.players):
-            state, name = self.states[number], f"the strategy {self.labels[number]!r}"
-            self.place.reach(step + 1, f"{name} chooses")
+            state, label = self.states[number], self.labels[number]
+            self.place.reach(step + 1, "the strategy {!r} chooses", label)
             if self.opening is not None and step < self.opening.shape[1]:
                 suggestion = player.suggestion_at(state, self.opening[:, step])
             else:
                 suggestion = player.ask(state, generator=self.streams[number])
-            self.place.reach(step + 1, f"the world answers {name}")
+            self.place.reach(step + 1, "the world answers the strategy {!r}", label)
             truth = objective.at(suggestion.choice)
             observation = truth + noise
             ok = world.available(step, suggestion.choice)
             seen = Seen(
                 step + 1,
-                self.labels[number],
+                label,
                 player,
                 state,
                 suggestion,
@@ -160,7 +170,7 @@ class _Table:
                 observation if ok is None else observation.masked_fill(~ok, math.nan),
             )
             self._record(number, seen, None)
-            self.place.reach(step + 1, f"{name} is told")
+            self.place.reach(step + 1, "the strategy {!r} is told", label)
             self.states[number], info = player.tell(
                 state,
                 suggestion,
@@ -169,15 +179,15 @@ class _Table:
                 check=False,
                 consume=True,
             )
-            self.place.reach(step + 1, f"{name} consults an expert")
+            self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
             info = info._replace(side_queries=self._consult(number, step, objective))
             self._record(number, seen._replace(state=self.states[number]), info)
         self.records.close_round(step)
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
         """Let every recorder see a round: before the observation, or what happened after it."""
-        for one in self.settings.recorders:
-            self.place.reach(seen.round, f"{one!r} records the strategy {seen.label!r}")
+        for one in self.recorders:
+            self.place.reach(seen.round, "{!r} records the strategy {!r}", one, seen.label)
             told = one.before(seen) if info is None else one.after(seen, info)
             self.records.note(number, one, told)
 

@@ -49,6 +49,8 @@ class Records:
             name: torch.zeros(strategies, trials, *one.shape, dtype=dtype, device=device)
             for name, one in layout.averaged.items()
         }
+        self._kinds = {name: (one.shape[2:], one.dtype) for name, one in self._rounds.items()}
+        self._kinds |= {name: (one.shape[1:], one.dtype) for name, one in self._sums.items()}
         self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
         self._added = dict.fromkeys(self._sums, 0)
 
@@ -59,17 +61,22 @@ class Records:
             ValueError: If it has not declared that, or not in this shape or type.
         """
         for name, value in values.items():
-            if name in self._sums:
-                self._require(recorder, name, value, self._sums[name])
-                self._sums[name][number] += value
-                self._added[name] += 1
-            elif name in self._row:
-                self._require(recorder, name, value, self._rounds[name])
-                self._row[name].append(value)
-            else:
+            if name not in self._kinds:
                 raise ValueError(
                     f"run_study: {recorder!r} recorded {name}, which its variables do not name."
                 )
+            shape, kind = self._kinds[name]
+            if value.shape != shape or not torch.can_cast(value.dtype, kind):
+                raise ValueError(
+                    f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
+                    f"{tuple(value.shape)}, but its variables say {kind} of shape {tuple(shape)}, "
+                    f"{self._trials} trials first."
+                )
+            if name in self._row:
+                self._row[name].append(value)
+            else:
+                self._sums[name][number] += value
+                self._added[name] += 1
 
     def close_round(self, step: int) -> None:
         """Write the round down for all strategies: small writes take longer than the bandits.
@@ -108,13 +115,3 @@ class Records:
             arrays[name] = torch.stack(means).cpu().numpy()
             arrays[scatter_of(name)] = torch.stack(scatters).cpu().numpy()
         return arrays
-
-    def _require(self, recorder: Recorder, name: str, value: Tensor, room: Tensor) -> None:
-        averaged = name in self._sums
-        shape = room.shape[1:] if averaged else room.shape[2:]
-        if value.shape != shape or not torch.can_cast(value.dtype, room.dtype):
-            raise ValueError(
-                f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
-                f"{tuple(value.shape)}, but its variables say {room.dtype} of shape "
-                f"{tuple(shape)}, {self._trials} trials first."
-            )
