@@ -32,11 +32,11 @@ class Left(Protocol):
 
     @property
     def y(self) -> Tensor:
-        """What was observed, `batch_shape x n`; 0 where a measurement failed."""
+        """What was observed, `batch_shape x n`; 0 where a measurement failed or has left."""
 
     @property
     def noise(self) -> Tensor:
-        """Noise variances, `batch_shape x n`; infinite where a measurement failed."""
+        """Noise variances, `batch_shape x n`; infinite where a measurement failed or has left."""
 
     @property
     def X(self) -> Tensor:
@@ -49,6 +49,9 @@ class Left(Protocol):
 
 class Log:
     """The observations that are left, as a part of a strategy sees them.
+
+    Trials share the rows: one that a trial does not keep any more, while another does, looks like
+    one that failed. So a rule that compares observations leaves out those of infinite ``noise``.
 
     ``time``, ``y``, ``noise``, ``X`` and ``kept`` are those of :class:`Left`.
 

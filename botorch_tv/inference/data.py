@@ -145,7 +145,7 @@ class Data(NamedTuple):
         """What is left once rules have answered: rows that all keep, and a reset if one says so.
 
         A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
-        rule answers for every trial.
+        rule answers for every trial. What is left is the same.
 
         Args:
             answers: Of each rule.
@@ -156,22 +156,24 @@ class Data(NamedTuple):
         Raises:
             InputDataError: If an answer does not fit the log.
         """
-        length, looks = self.rounds - self.dropped, self.time.device.type == "cpu"
+        length, looks = self.rounds - self.dropped, _looks(self)
         newest, change, kept = length, Change(), None
         resets: list[Tensor] = []
         for answer in answers:
             one = _checked(answer, self)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            rows = self._rows_of(one, looks)
+            rows, clears = self._rows_of(one, looks), False
             if rows is not None:
                 kept = rows if kept is None else kept & rows
-                only_newest = one.rows is None and one.newest == 1
-                change = change.with_cleared(one.where) if only_newest else change.with_any_rows()
+                clears = _clears(one, looks)
+                change = change.with_cleared(one.where) if clears else change.with_any_rows()
             if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
                 resets.append(one.reset)
+                change = change if clears else change._replace(restarts=True)
             elif one.reset is True:
                 resets.append(torch.ones_like(self.time, dtype=torch.bool))
+                change = change._replace(restarts=True)
         if newest == length and kept is None and not resets:
             return self, change
         change = change._replace(leaving=range(self.dropped, self.rounds - newest))
@@ -185,6 +187,8 @@ class Data(NamedTuple):
         if not resets:
             return data, change
         reset = torch.stack(resets).any(0)
+        if self.mask is not None:
+            reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log
         return data._begun_anew(reset), change._replace(reset=reset)
 
     def _rows_of(self, answer: Kept, looks: bool) -> Tensor | None:
@@ -272,9 +276,11 @@ class Change(NamedTuple):
     leaving: range = range(0)
     """Numbers of the oldest rows, which all trials leave out that kept them."""
     cleared: Tensor | None = None
-    """Trials in which only the newest row is left, `batch_shape`, bool; None for none."""
+    """Trials that were reset and keep the newest row only, `batch_shape`, bool; None for none."""
     any_rows: bool = False
     """Whether any others may have left."""
+    restarts: bool = False
+    """Whether a clock may have begun anew in trials where older rows than the newest are left."""
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
 
@@ -283,10 +289,23 @@ class Change(NamedTuple):
         return self._replace(any_rows=True)
 
     def with_cleared(self, trials: Tensor | None) -> Change:
-        """The same with more trials in which only the newest row is left."""
+        """The same with more trials that were reset and keep the newest row only."""
         assert trials is not None
         cleared = trials if self.cleared is None else self.cleared | trials
         return self._replace(cleared=cleared)
+
+
+def _looks(data: Data) -> bool:
+    """Whether looking at a tensor costs no waiting."""
+    return data.time.device.type == "cpu"
+
+
+def _clears(answer: Kept, looks: bool) -> bool:
+    """Whether an answer leaves the newest row alone just where it is a reset."""
+    where, reset = answer.where, answer.reset
+    if answer.newest != 1 or where is None or not isinstance(reset, Tensor):
+        return False
+    return reset is where or (looks and torch.equal(reset, where))
 
 
 def _newest_in_use(mask: Tensor) -> int:
@@ -316,21 +335,34 @@ def _checked(answer: Kept | Tensor, data: Data) -> Kept:
     for name, (tensor, needed) in wanted.items():
         if tensor is None:
             continue
-        if not isinstance(tensor, Tensor) or tensor.dtype != torch.bool or tensor.shape != needed:
+        fits = isinstance(tensor, Tensor) and tensor.dtype == torch.bool and tensor.shape == needed
+        if not fits or tensor.device != data.time.device:
             given = (
-                f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+                f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
                 if isinstance(tensor, Tensor)
                 else shown(tensor)
             )
             raise InputDataError(
                 f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
-                f"{needed}; compare log.time, which is batch_shape x n, with log.now.unsqueeze(-1)."
+                f"{needed} on {data.time.device}; compare log.time, which is batch_shape x n, with "
+                "log.now.unsqueeze(-1)."
             )
+    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
+        raise InputDataError(
+            "a retention answered with rows= and newest= or where= besides; answer one or the "
+            "other, or make two rules of it, since what all keep stays."
+        )
+    if kept.where is not None and kept.newest is None:
+        raise InputDataError(
+            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
+            "forget all of them, newest=1 to keep the one just made."
+        )
     return _counted(kept)
 
 
 def _counted(kept: Kept) -> Kept:
-    if kept.newest is not None and not (isinstance(kept.newest, int) and kept.newest >= 0):
+    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
+    if kept.newest is not None and not (whole and kept.newest >= 0):
         raise InputDataError(
             f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
             "number from 0 on; answer rows=, a bool per row, where it differs by trial."

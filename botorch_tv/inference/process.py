@@ -71,10 +71,13 @@ class Process:
     @property
     def expires(self) -> bool:
         """Whether rows are known to leave by time, at moments that differ by trial."""
-        return any(getattr(one, "by", None) == "time" for one in self.retention)
+        timed = [one for one in self.retention if isinstance(one, (PeriodicReset, SlidingWindow))]
+        return any(one.by == "time" for one in timed)
 
     def most_kept(self, horizon: int) -> int:
         """Most observations that a trial keeps within ``horizon`` rounds, as far as is known."""
-        rules = [one for one in self.retention if getattr(one, "by", None) == "rounds"]
-        limits = [int(getattr(one, "window", getattr(one, "period", horizon))) for one in rules]
-        return min([horizon, *limits])
+        limits = [horizon]
+        for one in self.retention:
+            if isinstance(one, (PeriodicReset, SlidingWindow)) and one.by == "rounds":
+                limits.append(int(one.period if isinstance(one, PeriodicReset) else one.window))
+        return min(limits)

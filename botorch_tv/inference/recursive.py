@@ -57,8 +57,9 @@ class ArmRecursion(ArmInference):
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         process, basis = self.process, arm_basis(after)
         if after.dropped == after.rounds:
-            return after._replace(belief=self.start(basis, after.time.shape))
-        if change.any_rows or self._refreshes(after, change):
+            return self._emptied(after, read_only=False)
+        restarts = change.restarts and process.moves
+        if change.any_rows or restarts or self._refreshes(after, change):
             return self._anew(after)
         belief = _belief(before) if consume else recursion.copied(_belief(before))
         if isinstance(belief.loss, ArmLoss) and _amplifies(after.least_noise, basis):
@@ -82,10 +83,10 @@ class ArmRecursion(ArmInference):
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
-            shape = after.time.shape
-            return after._replace(belief=self._prior(after.prior, shape, read_only=True))
+            return self._emptied(after, read_only=True)
+        restarts = change.restarts and self.process.moves
         changed = change.leaving or change.any_rows or change.cleared is not None
-        return self._anew(after) if changed else after
+        return self._anew(after) if changed or restarts else after
 
     def predict(
         self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
@@ -171,6 +172,15 @@ class ArmRecursion(ArmInference):
         """The data with a belief computed from the rows kept, at the time of the newest of all."""
         evidence = self.evidence(data, data.time, data.time)
         return data._replace(belief=recursion.from_evidence(arm_basis(data), evidence))
+
+    def _emptied(self, data: Data, *, read_only: bool) -> Data:
+        """The data with the belief of no row at all, at the time of the newest of all."""
+        belief = self._prior(data.prior, data.time.shape, read_only=read_only)
+        if self.process.moves:  # rows may have left without a reset, so that time counts on
+            elapsed = _elapsed(data, data.time).unsqueeze(-1)
+            prior = self.process.decay.prior_variance(elapsed).to(belief.variance)
+            belief = belief._replace(variance=prior * arm_basis(data).variance)
+        return data._replace(belief=belief)
 
     def _refreshes(self, data: Data, change: Change) -> bool:
         """Whether rows that leave are left out by computing all anew."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from botorch_tv.acquisition import Exploration
@@ -98,11 +99,13 @@ class _Left:
 
     @property
     def y(self) -> Tensor:
-        return self._data.history.y.tensor(self._data.dropped)
+        y, mask = self._data.history.y.tensor(self._data.dropped), self._data.mask
+        return y if mask is None else torch.where(mask, y, 0.0)
 
     @property
     def noise(self) -> Tensor:
-        return self._data.history.noise.tensor(self._data.dropped)
+        noise, mask = self._data.history.noise.tensor(self._data.dropped), self._data.mask
+        return noise if mask is None else torch.where(mask, noise, torch.inf)
 
     @property
     def X(self) -> Tensor:

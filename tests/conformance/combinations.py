@@ -20,7 +20,26 @@ import numpy as np
 import torch
 from conformance.presets import chowdhury, deng, logarithmic
 from conformance.rounds import Setting
-from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
+from conformance.strangers import (
+    Agreeing,
+    Blank,
+    CumulativeSum,
+    DampedDrift,
+    Directed,
+    DriftByCovariance,
+    EpsilonGreedy,
+    HalfLife,
+    NearBest,
+    Newest,
+    Panic,
+    QuasiPeriodic,
+    Replaced,
+    Restart,
+    Sessions,
+    Surprise,
+    Thinned,
+    TopTwo,
+)
 from gpytorch.kernels import Kernel
 from numpy.typing import NDArray
 from oracles.dense import Choice, DenseBandit
@@ -55,6 +74,9 @@ EXPLORATIONS: dict[str, Any] = {
     "pi": ProbabilityOfImprovement(),
     "thompson": Thompson(),
     "uniform": UniformChoice(),
+    "directed": Directed(),
+    "top two": TopTwo(),
+    "greedy": EpsilonGreedy(),
 }
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 TIES = 1e-7
@@ -87,6 +109,7 @@ def make_case(
     random: np.random.Generator,
     *,
     decay: Any = None,
+    inflation: Any = None,
     retention: Any = None,
     inference: str | None = None,
     on_box: bool | None = None,
@@ -103,23 +126,14 @@ def make_case(
     gamma, alpha, kappa = (
         pick(random, some) for some in ([0.5, 0.9, 1.0], [0.0, 0.5, 2.0], [0.0, 0.4, 1.0])
     )
-    inflation = pick(
+    inflation = inflation or pick(
         random,
         [(Static(), ("constant",))] * 6
         + [(ExponentialWeights(gamma), ("exponential", gamma))]
-        + [(UncertaintyInjection(alpha, kappa=kappa), ("injection", alpha, kappa))],
+        + [(UncertaintyInjection(alpha, kappa=kappa), ("injection", alpha, kappa))]
+        + [(HalfLife(4.0), ("exponential", 0.5**0.25))],
     )
-    size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
-    delta = pick(random, [0.01, 0.1, 0.9])
-    retention = retention or pick(
-        random,
-        [(KeepAll(), ("all",))]
-        + [(SlidingWindow(size), ("window", size, "rounds"))] * 6
-        + [(PeriodicReset(size), ("period", size, "rounds"))] * 2
-        + [(SlidingWindow(span, by="time"), ("window", span, "time"))]
-        + [(PeriodicReset(span, by="time"), ("period", span, "time"))]
-        + [(EventTrigger(delta), ("trigger", delta))] * 2,
-    )
+    retention = retention or _retention(random)
     noise = float(np.exp(random.uniform(math.log(0.01), 0.0)))
     width, multiplier = pick(
         random,
@@ -129,7 +143,7 @@ def make_case(
             (WGPUCB(B=0.5, R=0.1, noise=noise, delta=0.1), deng(noise)["multiplier"]),
         ],
     )
-    exploration = pick(random, ["ucb", "ucb", "ei", "pi", "thompson", "uniform"])
+    exploration = pick(random, [*EXPLORATIONS, "ucb", "ucb"])
     parts = {
         "maximize": bool(random.random() < 0.7),
         "mean": pick(random, [0.0, float(random.normal())] + 3 * ["estimated"]),
@@ -166,6 +180,47 @@ def make_case(
     )
 
 
+def _retention(random: np.random.Generator) -> Any:
+    """A rule, or several, and their names in the textbook."""
+    if random.random() < 0.5:
+        return pick(random, _rules(random))
+    together = [pick(random, _rules(random) + _strange_rules(random)) for _ in range(3)]
+    together = together[: pick(random, [1, 2, 2, 3])]
+    return tuple(one for one, _ in together), tuple(name for _, name in together)
+
+
+def _rules(random: np.random.Generator) -> list[Any]:
+    """The package's own, and their names in the textbook."""
+    size, span = int(random.integers(1, 9)), float(random.uniform(0.5, 8.0))
+    delta = pick(random, [0.01, 0.1, 0.9])
+    return (
+        [(KeepAll(), ("all",))]
+        + [(SlidingWindow(size), ("window", size, "rounds"))] * 6
+        + [(PeriodicReset(size), ("period", size, "rounds"))] * 2
+        + [(SlidingWindow(span, by="time"), ("window", span, "time"))]
+        + [(PeriodicReset(span, by="time"), ("period", span, "time"))]
+        + [(EventTrigger(delta), ("trigger", delta))] * 2
+    )
+
+
+def _strange_rules(random: np.random.Generator) -> list[Any]:
+    """Those of users."""
+    few, reach = int(random.integers(1, 6)), float(random.uniform(0.3, 3.0))
+    return [
+        (Sessions(reach), ("sessions", reach)),
+        (Agreeing(reach), ("agreeing", reach)),
+        (NearBest(reach), ("near best", reach)),
+        (CumulativeSum(0.5, reach), ("cusum", 0.5, reach)),
+        (Replaced(), ("replaced",)),
+        (Thinned(few), ("thinned", few)),
+        (Restart(few), ("restart", few)),
+        (Surprise(reach), ("surprise", reach)),
+        (Panic(2 * reach), ("panic", 2 * reach)),
+        (Blank(few), ("blank", few)),
+        (Newest(few), ("window", few, "rounds")),
+    ]
+
+
 def _space(
     random: np.random.Generator, exploration: str, on_box: bool | None
 ) -> tuple[Grid | Box, torch.Tensor, Kernel | torch.Tensor, Array]:
@@ -180,7 +235,7 @@ def _space(
     )
     grid, K = setting.domain, setting.matrix()
     by_chance = random.random() < 0.25
-    if (by_chance if on_box is None else on_box) and exploration != "thompson":
+    if (by_chance if on_box is None else on_box) and exploration not in ("thompson", "top two"):
         # A sample is a draw from features of the kernel there, and no joint draw at candidates.
         return Box(CUBE, search=DiscreteSearch(grid.X)), grid.X, setting.module(), K
     if random.random() < 0.25:  # of low rank, or with arms of different variance
@@ -242,7 +297,7 @@ class Trial:
         kind, rows = self.bandit.retention, list(self.bandit.rows)
         fired = self.bandit.tell(choice, y, **told)
         if kind[0] != "period" or not rows:
-            return fired
+            return fired  # of several rules the textbook says so itself
         if kind[2] == "rounds":  # before deciding round t when (t - 1) mod N = 0
             return len(rows) % int(kind[1]) == 0
         return self.period(rows[-1].time) != self.period(self.bandit.rows[-1].time)
@@ -356,7 +411,7 @@ def _choose(
     when = None if now is None else torch.as_tensor(np.array(now)).reshape(shape)
     suggestion = strategy.ask(state, now=when, generator=generator)
     arms, bandits = _arms(case, suggestion.X), [trial.bandit for trial in trials]
-    if case.book["exploration"] in ("ucb", "ei", "pi"):
+    if case.book["exploration"] in ("ucb", "ei", "pi", "directed"):
         choices = [bandit.choose(one) for bandit, one in zip(bandits, at)]
         for bandit, choice, arm in zip(bandits, choices, arms):
             assert acceptable(bandit, choice, arm), (

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import torch
 from gpytorch.priors import HalfNormalPrior
 
-from botorch_tv.forgetting import Decay, Inflation, Parameter
+from botorch_tv.acquisition import Exploration
+from botorch_tv.forgetting import Decay, Inflation, Kept, Parameter, Retention
+from botorch_tv.simulation.worlds import GridWorld
 
 
 class QuasiPeriodic(Decay):
@@ -90,3 +92,203 @@ class HalfLife(Inflation):
 
     def log_factor(self, lag):
         return math.log(2.0) * lag / self.half_life
+
+
+@dataclass(frozen=True)
+class Sessions(Retention):
+    """A pause forgets all that lies before it."""
+
+    pause: float
+
+    def keep(self, log):
+        fresh = log.now - log.time[..., -1] > self.pause
+        return Kept(newest=0, where=fresh, reset=fresh)
+
+
+@dataclass(frozen=True)
+class Agreeing(Retention):
+    """Keep what agrees with the newest reading."""
+
+    reach: float
+
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        apart = (log.y - log.newest.y.unsqueeze(-1)).abs()
+        silent = log.noise.isinf() | log.newest.noise.isinf().unsqueeze(-1)
+        return silent | (apart <= self.reach)
+
+
+@dataclass(frozen=True)
+class NearBest(Retention):
+    """Keep what comes near the best reading."""
+
+    reach: float
+
+    def keep(self, log):
+        y = log.y.masked_fill(log.noise.isinf(), -math.inf)
+        return y >= y.amax(-1, keepdim=True) - self.reach
+
+
+@dataclass(frozen=True)
+class CumulativeSum(Retention):
+    """Page's test: small surprises, one after the other, are a change, too."""
+
+    slack: float
+    limit: float
+
+    def init(self, batch_shape):
+        return torch.zeros(batch_shape)
+
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        fired = self._sum(log) > self.limit
+        return Kept(newest=1, where=fired, reset=fired)
+
+    def update(self, log):
+        return torch.where(log.reset, 0.0, self._sum(log))
+
+    def _sum(self, log):
+        seen = log.newest
+        surprise = (seen.y - seen.mean).abs() / (seen.sd**2 + seen.noise).sqrt()
+        return (log.memory + surprise - self.slack).clamp_min(0)
+
+
+class Replaced(Retention):
+    """A newer reading takes the place of older ones at the same point."""
+
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        elsewhere = (log.X - log.X[..., -1:, :]).abs().amax(-1) > 0
+        elsewhere[..., -1] = True
+        return elsewhere
+
+
+@dataclass(frozen=True)
+class Thinned(Retention):
+    """Keep the newest, and of older ones every third, another third in every round."""
+
+    newest: int
+
+    def keep(self, log):
+        age = torch.arange(log.time.shape[-1], 0, -1, device=log.time.device)
+        return ((age <= self.newest) | ((age + log.rounds) % 3 == 0)).expand(log.time.shape)
+
+
+@dataclass(frozen=True)
+class Restart(Retention):
+    """Count time anew, and forget nothing."""
+
+    every: int
+
+    def keep(self, log):
+        return Kept(reset=log.newest is None and log.rounds % self.every == 0)
+
+
+@dataclass(frozen=True)
+class Surprise(Retention):
+    """After a surprise nothing else counts, but time goes on as before."""
+
+    limit: float
+
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        far = (log.newest.y - log.newest.mean).abs() > self.limit
+        return Kept(newest=1, where=far & log.newest.noise.isfinite())
+
+
+@dataclass(frozen=True)
+class Panic(Retention):
+    """A surprise forgets everything, itself included."""
+
+    limit: float
+
+    def keep(self, log):
+        if log.newest is None:
+            return Kept()
+        far = (log.newest.y - log.newest.mean).abs() > self.limit
+        far = far & log.newest.noise.isfinite()
+        return Kept(newest=0, where=far, reset=far)
+
+
+@dataclass(frozen=True)
+class Blank(Retention):
+    """Begin with an empty memory, but go on counting time."""
+
+    every: int
+
+    def keep(self, log):
+        ends = log.newest is None and log.rounds % self.every == 0
+        return Kept(newest=0 if ends else None)
+
+
+@dataclass(frozen=True)
+class Newest(Retention):
+    """A window, by somebody who has not found ours."""
+
+    number: int
+
+    def keep(self, log):
+        return Kept(newest=self.number)
+
+
+@dataclass(frozen=True)
+class Directed(Exploration):
+    """Information-directed sampling without chance: least regret squared per information."""
+
+    def choose(self, candidates):
+        best = candidates.at(candidates.argmax(self.upper))
+        most = self.upper(best)
+
+        def score(at):
+            regret = most - (at.sign * at.mean - at.sqrt_beta * at.sd)
+            return torch.log1p(at.sd**2 / at.noise).log() - 2 * regret.log()
+
+        return candidates.argmax(score, unit=1.0, first_without_data=True)
+
+    def upper(self, at):
+        return at.sign * at.mean + at.sqrt_beta * at.sd
+
+
+@dataclass(frozen=True)
+class TopTwo(Exploration):
+    """The best point of one sample, or at every other chance of another."""
+
+    def choose(self, candidates):
+        first, second = (
+            candidates.argmax(lambda at, number=number: at.sign * at.mean + at.sample(2)[number])
+            for number in (0, 1)
+        )
+        return candidates.where(candidates.uniform() < 0.5, first, second)
+
+
+@dataclass(frozen=True)
+class EpsilonGreedy(Exploration):
+    """A random choice now and then; less often as time passes, and anew after a reset."""
+
+    fade: float = 0.9
+
+    def init(self, batch_shape):
+        return torch.ones(batch_shape)
+
+    def update(self, log):
+        return torch.where(log.reset, 1.0, self.fade * log.memory)
+
+    def choose(self, candidates):
+        best = candidates.argmax(lambda at: at.sign * at.mean)
+        return candidates.where(
+            candidates.uniform() < candidates.memory, candidates.anywhere(), best
+        )
+
+
+class Pendulum(GridWorld):
+    """A hill that swings from one end of the first axis to the other."""
+
+    def rounds(self, stream):
+        place = self.domain.X.to(stream.device, stream.dtype)[:, 0]
+        phase = stream.uniform(1)
+        for t in range(10_000):
+            yield torch.exp(-8 * (place - 0.5 - 0.5 * torch.sin(0.3 * t + 6.2832 * phase)) ** 2)

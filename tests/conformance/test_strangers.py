@@ -1,11 +1,36 @@
-"""Decays of a user's own, with every retention, on both domains, against the textbook."""
+"""Parts of a user's own, together and with the package's, on both domains, by the textbook."""
 
 import pytest
 from conformance.combinations import check
-from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic, UnclaimedDrift
+from conformance.strangers import (
+    Agreeing,
+    Blank,
+    CumulativeSum,
+    DampedDrift,
+    DriftByCovariance,
+    NearBest,
+    Newest,
+    Panic,
+    QuasiPeriodic,
+    Replaced,
+    Restart,
+    Sessions,
+    Surprise,
+    Thinned,
+    UnclaimedDrift,
+)
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow
+from botorch_tv.forgetting import (
+    EventTrigger,
+    KeepAll,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Static,
+    Wiener,
+)
+from botorch_tv.inference import data
 from botorch_tv.inference.recursive import ArmRecursion
 from botorch_tv.strategies import Grid, Strategy
 
@@ -25,6 +50,67 @@ RETENTIONS = {
     "period by time": (PeriodicReset(4.5, by="time"), ("period", 4.5, "time")),
     "trigger": (EventTrigger(0.9), ("trigger", 0.9)),
 }
+STRANGE = {
+    "window, trigger": (
+        (SlidingWindow(6), EventTrigger(0.9)),
+        (("window", 6, "rounds"), ("trigger", 0.9)),
+    ),
+    "window by time, period, trigger": (
+        (SlidingWindow(5.5, by="time"), PeriodicReset(7), EventTrigger(0.9)),
+        (("window", 5.5, "time"), ("period", 7, "rounds"), ("trigger", 0.9)),
+    ),
+    "sessions": (Sessions(1.5), (("sessions", 1.5),)),
+    "agreeing": (Agreeing(1.0), (("agreeing", 1.0),)),
+    "near best": (NearBest(1.0), (("near best", 1.0),)),
+    "cumulative sum": (CumulativeSum(0.5, 1.0), (("cusum", 0.5, 1.0),)),
+    "replaced": (Replaced(), (("replaced",),)),
+    "thinned": (Thinned(3), (("thinned", 3),)),
+    "window, restart": (
+        (SlidingWindow(5), Restart(4)),
+        (("window", 5, "rounds"), ("restart", 4)),
+    ),
+    "surprise, restart": (
+        (Surprise(1.0), Restart(3)),
+        (("surprise", 1.0), ("restart", 3)),
+    ),
+    "surprise, trigger": (
+        (Surprise(0.5), EventTrigger(0.9)),
+        (("surprise", 0.5), ("trigger", 0.9)),
+    ),
+    "panic": (Panic(1.5), (("panic", 1.5),)),
+    "panic, restart": ((Panic(1.0), Restart(1)), (("panic", 1.0), ("restart", 1))),
+    "blank": (Blank(5), (("blank", 5),)),
+    "newest": (Newest(4), (("window", 4, "rounds"),)),
+    "newest, cumulative sum": (
+        (Newest(5), CumulativeSum(0.2, 1.0)),
+        (("window", 5, "rounds"), ("cusum", 0.2, 1.0)),
+    ),
+}
+OF_STRANGE = {
+    "static": (Static(), ("static",)),
+    "markov": (Markov(0.2), ("markov", 0.2)),
+    "wiener": (Wiener(0.2), ("wiener", 0.2)),
+    "damped": DECAYS["damped"],
+}
+STILL = (Static(), ("constant",))
+
+
+@pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
+@pytest.mark.parametrize("retention", STRANGE)
+@pytest.mark.parametrize("decay", OF_STRANGE)
+def test_retentions_by_the_textbook(decay, retention, on_box):
+    parts = {"decay": OF_STRANGE[decay], "inflation": STILL, "retention": STRANGE[retention]}
+    for number in (6000, 6001):
+        assert check(number, **parts, on_box=on_box, inference="auto") < 1e-8
+
+
+@pytest.mark.parametrize("retention", STRANGE)
+@pytest.mark.parametrize("decay", OF_STRANGE)
+def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
+    """As on a device, which is not waited for to see whether anything has changed."""
+    monkeypatch.setattr(data, "_looks", lambda data: False)
+    parts = {"decay": OF_STRANGE[decay], "inflation": STILL, "retention": STRANGE[retention]}
+    assert check(6002, **parts, on_box=False, inference="auto") < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ A model is told by plain tuples:
   ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``;
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
-  with ``by`` either ``"rounds"`` or ``"time"``;
-* exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"thompson"`` or ``"uniform"``;
+  with ``by`` either ``"rounds"`` or ``"time"``; or a tuple of rules of :mod:`oracles.rules`;
+* exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"directed"``, or any other word for one that draws;
 * mean: a number, or ``"estimated"``.
 
 An observation that failed is a row with infinite noise: it counts as a round and says nothing.
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from oracles.rules import Row, Rules, Seen, trigger_threshold
 from scipy.special import erfcx
 
 if TYPE_CHECKING:
@@ -246,25 +247,6 @@ def probability_best(mean: Array, covariance: Array, draws: int, seed: int) -> A
     return np.bincount(sample.argmax(1), minlength=len(mean)) / draws
 
 
-def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> float:
-    """Lemma 3 of [ET]: sqrt(2 L) sd + sqrt(2 noise L), L = ln(2 pi_t' / delta).
-
-    pi_t' = pi^2 t'^2 / 6 with t' = ``rounds`` since the last reset.
-    """
-    L = math.log(2.0 * (math.pi**2 * rounds**2 / 6.0) / delta)
-    return math.sqrt(2.0 * L) * sd + math.sqrt(2.0 * noise * L)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One told round; its noise is infinite where the measurement failed."""
-
-    index: int
-    time: float
-    y: float
-    noise: float
-
-
 @dataclass(frozen=True)
 class Prediction:
     """What is believed about f_now, `M` and `M x M`, and the rows it rests on."""
@@ -322,7 +304,7 @@ class DenseBandit:
     noise: float
     decay: Part = ("static",)
     inflation: Part = ("constant",)
-    retention: Part = ("all",)
+    retention: Part | tuple[Part, ...] = ("all",)
     multiplier: Multiplier = lambda t, g, gbar: 0.0
     gains: bool = True  # whether the multiplier looks at them; they cost two determinants a round
     exploration: str = "ucb"
@@ -334,12 +316,18 @@ class DenseBandit:
     answers: list[Row] = field(default_factory=list)
     answered: int = 0  # the round of the newest answers, 0 before any
 
+    def __post_init__(self) -> None:
+        several = isinstance(self.retention[0], tuple)
+        self.rules = Rules(self.retention) if several else None
+
     def default_now(self) -> float:
         """1 in the first round, else one after the newest time told."""
         return self.rows[-1].time + 1.0 if self.rows else 1.0
 
     def live(self, now: float) -> list[Row]:
         """The rows that count when the next round is decided at ``now``."""
+        if self.rules is not None:
+            return [self.rows[one] for one in self.rules.before_choice(now)[0].left]
         kind = self.retention[0]
         if kind == "all":
             return [*self.answers, *self.rows[self.answered :]]
@@ -366,6 +354,9 @@ class DenseBandit:
 
         A window slides without resetting: its time counts from the first observation of all.
         """
+        if self.rules is not None:
+            origin = self.rules.before_choice(now)[0].origin
+            return now if origin is None else origin
         if self.retention[0] == "window":
             rows = self.rows
         heard = [row.time for row in rows if math.isfinite(row.noise)]
@@ -432,6 +423,11 @@ class DenseBandit:
         mean, sd = sign * prediction.mean, prediction.sd
         if self.exploration == "ucb":
             return mean + root_beta * sd, float(self.K.diagonal().max())
+        if self.exploration == "directed":
+            # How far the best may be above, squared, over what is told; both by their logarithms.
+            regret = (mean + root_beta * sd).max() - (mean - root_beta * sd)
+            with np.errstate(divide="ignore"):
+                return np.log(np.log1p(sd**2 / self.noise)) - 2 * np.log(regret), 1.0
         incumbent = mean[[row.index for row in prediction.heard]].max()
         u = (mean - incumbent) / sd
         if self.exploration == "pi":
@@ -454,7 +450,7 @@ class DenseBandit:
         ok: bool = True,
         noise: float | None = None,
     ) -> bool:
-        """Learn y; returns whether a trigger fired.
+        """Learn y; returns whether a trigger fired, or of several rules one was a reset.
 
         A failed measurement counts as a round in every way, and can neither teach nor trigger.
         """
@@ -467,7 +463,11 @@ class DenseBandit:
             fired = abs(y - choice.mean) > limit
             self.triggered = t if fired else self.triggered
         when = choice.time if time is None else time
-        self.rows.append(Row(choice.index, when, y, variance if ok else math.inf))
+        row = Row(choice.index, when, y, variance if ok else math.inf)
+        self.rows.append(row)
+        if self.rules is not None:
+            seen = Seen(row.y, choice.mean, choice.sd, row.noise)
+            self.rules, fired = self.rules.told(row, seen)
         if self.consultant is not None and self.consultant.due(len(self.rows)):
             heard = self.consultant.answers(self.K, self.rows, self.noise)
             if heard:

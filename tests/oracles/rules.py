@@ -1,0 +1,204 @@
+"""What is kept, by rules that are asked one row at a time: the textbook of composed retention.
+
+Rules are told by plain tuples, as in :mod:`oracles.dense`, and several of them by a tuple of those.
+Here nothing is known of how any of them may be followed cheaply: before every choice, and after
+every observation, each rule is asked about each row that is left.
+
+* ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``;
+* ``("sessions", pause)``: a longer pause forgets everything, and is a reset;
+* ``("agreeing", reach)``: rows whose y is farther than this from the newest leave;
+* ``("near best", reach)``: so do rows further than this below the best;
+* ``("cusum", slack, limit)``: a reset once the surprises beyond the slack, in standard deviations
+  of the prediction, sum up to more than the limit; the newest stays;
+* ``("replaced",)``: a newer reading takes the place of older ones at the same arm;
+* ``("thinned", newest)``: of older rows every third stays, counted from the newest and the round;
+* ``("restart", N)``: every N rounds a reset that forgets nothing;
+* ``("surprise", limit)``: an observation so far from its mean leaves no other row; no reset;
+* ``("panic", limit)``: it leaves no row at all, and is a reset;
+* ``("blank", N)``: every N rounds everything is forgotten; no reset.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One told round; its noise is infinite where the measurement failed."""
+
+    index: int
+    time: float
+    y: float
+    noise: float
+
+    @property
+    def heard(self) -> bool:
+        return math.isfinite(self.noise)
+
+
+class Seen(NamedTuple):
+    """An observation beside what had been predicted of it."""
+
+    y: float
+    mean: float
+    sd: float
+    noise: float
+
+
+class Question(NamedTuple):
+    """What a rule is asked about: all rows ever told, and which of them are left."""
+
+    rows: Sequence[Row]
+    left: Sequence[int]
+    now: float
+    since: int
+    newest: Seen | None
+    memory: float
+
+    @property
+    def heard(self) -> list[Row]:
+        return [self.rows[one] for one in self.left if self.rows[one].heard]
+
+
+Answer = tuple[Callable[[int], bool], bool]
+"""Whether the row of a number stays, and whether this is a reset."""
+
+
+def everything(number: int) -> bool:
+    return True
+
+
+def nothing(number: int) -> bool:
+    return False
+
+
+def answered(rule: tuple, asked: Question) -> Answer:
+    """What one rule says."""
+    kind, rows, told = rule[0], asked.rows, len(asked.rows)
+    before_choice = asked.newest is None
+    if kind == "all":
+        return everything, False
+    if kind == "period" and rule[2] == "rounds":
+        # Round s begins with an empty memory when (s - 1) mod N = 0.
+        begins = before_choice and told % int(rule[1]) == 0
+        return (nothing if begins else everything), begins
+    if kind == "period":
+
+        def block(time: float) -> int:
+            return math.floor((time - rows[0].time) / rule[1])
+
+        present = block(asked.now)
+        ended = before_choice and block(rows[-1].time) != present
+        return (lambda one: block(rows[one].time) == present), ended
+    if kind == "window" and rule[2] == "rounds":
+        return (lambda one: one >= told - int(rule[1])), False
+    if kind == "window":
+        return (lambda one: asked.now - rows[one].time <= rule[1]), False
+    if kind == "sessions":
+        fresh = asked.now - rows[-1].time > rule[1]
+        return (nothing if fresh else everything), fresh
+    if kind == "near best":
+        best = max((row.y for row in asked.heard), default=math.nan)
+        if math.isnan(best):
+            return everything, False
+        return (lambda one: rows[one].heard and rows[one].y >= best - rule[1]), False
+    if kind == "thinned":
+        return (lambda one: told - one <= rule[1] or (told - one + told) % 3 == 0), False
+    if kind == "restart":
+        return everything, before_choice and told % int(rule[1]) == 0
+    if kind == "blank":
+        return (nothing if before_choice and told % int(rule[1]) == 0 else everything), False
+    seen = asked.newest
+    if seen is None or (math.isinf(seen.noise) and kind not in ("replaced", "cusum")):
+        return everything, False
+    if kind == "agreeing":
+        return (lambda one: not rows[one].heard or abs(rows[one].y - seen.y) <= rule[1]), False
+    if kind == "replaced":
+        return (lambda one: one == told - 1 or rows[one].index != rows[-1].index), False
+    off = abs(seen.y - seen.mean)
+    fired = {
+        "trigger": lambda: off > trigger_threshold(seen.sd, seen.noise, asked.since, rule[1]),
+        "cusum": lambda: summed(rule, asked.memory, seen) > rule[2],
+        "surprise": lambda: off > rule[1],
+        "panic": lambda: off > rule[1],
+    }[kind]()
+    if kind == "panic":
+        return (nothing if fired else everything), fired
+    return (lambda one: not fired or one == told - 1), fired and kind != "surprise"
+
+
+def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> float:
+    """Lemma 3 of [ET]: sqrt(2 L) sd + sqrt(2 noise L), L = ln(2 pi_t' / delta).
+
+    pi_t' = pi^2 t'^2 / 6 with t' = ``rounds`` since the last reset.
+    """
+    L = math.log(2.0 * (math.pi**2 * rounds**2 / 6.0) / delta)
+    return math.sqrt(2.0 * L) * sd + math.sqrt(2.0 * noise * L)
+
+
+def summed(rule: tuple, memory: float, seen: Seen) -> float:
+    """The cumulative sum after an observation."""
+    surprise = abs(seen.y - seen.mean) / math.sqrt(seen.sd**2 + seen.noise)
+    return max(0.0, memory + (0.0 if math.isinf(seen.noise) else surprise) - rule[1])
+
+
+@dataclass
+class Rules:
+    """What is left of all rows told, followed round by round.
+
+    Args:
+        rules: Several of them.
+    """
+
+    rules: tuple[tuple, ...]
+    rows: list[Row] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    began: int = 0  # rounds told at the last reset
+    origin: float | None = None  # time of the first observation since then
+    memory: list[float] = field(default_factory=list)
+    known: dict[float, tuple[Rules, bool]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        self.memory = self.memory or [0.0] * len(self.rules)
+
+    def before_choice(self, now: float) -> tuple[Rules, bool]:
+        """What is left when a round is decided, and whether that was a reset."""
+        if now not in self.known:
+            self.known[now] = self.asked(now, None)
+        return self.known[now]
+
+    def asked(self, now: float, newest: Seen | None) -> tuple[Rules, bool]:
+        """What is left after all rules have been asked, and whether that was a reset."""
+        rows = self.rows
+        if not self.left:
+            return self, False
+        since = len(rows) - self.began + (newest is None)
+        answers = [
+            answered(rule, Question(rows, self.left, now, since, newest, memory))
+            for rule, memory in zip(self.rules, self.memory)
+        ]
+        left = [one for one in self.left if all(stays(one) for stays, _ in answers)]
+        reset = any(resets for _, resets in answers)
+        began, origin = self.began, self.origin
+        if reset:
+            began = len(rows)
+            origin = next((rows[one].time for one in left if rows[one].heard), None)
+        return Rules(self.rules, list(rows), left, began, origin, list(self.memory)), reset
+
+    def told(self, row: Row, newest: Seen) -> tuple[Rules, bool]:
+        """After an observation: its time passes first, then it is looked at."""
+        before, expired = self.before_choice(row.time)
+        origin = row.time if before.origin is None and row.heard else before.origin
+        rows = [*before.rows, row]
+        left = [*before.left, len(rows) - 1]
+        with_it = Rules(self.rules, rows, left, before.began, origin, list(before.memory))
+        after, forgot = with_it.asked(row.time, newest)
+        reset = expired or forgot
+        after.memory = [
+            summed(rule, memory, newest) if rule[0] == "cusum" and not reset else 0.0
+            for rule, memory in zip(self.rules, before.memory)
+        ]
+        return after, reset
