@@ -145,11 +145,12 @@ def _compare(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     from botorch_tv.commands.stage import stage
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
+    from botorch_tv.simulation.devices import usable_device
 
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
     world, strategies, horizon, told = stage(arguments)
-    device, folder = _device(arguments.device), _folder(arguments.out)
+    device, folder = usable_device(arguments.device), _folder(arguments.out)
     if told:
         print(f"{told}\n")
     result = run_study(
@@ -180,6 +181,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     from botorch_tv.papers import EXPERIMENTS, experiment_named
     from botorch_tv.papers.recordings import Recordings
     from botorch_tv.papers.report import outcome_text
+    from botorch_tv.simulation.devices import usable_device
     from botorch_tv.simulation.folder import discard
 
     if arguments.id == "list":
@@ -190,7 +192,8 @@ def _paper(arguments: argparse.Namespace) -> int:
     chosen = (
         list(EXPERIMENTS.values()) if arguments.id == "all" else [experiment_named(arguments.id)]
     )
-    device, folder, data = _device(arguments.device), _folder(arguments.out), given.get("data")
+    device, folder = usable_device(arguments.device), _folder(arguments.out)
+    data = given.get("data")
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
     noise, refuted = given.get("noise"), False
@@ -277,20 +280,6 @@ def _seed(text: str) -> int:
     if seed < 0:
         raise argparse.ArgumentTypeError(f"{seed} is negative; give 0 or more")
     return seed
-
-
-def _device(name: str) -> torch.device:
-    import torch
-
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"--device {name!r} is no device; try cpu or cuda.") from error
-    if device.type == "cuda":
-        count = torch.cuda.device_count()
-        if (device.index or 0) >= count:
-            raise ValueError(f"--device {name}: {count} CUDA devices are here; try cpu.")
-    return device
 
 
 def _dtype(name: str) -> torch.dtype:

@@ -141,8 +141,8 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
         (["compare", "--dim", "9"], "9 make .* arms.*try --points"),
-        (["compare", "--device", "abacus"], "'abacus' is no device"),
-        (["compare", "--device", "cuda:99"], "CUDA devices are here"),
+        (["compare", "--device", "abacus"], "device is 'abacus', which is none; give 'cpu'"),
+        (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
         (
             ["paper", "et-fig5"],
             "Unknown experiment 'et-fig5'; known: b16-fig2a.*Did you mean et-fig",
