@@ -16,7 +16,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.costs import CACHED_NUMBERS
-from botorch_tv.inference.linalg import ramp
+from botorch_tv.inference.linalg import at_index, ramp
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -118,6 +118,14 @@ class Basis(ABC):
         Returns:
             `batch_shape x r`; brought to the arms, a centred sample.
         """
+
+    def value(self, values: Tensor, index: Tensor) -> Tensor:
+        """What a function over the arms, `batch_shape x M`, is at one per trial, `batch_shape`."""
+        return at_index(values, index)
+
+    def alone(self, index: Tensor) -> Tensor:
+        """One arm per trial, `batch_shape`, as a list of one, `batch_shape x 1`."""
+        return index.unsqueeze(-1)
 
     def between(self, index: Tensor, arms: Tensor) -> Tensor:
         """Prior covariance of some arms with others.

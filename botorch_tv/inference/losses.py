@@ -145,7 +145,7 @@ class RowLoss(Loss):
         return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        return basis.draw(self._matrix(), prior_factor, normal)
+        return basis.draw(self.matrix(), prior_factor, normal)
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
@@ -159,8 +159,9 @@ class RowLoss(Loss):
         prior = basis.row(index)
         if prior_factor is not None:
             prior = prior * prior_factor.unsqueeze(-1)
-        coordinates = prior - self.at(basis, index.unsqueeze(-1)).squeeze(-2)
-        variance = basis.inner(coordinates.unsqueeze(-2), index.unsqueeze(-1))[..., 0, 0]
+        alone = basis.alone(index)
+        coordinates = prior - self.at(basis, alone).squeeze(-2)
+        variance = basis.inner(coordinates.unsqueeze(-2), alone)[..., 0, 0]
         return variance, partial(self._appended, basis, coordinates)
 
     def decayed(self, square: Tensor) -> RowLoss:
@@ -180,9 +181,9 @@ class RowLoss(Loss):
         # Which form is kept depends on the number of rows alone, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return self
-        return RowLoss.of_matrix(basis, self._matrix())
+        return RowLoss.of_matrix(basis, self.matrix())
 
-    def _matrix(self) -> Tensor:
+    def matrix(self) -> Tensor:
         """D in coordinates of the basis, `batch_shape x r x r`."""
         rows = self.rows.tensor()
         lost = rows.mT @ (self.weights.unsqueeze(-1) * rows)

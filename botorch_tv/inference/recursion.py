@@ -15,7 +15,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import at_index, clear_
+from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
 from botorch_tv.inference.regression import Evidence, Trend, constant_mean, regress
 from botorch_tv.inference.rows import Rows
@@ -163,24 +163,30 @@ def observe_(
     root = (total.abs_() if leave_out else total).rsqrt()
     out = basis.scratch.take("arms", belief.mean.shape, belief.mean)
     step, loss = take(root, sign, out)
-    surprise = (y - at_index(belief.mean, index)).mul_(root)
+    surprise = (y - basis.value(belief.mean, index)).mul_(root)
     belief.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
     belief.variance.addcmul_(step, step, value=-sign)
     return belief._replace(
         loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
         number=belief.number + sign * noise.isfinite(),
-        trend=_trend_observed(belief.trend, step, index, surprise, root, sign),
+        trend=_trend_observed(belief.trend, basis, step, index, surprise, root, sign),
     )
 
 
 def _trend_observed(
-    trend: Trend | None, step: Tensor, index: Tensor, surprise: Tensor, root: Tensor, sign: int
+    trend: Trend | None,
+    basis: Basis,
+    step: Tensor,
+    index: Tensor,
+    surprise: Tensor,
+    root: Tensor,
+    sign: int,
 ) -> Trend | None:
     """The trend after an observation: A⁻¹ grows by the outer product of its innovation."""
     if trend is None:
         return None
-    ones = (1 - at_index(trend.response, index)) * root
+    ones = (1 - basis.value(trend.response, index)) * root
     trend.response.addcmul_(step, (sign * ones).unsqueeze(-1))
     return trend._replace(
         cross=trend.cross + sign * ones * surprise,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
+from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FEW_ARMS, WAVES
@@ -20,7 +21,6 @@ from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
-from botorch_tv.inference.recursive import ArmRecursion
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates import ArmCandidates, BoxCandidates, Functions, Round
 from botorch_tv.strategies.checks import require_choice
