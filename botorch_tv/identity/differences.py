@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from botorch_tv.identity.arrays import same_array
-from botorch_tv.identity.words import FORMER, PROBES, TYPE, Description
+from botorch_tv.identity.words import FORMER, LATER, PROBES, TYPE, Description
 
 ROUNDING = 1e-12
 """Relative difference of two numbers that are taken for the same one, rounded otherwise."""
@@ -27,6 +27,7 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     if same_array(there, here):
         pairs = []
     elif _same_kind(there, here):
+        there = LATER.get(str(here.get(TYPE)), {}) | there
         keys = [one for one in {**there, **here} if one != TYPE]
         deeper = {key: f"{path}.{key}" if path else str(key) for key in keys}
         pairs = [(there.get(key, ABSENT), here.get(key, ABSENT), deeper[key]) for key in keys]
