@@ -14,6 +14,24 @@ from typing import Any, NamedTuple
 import pytest
 from _pytest.mark import ParameterSet
 from conformance.attended import Attended
+from conformance.strangers import (
+    Agreeing,
+    Blank,
+    CumulativeSum,
+    DampedDrift,
+    Directed,
+    EpsilonGreedy,
+    HalfLife,
+    NearBest,
+    Panic,
+    QuasiPeriodic,
+    Replaced,
+    Restart,
+    Sessions,
+    Surprise,
+    Thinned,
+    TopTwo,
+)
 from experts.by_the_book import window_starts
 from gpytorch.kernels import Kernel
 from oracles.expert import Consultant
@@ -78,12 +96,17 @@ class Preset(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether choices take random numbers."""
-        return self.book(1.0).get("exploration") in ("thompson", "uniform")
+        return self.samples or self.book(1.0).get("exploration") in ("uniform", "greedy")
+
+    @property
+    def samples(self) -> bool:
+        """Whether functions are drawn."""
+        return self.book(1.0).get("exploration") in ("thompson", "top two")
 
     @property
     def compared(self) -> tuple[str, ...]:
         """Numbers of a suggestion that the textbook has too; not all explorations have a width."""
-        widths = self.book(1.0).get("exploration", "ucb") in ("ucb", "thompson")
+        widths = self.book(1.0).get("exploration", "ucb") not in ("ei", "pi", "uniform")
         return ("mean", "sd", "time", *(("multiplier",) if widths else ()))
 
     @property
@@ -92,7 +115,23 @@ class Preset(NamedTuple):
 
     @property
     def triggers(self) -> bool:
-        return self.book(1.0).get("retention", ("all",))[0] == "trigger"
+        return self.rules == (("trigger", 0.1),)
+
+    @property
+    def tells_resets(self) -> bool:
+        """Whether the textbook says itself when a reset shows."""
+        return self.triggers or self.composed
+
+    @property
+    def rules(self) -> tuple[tuple[Any, ...], ...]:
+        """Of retention."""
+        retention = self.book(1.0).get("retention", ("all",))
+        return retention if isinstance(retention[0], tuple) else (retention,)
+
+    @property
+    def composed(self) -> bool:
+        """Whether rules of retention come together, or are a stranger's."""
+        return isinstance(self.book(1.0).get("retention", ("all",))[0], tuple)
 
     @property
     def consults(self) -> bool:
@@ -108,15 +147,18 @@ class Preset(NamedTuple):
     def way_to_forget(self) -> tuple[str, ...]:
         """Decay, inflation and retention by name, without their numbers."""
         parts = self.book(1.0)
-        kinds = [parts.get(name, ("",))[0] for name in ("decay", "inflation", "retention")]
-        return (*kinds, "by time" if parts.get("retention", ("",))[-1] == "time" else "by rounds")
+        kinds = [parts.get(name, ("",))[0] for name in ("decay", "inflation")]
+        retention = "composed" if self.composed else parts.get("retention", ("",))[0]
+        timed = any(rule[-1] == "time" for rule in self.rules)
+        return (*kinds, retention, "by time" if timed else "by rounds")
 
     @property
     def from_the_log(self) -> bool:
         """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
-        decay, inflation, retention, clock = self.way_to_forget
-        slides = retention == "window" and bool(decay)
-        return bool(inflation) or clock == "by time" or slides or self.consults
+        decay, inflation, _, clock = self.way_to_forget
+        slides = any(rule[0] == "window" for rule in self.rules) and bool(decay)
+        jumps = decay == "quasi-periodic"
+        return bool(inflation) or clock == "by time" or slides or jumps or self.consults
 
     @property
     def recursions(self) -> tuple[str, ...]:
@@ -130,6 +172,7 @@ class Preset(NamedTuple):
         parts = self.book(1.0)
         decay, _, retention, _ = self.way_to_forget
         kind = "moves" if decay else "slides" if retention == "window" else "stays"
+        kind = f"composed, {kind}" if self.composed else kind
         exploration = {"ei": "improvement", "pi": "improvement"}
         return (
             "expert" if self.consults else "log" if self.from_the_log else kind,
@@ -285,6 +328,26 @@ PRESETS: list[Preset] = [
     Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
     Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
     Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", multiplier=chowdhury(0.5, 0.1, 0.05), maximize=False)),
+    # Rules together, and parts of strangers.
+    Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
+    Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),
+    Preset("window by time + reset + trigger", composed(retention=(SlidingWindow(9.5, by="time"), PeriodicReset(11), EventTrigger(0.1))), book(retention=(("window", 9.5, "time"), ("period", 11, "rounds"), ("trigger", 0.1)))),
+    Preset("sessions", composed(retention=Sessions(2.75)), book(retention=(("sessions", 2.75),))),
+    Preset("agreeing", composed(retention=Agreeing(1.0)), book(retention=(("agreeing", 1.0),))),
+    Preset("near best estimated mean", composed(retention=NearBest(1.5), mean="estimated"), book(retention=(("near best", 1.5),), mean="estimated")),
+    Preset("cumulative sum", composed(retention=CumulativeSum(1.0, 2.0)), book(retention=(("cusum", 1.0, 2.0),))),
+    Preset("damped drift + cumulative sum", composed(decay=DampedDrift(), retention=CumulativeSum(1.0, 2.0)), book(decay=("damped", 0.2, 3.0), retention=(("cusum", 1.0, 2.0),))),
+    Preset("replaced", composed(retention=Replaced()), book(retention=(("replaced",),))),
+    Preset("Markov + thinned", composed(decay=Markov(0.05), retention=Thinned(5)), book(decay=("markov", 0.05), retention=(("thinned", 5),))),
+    Preset("Wiener + surprise + restart", composed(decay=Wiener(0.05), retention=(Surprise(1.0), Restart(6))), book(decay=("wiener", 0.05), retention=(("surprise", 1.0), ("restart", 6)))),
+    Preset("Wiener + blank estimated mean", composed(decay=Wiener(0.05), retention=Blank(7), mean="estimated"), book(decay=("wiener", 0.05), retention=(("blank", 7),), mean="estimated")),
+    Preset("panic + restart", composed(retention=(Panic(1.5), Restart(3))), book(retention=(("panic", 1.5), ("restart", 3)))),
+    Preset("quasi-periodic", composed(decay=QuasiPeriodic()), book(decay=("quasi-periodic", 0.05, 0.6))),
+    Preset("half-life", composed(inflation=HalfLife(8.0)), book(inflation=("exponential", 0.5**0.125))),
+    Preset("directed", composed(exploration=Directed()), book(exploration="directed")),
+    Preset("directed + Markov downwards", composed(exploration=Directed(), decay=Markov(0.05), maximize=False), book(exploration="directed", decay=("markov", 0.05), maximize=False)),
+    Preset("top two", composed(exploration=TopTwo()), book(exploration="top two")),
+    Preset("greedy + trigger", composed(exploration=EpsilonGreedy(), retention=EventTrigger(0.1)), book(exploration="greedy", retention=("trigger", 0.1))),
     # Prior means.
     Preset("GP-UCB above 0.7", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, mean=0.7), book(mean=0.7)),
     Preset("TV-GP-UCB below 0.7", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, mean=-0.7, maximize=False), book(decay=("markov", 0.03), mean=-0.7, maximize=False)),

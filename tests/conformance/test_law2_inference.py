@@ -63,7 +63,7 @@ def assert_equals_the_textbook(preset: Preset, setting: Setting, engine: str) ->
     world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
     actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
     assert_agree(actual, expected, width="multiplier" in preset.compared)
-    if preset.triggers:
+    if preset.tells_resets:
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
 
@@ -99,7 +99,7 @@ def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
     book = preset.book(setting.noise)
     expected = dense_run(setting.matrix(), setting.noise, book, world, every, actual.index)
     assert_agree(actual, expected, width="multiplier" in preset.compared)
-    if preset.triggers:
+    if preset.tells_resets:
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
 

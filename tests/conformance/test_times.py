@@ -101,7 +101,7 @@ def assert_equals_the_textbook(preset: Preset, engine: str, always: bool) -> Non
             expected = [getattr(choice, name) for choice in choices]
             assert_close(getattr(suggestion, name), expected, 1e-8, f"{name}, {where}")
         state, info = strategy.tell(state, suggestion, y, time=time)
-        if preset.triggers:
+        if preset.tells_resets:
             assert info.reset.tolist() == fired, where
         if t % 4 == 0:
             for ahead in (None, newest + 7.375):
