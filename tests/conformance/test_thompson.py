@@ -71,11 +71,15 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
     for arm, y in log:
         bandit.tell(bandit.consider(arm), y)
     choice = bandit.consider(0)
-    believed, sampled = choice.prediction, book["exploration"] == "thompson"
+    believed, sampled = choice.prediction, preset.samples
     often = np.full(len(X), 1.0 / len(X))
+    if book["exploration"] == "greedy":  # its chance of a random arm fades with every round
+        chance = 0.9 ** (len(bandit.rows) - bandit.triggered)
+        often = chance * often + (1 - chance) * np.eye(len(X))[bandit.recommend()]
     if sampled:
         sign = 1.0 if preset.maximize else -1.0
-        covariance = choice.multiplier**2 * believed.covariance
+        spread = choice.multiplier if book["exploration"] == "thompson" else 1.0
+        covariance = spread**2 * believed.covariance
         often = probability_best(sign * believed.mean, covariance, SAMPLES, seed=1)
         wrong = probability_best(believed.mean, np.diag(believed.variance), SAMPLES, seed=1)
     for engine in ENGINES:
