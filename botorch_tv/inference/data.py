@@ -283,6 +283,8 @@ class Change(NamedTuple):
     """Whether a clock may have begun anew in trials where older rows than the newest are left."""
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
+    all_good: bool = False
+    """Whether the newest measurement is known to have failed in no trial."""
 
     def with_any_rows(self) -> Change:
         """The same, where any other rows may have left besides."""

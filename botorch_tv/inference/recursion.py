@@ -136,6 +136,7 @@ def observe_(
     noise: Tensor,
     prior_factor: Tensor | None,
     *,
+    all_good: bool = False,
     leave_out: bool = False,
 ) -> Belief:
     """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
@@ -150,6 +151,7 @@ def observe_(
         y: Observation, `batch_shape`.
         noise: Noise variance, positive, `batch_shape`.
         prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
+        all_good: Whether the noise is known to be finite in all trials.
         leave_out: Whether the observation is taken back.
 
     Returns:
@@ -169,7 +171,7 @@ def observe_(
     return belief._replace(
         loss=loss.compact(basis),
         information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
-        number=belief.number + sign * noise.isfinite(),
+        number=belief.number + (sign if all_good else sign * noise.isfinite()),
         trend=_trend_observed(belief.trend, basis, step, index, surprise, root, sign),
     )
 

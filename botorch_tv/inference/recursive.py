@@ -54,7 +54,8 @@ class Recursion(Inference):
         if change.cleared is not None:
             belief = recursion.cleared_(belief, self._first_variance(basis), change.cleared)
             kept = before.kept & ~change.cleared.unsqueeze(-1)
-        belief = self._observed(belief, after, after.rounds - 1, prior)
+        newest = after.rounds - 1
+        belief = self._observed(belief, after, newest, prior, all_good=change.all_good)
         for number in change.leaving:
             among = None if kept is None else kept[..., number - before.dropped]
             belief = self._observed(belief, after, number, prior, leaving=True, among=among)
@@ -121,6 +122,7 @@ class Recursion(Inference):
         number: int,
         prior: Tensor | None,
         *,
+        all_good: bool = False,
         leaving: bool = False,
         among: Tensor | None = None,
     ) -> Belief:
@@ -135,6 +137,7 @@ class Recursion(Inference):
             y - mean if mean else y,
             noise,
             prior,
+            all_good=all_good,
             leave_out=leaving,
         )
 

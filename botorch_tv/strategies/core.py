@@ -393,6 +393,7 @@ class Strategy:
             before,
             before.observed(suggestion.choice, y, variance, when, least, all_good=ok is None),
             newest,
+            all_good=ok is None,
             consume=consume and before.belief is state.data.belief,
         )
         resets = [one for one in (expired, forgot) if one is not None]

@@ -36,6 +36,7 @@ def told(
     after: Data,
     newest: Observation,
     *,
+    all_good: bool,
     consume: bool,
 ) -> tuple[Data, Tensor | None]:
     """The data once the newest row of the log, which ``after`` has, has been taken in.
@@ -46,6 +47,7 @@ def told(
         before: The data when the round was decided.
         after: The same with one row more.
         newest: The observation.
+        all_good: Whether it is known to have failed in no trial.
         consume: Whether the memory of ``before`` may be reused.
 
     Returns:
@@ -53,9 +55,10 @@ def told(
     """
     rules = inference.process.retention
     if not rules:
-        return inference.observe(before, after, Change(), consume=consume), None
+        return inference.observe(before, after, Change(all_good=all_good), consume=consume), None
     answers = _answers(rules, state, after, after.time, before.since, newest)
     data, change = after.keep(answers)
+    change = change._replace(all_good=all_good)
     return inference.observe(before, data, change, consume=consume), change.reset
 
 
