@@ -30,8 +30,8 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference
-from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.core import Strategy
@@ -84,7 +84,7 @@ class SparQ(Strategy):
             "leave it out.",
         )
 
-    def _initial(self, domain: Domain, basis: Basis | Surface, shape: Size) -> State:
+    def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:
         if domain.columns > domain.dim:
             raise InputDataError(
                 f"{domain!r} has a context, but an expert asked about an old point now would need "

@@ -12,6 +12,7 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
 from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.inference.regression import (
     information_gain,
@@ -20,7 +21,6 @@ from botorch_tv.inference.regression import (
     regress_on_arms,
 )
 from botorch_tv.inference.rows import room_for
-from botorch_tv.inference.surface import Surface
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ArmInference(Inference):
 class ArmRegression(ArmInference):
     """Regression on the log at every round: any process."""
 
-    def start(self, prior: Basis | Surface, batch_shape: Size) -> None:
+    def start(self, prior: Prior, batch_shape: Size) -> None:
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:

@@ -18,9 +18,9 @@ from botorch_tv.inference.rows import Rows
 from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
-    from botorch_tv.inference.basis import Basis
+    from botorch_tv.inference.mixture.belief import BankBelief
+    from botorch_tv.inference.prior import Prior
     from botorch_tv.inference.recursion import Belief
-    from botorch_tv.inference.surface import Surface
 
 
 class History(NamedTuple):
@@ -40,7 +40,7 @@ class History(NamedTuple):
 class Data(NamedTuple):
     """All that a posterior is computed from, besides the process: the log, and what is kept."""
 
-    prior: Basis | Surface
+    prior: Prior
     """The kernel factored over the arms of a grid, or what is held of it on a box."""
     rounds: int
     """Observations told, the same for all trials."""
@@ -59,11 +59,11 @@ class Data(NamedTuple):
     least_noise: float
     """No observation told has a smaller noise variance; 0 where nobody has looked."""
     history: History
-    belief: Belief | None = None
+    belief: Belief | BankBelief | None = None
     """The posterior over the arms; None where it is computed from the log at every round."""
 
     @classmethod
-    def none(cls, prior: Basis | Surface, choices: Rows, noise: float, shape: Size) -> Data:
+    def none(cls, prior: Prior, choices: Rows, noise: float, shape: Size) -> Data:
         """The data before any observation.
 
         Args:

@@ -9,12 +9,12 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import PathDraw, PointPosterior, point_posterior
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 from botorch_tv.inference.regression import Evidence
 from botorch_tv.inference.surface import Surface
@@ -23,7 +23,7 @@ from botorch_tv.inference.surface import Surface
 class PointRegression(Inference):
     """Regression at any points of a box: any process."""
 
-    def start(self, prior: Basis | Surface, batch_shape: Size) -> None:
+    def start(self, prior: Prior, batch_shape: Size) -> None:
         if self.samples and isinstance(prior, Surface):
             spectral_normals(prior.points)  # raises where none are known
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from torch import Size, Tensor
 
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.mixture.belief import BankBelief
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.recursion import Belief
 from botorch_tv.inference.regression import Evidence
-from botorch_tv.inference.surface import Surface
 
 Normal = Callable[..., Tensor]
 """Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""
@@ -46,7 +46,7 @@ class Inference(ABC):
         self.process, self.samples = process, samples
 
     @abstractmethod
-    def start(self, prior: Basis | Surface, batch_shape: Size) -> Belief | None:
+    def start(self, prior: Prior, batch_shape: Size) -> Belief | BankBelief | None:
         """What data hold besides the log before any observation."""
 
     @abstractmethod
@@ -96,6 +96,13 @@ class Inference(ABC):
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         """What noise variances told, `batch_shape`, are taken for now."""
         return noise
+
+    def unit(self, data: Data) -> Tensor | None:
+        """By what predictions are to be multiplied, `batch_shape`; None for 1.
+
+        :meth:`joint` is in the units of y in any case.
+        """
+        return None
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
         """The prior mean: what is known, or else the estimate, `batch_shape`."""

@@ -12,10 +12,10 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.inference.recursion import Belief
-from botorch_tv.inference.surface import Surface
 
 
 class Recursion(Inference):
@@ -33,7 +33,7 @@ class Recursion(Inference):
         enough = not (process.expires or slides_while_moving)
         return not process.ages and process.decay.markovian and enough
 
-    def start(self, prior: Basis | Surface, batch_shape: Size) -> Belief:
+    def start(self, prior: Prior, batch_shape: Size) -> Belief:
         return self._prior(prior, batch_shape, read_only=False)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -82,7 +82,7 @@ class Recursion(Inference):
         """Choices as the basis takes them."""
         return choice
 
-    def _prior(self, prior: Basis | Surface, batch_shape: Size, *, read_only: bool) -> Belief:
+    def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> Belief:
         assert isinstance(prior, Basis)
         return recursion.prior_belief(
             prior,
@@ -171,7 +171,7 @@ def _elapsed(data: Data, time: Tensor) -> Tensor:
 
 def belief_of(data: Data) -> Belief:
     """What the data hold besides the log."""
-    assert data.belief is not None
+    assert isinstance(data.belief, Belief)
     return data.belief
 
 

@@ -1,6 +1,7 @@
 """Strategies: frozen configurations of a bandit, for one trial or thousands at once."""
 
 from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
+from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
@@ -34,6 +35,7 @@ __all__ = [
     "State",
     "Strategy",
     "Suggestion",
+    "adaptive_gp_ucb",
     "br_gp_ucb",
     "et_gp_ucb",
     "gp_ei",

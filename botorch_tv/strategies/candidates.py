@@ -19,6 +19,8 @@ from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.linalg import at_index, first_maximum
+from botorch_tv.inference.mixture.posterior import MixturePosterior
+from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.box import Box
@@ -129,8 +131,9 @@ class ArmCandidates(_OfRound):
         while len(self._functions) < n:
             if len(self._normals) == len(self._functions):
                 prior = self.of.data.prior
-                assert isinstance(prior, Basis)
-                self._normals.append(leading_normals(self.of.draws, prior.normals, prior.arms))
+                assert isinstance(prior, (Basis, BankPrior))
+                room = max(prior.arms, prior.normals)
+                self._normals.append(leading_normals(self.of.draws, prior.normals, room))
             self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
         return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
 
@@ -189,12 +192,12 @@ class Functions:
         more: Functions drawn, the first aside.
     """
 
-    posterior: PointPosterior
-    draw: Callable[[], PointPosterior]
+    posterior: PointPosterior | MixturePosterior
+    draw: Callable[[], PointPosterior | MixturePosterior]
     context: Tensor | None
-    more: list[PointPosterior]
+    more: list[PointPosterior | MixturePosterior]
 
-    def drawn(self, n: int) -> list[PointPosterior]:
+    def drawn(self, n: int) -> list[PointPosterior | MixturePosterior]:
         """Posteriors with a function each, the first n of this round."""
         first = [self.posterior] if self.posterior.path is not None else []
         while len(first) + len(self.more) < n:
@@ -368,7 +371,9 @@ class _Points(BoxCandidates):
         )
 
 
-def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None = None) -> Tensor:
+def best_observed(
+    posterior: PointPosterior | MixturePosterior, sign: int, context: Tensor | None = None
+) -> Tensor:
     """Best posterior mean, in the sense of ``sign``, among points in use, `trials`.
 
     Where there is a context, `trials x c`, the points are put into this one: what was reached in
@@ -379,7 +384,7 @@ def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None =
     if context is not None:
         X = with_context(X[..., : X.shape[-1] - context.shape[-1]], context)
     if X.shape[-2] == 0:
-        return posterior.weights.new_zeros(len(X))
+        return X.new_zeros(len(X))
     return _best(sign * posterior.mean_at(X), posterior.live, sign)
 
 

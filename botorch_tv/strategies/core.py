@@ -26,15 +26,14 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retent
 from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.forgetting.parts import Part, brought
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
 from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
-from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
@@ -131,6 +130,8 @@ class Strategy:
 
     consults: ClassVar[bool] = False
     """Whether :meth:`consult` ever asks anything."""
+    expects: ClassVar[bool] = True
+    """Whether it was told a scale and a clock, so that data may be far from what it expects."""
 
     def __post_init__(self) -> None:
         noise = require_noise(f"{type(self).__name__}: noise", self.noise)
@@ -259,7 +260,7 @@ class Strategy:
         """
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
-    def _initial(self, domain: Domain, prior: Basis | Surface, shape: Size) -> State:
+    def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         dtype, place = prior.variance.dtype, prior.variance.device
         choices = domain.no_choices(shape, dtype=dtype, device=place)
         data = Data.none(prior, choices, self.noise, shape)
@@ -377,6 +378,7 @@ class Strategy:
         )
         if check:
             check_size(y, variance)
+        if check and self.expects:
             warn_of_observation(self.process, self.learning, state, y, variance, when)
             if self.learning is None:
                 warn_of_clock(self.process, state, when)

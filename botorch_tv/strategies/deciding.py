@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,9 @@ from botorch_tv.inference.costs import FEW_ARMS, WAVES
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.fourier import FREQUENCIES
+from botorch_tv.inference.mixture.inference import PointMixture
+from botorch_tv.inference.mixture.posterior import MixturePosterior
+from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.process import Process
@@ -76,6 +78,9 @@ class Decision:
         if type(exploration).choose is not Exploration.choose:
             require_choice(exploration, choice, self.state)
         mean, sd = candidates.predicted(choice)
+        unit = self.inference.unit(self.data)
+        if unit is not None:
+            mean, sd = mean * unit, sd * unit
         if isinstance(offset, Tensor) or offset != 0:
             mean = mean + offset
         if self.context is not None:
@@ -91,7 +96,9 @@ class Decision:
         inference = self.inference
         assert isinstance(inference, ArmInference)
         posterior = inference.predict(self.data, self.now, self.reference)
-        return posterior.mean + per_trial(posterior.offset)
+        unit = inference.unit(self.data)
+        mean = posterior.mean if unit is None else posterior.mean * unit.unsqueeze(-1)
+        return mean + per_trial(posterior.offset)
 
     def sqrt_beta(self, gain: Tensor) -> float | Tensor:
         """√beta of the width, a number or `batch_shape`; ``gain`` is that of the data in use."""
@@ -113,8 +120,10 @@ class Decision:
     def _arms(self, exploration: Exploration, draws: Draws) -> tuple[ArmCandidates, Tensor | float]:
         inference, prior = self.inference, self.data.prior
         assert isinstance(inference, ArmInference)
-        assert isinstance(prior, Basis)
-        normal = leading_normals(draws, prior.normals, prior.arms) if exploration.samples else None
+        assert isinstance(prior, (Basis, BankPrior))
+        normal, room = None, max(prior.arms, prior.normals)
+        if exploration.samples:
+            normal = leading_normals(draws, prior.normals, room)
         posterior = inference.predict(self.data, self.now, self.reference, normal)
         of = self._round(posterior.information_gain, draws)
         return ArmCandidates(of, posterior, normal), posterior.offset
@@ -123,13 +132,13 @@ class Decision:
         self, exploration: Exploration, draws: Draws
     ) -> tuple[BoxCandidates, Tensor | float]:
         inference, box, shape = self.inference, self.state.domain, self.now.shape
-        assert isinstance(inference, PointRegression)
+        assert isinstance(inference, (PointRegression, PointMixture))
         assert isinstance(box, Box)
         expert = self.state.expert
         most = self.state.told + (0 if expert is None else expert.y.shape[-1])
         plain = (self.data, self.now, self.reference)
 
-        def with_function() -> PointPosterior:
+        def with_function() -> PointPosterior | MixturePosterior:
             return inference.predict(*plain, draws.normal, most)
 
         posterior = with_function() if exploration.samples else inference.predict(*plain)
@@ -139,12 +148,16 @@ class Decision:
         candidates = BoxCandidates(of, Functions(posterior, with_function, known, []), box)
         return candidates, offset.view(shape) if isinstance(offset, Tensor) else offset
 
+    def _noise(self) -> Tensor:
+        noise, unit = believed_noise(self.inference, self.data), self.inference.unit(self.data)
+        return noise if unit is None else noise / unit.square()
+
     def _round(self, gain: Tensor, draws: Draws) -> Round:
         return Round(
             data=self.data,
             number=self.state.told + 1,
             sign=self.sign,
-            noise=partial(believed_noise, self.inference, self.data),
+            noise=self._noise,
             sqrt_beta=self.sqrt_beta(gain),
             memory=self.state.memory.exploration,
             draws=draws,

@@ -70,6 +70,13 @@ class Common(Modelled, total=False):
     width: Width | None
 
 
+class Untold(TypedDict, total=False):
+    """What a strategy takes that is told nothing."""
+
+    width: Width | None
+    maximize: bool
+
+
 class Bounded(Common, total=False):
     """Those whose band is proved for objectives of bounded norm."""
 

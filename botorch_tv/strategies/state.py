@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data, History
-from botorch_tv.inference.surface import Surface
+from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.consultation import ExpertData
 from botorch_tv.strategies.domains import Domain
 
@@ -26,7 +25,7 @@ class State(NamedTuple):
     """Answers of an expert, beside the log; None before any."""
 
     @property
-    def basis(self) -> Basis | Surface:
+    def basis(self) -> Prior:
         """The prior: the kernel factored over the arms of a grid, or held for points of a box."""
         return self.data.prior
 

@@ -70,7 +70,9 @@ class Loop(Record):
     also what is told late. What was measured since is kept beside its answers.
 
     Args:
-        strategy: Any; with one of :mod:`botorch_tv.experts` the loop consults.
+        strategy: Any; with one of :mod:`botorch_tv.experts` the loop consults. Left out,
+            ``Loop(domain)``, it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs to
+            be told nothing.
         domain: Where to choose.
         pending: Most suggestions open at once; may be changed later.
         seed: For strategies that draw random numbers, or the points they ask an expert about.

@@ -11,6 +11,7 @@ from typing import Self
 import torch
 
 from botorch_tv.identity import Description, describe
+from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.domain import domain_data
@@ -36,8 +37,8 @@ class Record:
 
     def __init__(
         self,
-        strategy: Strategy,
-        domain: Domain,
+        strategy: Strategy | Domain,
+        domain: Domain | None = None,
         *,
         pending: int = 1,
         seed: int = 0,
@@ -47,6 +48,11 @@ class Record:
         fix = "give a seed from 0 to 2**64 - 1."
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+        if isinstance(strategy, Domain):
+            require(domain is None, "Loop: two domains; give a strategy, then a domain.")
+            domain, strategy = strategy, adaptive_gp_ucb()
+        if domain is None:
+            raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
         start = strategy.init(domain, dtype=dtype, device=device)
         self._strategy, self._credulous = strategy, credulous(strategy)
         self._replay = Replay(strategy, start)

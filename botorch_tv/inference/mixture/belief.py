@@ -1,0 +1,159 @@
+"""What a bank believes, and the units it believes it in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.inference.mixture.filter import Group, Passage
+from botorch_tv.inference.mixture.prior import BankPrior
+
+SHAPE = 2.0
+"""A = B of the inverse gamma on s² at first, in units of the starts' spread."""
+
+
+class Units(NamedTuple):
+    """Found from the first measurements."""
+
+    centre: Tensor
+    """Their mean, `batch_shape`."""
+    spread: Tensor
+    """Their standard deviation, positive, `batch_shape`."""
+    clock: Tensor
+    """The median time between them, `batch_shape`, float64."""
+    context_centre: Tensor
+    """Mean of the context, `batch_shape x c`."""
+    context_spread: Tensor
+    """Its standard deviation, `batch_shape x c`."""
+    known: Tensor
+    """Whether there were enough, and they differed, `batch_shape`, bool."""
+
+
+class BankBelief(NamedTuple):
+    """The posterior of all members."""
+
+    groups: tuple[Group, ...]
+    """Per lengthscale, each tensor with leading `batch_shape`."""
+    shape: Tensor
+    """A of the inverse gamma on s², `batch_shape`."""
+    time: Tensor
+    """Of the newest measurement learned from, `batch_shape`, float64."""
+    units: Units
+    number: Tensor
+    """Measurements that did not fail, `batch_shape`, int64."""
+    information_gain: Tensor
+    """Nats that they told, `batch_shape`."""
+    settled: bool
+    """Whether all trials are known to have their units."""
+
+    def flat(self) -> BankBelief:
+        """With one dimension of trials."""
+        dims, trials = self.shape.dim(), self.shape.numel()
+        return self._mapped(lambda part: part.reshape((trials, *part.shape[dims:])))
+
+    def view(self, shape: Size) -> BankBelief:
+        """What was flat, with dimensions of trials as they were."""
+        return self._mapped(lambda part: part.reshape((*shape, *part.shape[1:])))
+
+    def _mapped(self, function: Callable[[Tensor], Tensor]) -> BankBelief:
+        """The same with a function applied to every tensor."""
+        return BankBelief(
+            groups=tuple(Group(*map(function, one)) for one in self.groups),
+            shape=function(self.shape),
+            time=function(self.time),
+            units=Units(*map(function, self.units)),
+            number=function(self.number),
+            information_gain=function(self.information_gain),
+            settled=self.settled,
+        )
+
+
+def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
+    """Before any data, of so many trials."""
+    members, like = len(prior.members.rate), prior.variance
+    flat = like.new_zeros(trials, members)
+    return tuple(
+        Group(
+            mean=like.new_zeros(trials, members, size),
+            covariance=torch.eye(size, dtype=like.dtype, device=like.device)
+            .expand(trials, members, size, size)
+            .clone(),
+            scale=flat + SHAPE,
+            log_weight=flat,
+            jump=flat,
+        )
+        for size in prior.sizes
+    )
+
+
+def first_belief(prior: BankPrior, batch_shape: Size) -> BankBelief:
+    """Before any data."""
+    like, trials = prior.variance, batch_shape.numel()
+    zero = torch.zeros(trials, dtype=like.dtype, device=like.device)
+    time = zero.double()
+    context = zero.unsqueeze(-1).expand(-1, prior.context_dim)
+    units = Units(
+        zero, zero + 1, time + 1, context, context + 1, torch.zeros_like(zero, dtype=torch.bool)
+    )
+    return BankBelief(
+        groups=first_groups(prior, trials),
+        shape=zero + SHAPE,
+        time=time,
+        units=units,
+        number=torch.zeros_like(zero, dtype=torch.int64),
+        information_gain=zero,
+        settled=False,
+    ).view(batch_shape)
+
+
+def passages(prior: BankPrior, gap: Tensor) -> Passage:
+    """What may happen in some time, `T`, in units of the clock; 0 or more."""
+    rate, hazard, _ = prior.members
+    elapsed = gap.to(rate).unsqueeze(-1)
+    return Passage(
+        attenuation=torch.exp(0.5 * elapsed * torch.log1p(-rate)),
+        jump=-torch.expm1(elapsed * torch.log1p(-hazard)),
+    )
+
+
+def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> Units:
+    """Units from all that has been told so far.
+
+    Args:
+        y: `T x n`.
+        good: Which of them did not fail, `T x n`, bool.
+        time: `T x n`.
+        context: `T x n x c`.
+        least: Measurements that are enough.
+    """
+    number = good.sum(-1)
+    share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
+    centre = (share * y).sum(-1)
+    spread = (share * (y - centre.unsqueeze(-1)).square()).sum(-1).sqrt()
+    # What differs by rounding alone does not differ.
+    largest = (good * y.abs()).amax(-1) if y.shape[-1] else torch.zeros_like(centre)
+    differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
+    middle = (share.unsqueeze(-1) * context).sum(-2)
+    around = (share.unsqueeze(-1) * (context - middle.unsqueeze(-2)).square()).sum(-2).sqrt()
+    return Units(
+        centre=centre,
+        spread=torch.where(differs, spread, 1.0),
+        clock=_median_gap(time, good),
+        context_centre=middle,
+        context_spread=torch.where(around > 0, around, 1.0),
+        known=(number >= least) & differs,
+    )
+
+
+def _median_gap(time: Tensor, good: Tensor) -> Tensor:
+    """The median time between measurements, 1 where all were made at once, `T`."""
+    before = torch.where(good, time, -torch.inf).cummax(-1).values[..., :-1]
+    gap = time[..., 1:] - before
+    gap = torch.where(good[..., 1:] & gap.isfinite() & (gap > 0), gap, torch.nan)
+    if gap.shape[-1] == 0:
+        return torch.ones_like(time[..., 0])
+    median = gap.nanmedian(-1).values
+    return torch.where(median > 0, median, 1.0)

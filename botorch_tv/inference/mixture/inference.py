@@ -1,0 +1,319 @@
+"""The mixture as an inference, on the arms of a grid and at points of a box."""
+
+from __future__ import annotations
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
+from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.mixture.belief import (
+    SHAPE,
+    BankBelief,
+    Units,
+    first_belief,
+    passages,
+    units_of,
+)
+from botorch_tv.inference.mixture.drawn import Drawn, drawn
+from botorch_tv.inference.mixture.filter import Told, observed
+from botorch_tv.inference.mixture.moments import (
+    Moments,
+    mixed,
+    moments,
+    scales,
+    weights,
+)
+from botorch_tv.inference.mixture.posterior import MixturePosterior
+from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference, Joint, Normal
+
+LOOKED_AT = 128
+"""Newest measurements near which a box is searched, so that a round costs the same at any time."""
+ARMS_AT_ONCE = 2**20
+"""Numbers in a block of features times matrices."""
+PASSES = 5
+"""Copies of a covariance that a step works on."""
+
+
+class MixtureInference(Inference):
+    """What is the same on any domain.
+
+    Args:
+        process: Its retention has been checked to keep everything.
+        samples: As for all.
+        starts: Measurements that set the units.
+    """
+
+    def __init__(self, process: Process, *, samples: bool = False, starts: int) -> None:
+        super().__init__(process, samples=samples)
+        self.starts = starts
+
+    def start(self, prior: Prior, batch_shape: Size) -> BankBelief:
+        assert isinstance(prior, BankPrior)
+        return first_belief(prior, batch_shape)
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        prior, belief = bank_prior(after), bank_belief(before).flat()
+        told = after.rounds
+        noise = after.history.noise.row(told - 1).reshape(-1)
+        good = noise.isfinite()
+        belief = belief._replace(number=belief.number + good)
+        anew = None
+        if not belief.settled:
+            belief, anew = self._with_units(after, belief)
+        if anew is None:
+            belief = _taken(prior, after, belief, told - 1, good & belief.units.known)
+        else:
+            for number in range(told):
+                row = after.history.noise.row(number).reshape(-1).isfinite()
+                takes = anew if number < told - 1 else belief.units.known
+                belief = _taken(prior, after, belief, number, row & takes)
+        return after._replace(belief=belief.view(after.time.shape))
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        return after
+
+    def _with_units(self, data: Data, belief: BankBelief) -> tuple[BankBelief, Tensor | None]:
+        """Units of trials that have enough now, and which these are; None where there is none."""
+        history, trials = data.history, belief.shape.shape[0]
+        n, prior = data.rounds, bank_prior(data)
+        y, time = (part.tensor().reshape(trials, n) for part in (history.y, history.time))
+        good = history.noise.tensor().reshape(trials, n).isfinite()
+        context = y.new_zeros(trials, n, prior.context_dim)
+        if prior.context_dim:
+            context = history.choice.tensor().reshape(trials, n, -1)[..., len(prior.lower) :]
+        found, known = units_of(y, good, time, context, self.starts), belief.units.known
+
+        def chosen(old: Tensor, new: Tensor) -> Tensor:
+            where = known.view(-1, *[1] * (new.dim() - 1))
+            return torch.where(where, old, new)
+
+        units = Units(*(chosen(old, new) for old, new in zip(belief.units, found)))
+        belief = belief._replace(units=units)
+        if n < self.starts:
+            return belief, None
+        # A device is waited for in these rounds alone.
+        anew = units.known & ~known
+        settled = bool(units.known.all())
+        return belief._replace(settled=settled), anew if bool(anew.any()) else None
+
+    def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
+        """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
+        prior, belief = bank_prior(data), bank_belief(data).flat()
+        gap = (now.reshape(-1) - belief.time) / belief.units.clock
+        gap = torch.where(belief.units.known, gap.clamp_min(0), 0.0)
+        passage = passages(prior, gap)
+        return moments(belief.groups, (passage,) * len(belief.groups), belief.shape)
+
+    def unit(self, data: Data) -> Tensor:
+        return bank_belief(data).units.spread
+
+    def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
+        assert estimate is not None
+        return estimate
+
+    def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
+        prior, belief = bank_prior(data), bank_belief(data).flat()
+        share = weights(belief.groups)
+        s2 = torch.stack([scales(one, belief.shape) for one in belief.groups], -2)
+        own = (share * s2 * prior.members.noise).sum((-2, -1)) * belief.units.spread.square()
+        return noise * own.view_as(noise)
+
+    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+        return bank_belief(data).information_gain
+
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        prior, belief = bank_prior(data), bank_belief(data).flat()
+        with torch.no_grad():
+            parts = self.moments(data, now)
+        shape, trials = data.time.shape, belief.shape.shape[0]
+        on_arms = prior.tables is not None
+        groups, q = choice.shape[len(shape)], choice.shape[len(shape) + 1]
+        flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
+        means, covariances = [], []
+        for number, part in enumerate(parts):
+            if on_arms:
+                assert prior.tables is not None
+                table, rest = prior.tables[number]
+                phi, left = table[flat], rest[flat]
+            else:
+                U = prior.unit(flat, belief.units.context_centre, belief.units.context_spread)
+                phi, left = with_constant(prior.features[number].at(U))
+            mean = (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
+            each = phi.view(trials, groups, q, -1)
+            covariance = each @ part.covariance.unsqueeze(1) @ each.mT
+            rest = (part.residual.unsqueeze(-1) * left).view(trials, groups, q)
+            covariances.append(covariance + torch.diag_embed(rest))
+            means.append(mean.view(trials, groups, q))
+        weight = torch.stack([part.weight for part in parts]).view(-1, trials, 1, 1)
+        stacked = torch.stack(means)
+        mean = (weight * stacked).sum(0)
+        apart = stacked - mean
+        outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
+        covariance = (weight.unsqueeze(-1) * (torch.stack(covariances) + outer)).sum(0)
+        unit, centre = belief.units.spread[:, None, None], belief.units.centre[:, None, None]
+        return Joint(
+            (mean * unit + centre).view(*shape, groups, q),
+            (covariance * unit.unsqueeze(-1).square()).view(*shape, groups, q, q),
+            bank_belief(data).information_gain,
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        prior = bank_prior(data)
+        squares = len(prior.members.rate) * sum(size**2 for size in prior.sizes)
+        arms = 8 * prior.arms + (-(-ARMS_AT_ONCE // trials) if prior.tables is not None else 0)
+        return PASSES * squares + arms + log_numbers(horizon) + search
+
+
+class ArmMixture(MixtureInference, ArmInference):
+    """On the arms of a grid."""
+
+    def predict(
+        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
+    ) -> ArmPosterior:
+        prior, belief = bank_prior(data), bank_belief(data)
+        assert prior.tables is not None
+        parts, tables = self.moments(data, now), prior.tables
+        means, variances = [], []
+        for part, (table, left) in zip(parts, tables):
+            together = max(1, ARMS_AT_ONCE // table.numel())
+            blocks = [
+                Moments(*one).at(table, left)
+                for one in zip(*(torch.split(tensor, together) for tensor in part))
+            ]
+            means.append(torch.cat([one for one, _ in blocks]))
+            variances.append(torch.cat([one for _, one in blocks]))
+        weight = torch.stack([part.weight for part in parts])
+        mean, variance = mixed(weight, torch.stack(means), torch.stack(variances))
+        shape = (*data.time.shape, prior.arms)
+
+        def draw(normal: Tensor) -> Tensor:
+            one = self.drawn(data, now, normal.reshape(len(mean), -1))
+            values = torch.zeros_like(mean)
+            for number, (table, _) in enumerate(tables):
+                values = values + one.of(number, table)
+            return (values - mean).view(shape)
+
+        return ArmPosterior(
+            mean=mean.view(shape),
+            sd=variance.clamp_min(0).sqrt().view(shape),
+            information_gain=belief.information_gain,
+            offset=belief.units.centre,
+            draw=draw,
+        )
+
+    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        joint = self.joint(data, index.unsqueeze(-2), now, reference)
+        return Joint(joint.mean.squeeze(-2), joint.covariance.squeeze(-3), joint.information_gain)
+
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        return MixtureInference.joint(self, data, choice, now, reference)
+
+    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+        return MixtureInference.doubly_weighted_gain(self, data, now, reference)
+
+    def drawn(self, data: Data, now: Tensor, normal: Tensor) -> Drawn:
+        """A function of a member drawn first, of flat trials."""
+        return _drawn(data, now, normal)
+
+
+class PointMixture(MixtureInference):
+    """At points of a box."""
+
+    def predict(
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        normal: Normal | None = None,
+        most: int = 0,
+    ) -> MixturePosterior:
+        """The posterior at time ``now``, of flattened trials, in units of the starts.
+
+        Args:
+            data: The observations.
+            now: The present, `batch_shape`.
+            reference: Not looked at: nothing ages.
+            normal: Random numbers for a function drawn from it; None for none.
+            most: Not looked at.
+        """
+        prior, belief = bank_prior(data), bank_belief(data).flat()
+        trials, first = len(belief.shape), max(0, data.rounds - LOOKED_AT)
+        rows = data.rounds - first
+        X = data.history.choice.tensor(first)
+        live = data.history.noise.tensor(first).isfinite()
+        path = None
+        if normal is not None:
+            path = _drawn(data, now, normal(prior.normals).reshape(trials, -1))
+        return MixturePosterior(
+            prior=prior,
+            parts=self.moments(data, now),
+            X=X.reshape(trials, rows, X.shape[-1]),
+            live=live.reshape(trials, rows),
+            offset=belief.units.centre,
+            context=(belief.units.context_centre, belief.units.context_spread),
+            information_gain=belief.information_gain,
+            path=path,
+        )
+
+
+def bank_prior(data: Data) -> BankPrior:
+    """What a bank holds of functions on the domain."""
+    assert isinstance(data.prior, BankPrior)
+    return data.prior
+
+
+def bank_belief(data: Data) -> BankBelief:
+    """What it believes."""
+    assert isinstance(data.belief, BankBelief)
+    return data.belief
+
+
+def _taken(
+    prior: BankPrior, data: Data, belief: BankBelief, number: int, takes: Tensor
+) -> BankBelief:
+    """The belief once row ``number`` has been learned from by some trials, `T`, all flat."""
+    history, trials, units = data.history, len(takes), belief.units
+    y, time = (part.row(number).reshape(-1) for part in (history.y, history.time))
+    ratio = history.noise.row(number).reshape(-1)
+    choice = history.choice.row(number)
+    fresh = belief.shape == SHAPE
+    gap = (time - belief.time) / units.clock
+    passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
+    groups, gain = [], []
+    for place, group in enumerate(belief.groups):
+        if prior.tables is not None:
+            table, rest = prior.tables[place]
+            phi, left = table[choice.reshape(-1)], rest[choice.reshape(-1)]
+        else:
+            X = choice.reshape(trials, 1, choice.shape[-1])
+            U = prior.unit(X, units.context_centre, units.context_spread).squeeze(1)
+            phi, left = with_constant(prior.features[place].at(U))
+        told = Told(
+            features=phi,
+            residual=left,
+            y=(y - units.centre) / units.spread,
+            noise=ratio.unsqueeze(-1) * prior.members.noise,
+            good=takes,
+        )
+        after, nats = observed(group, passage, told, belief.shape)
+        groups.append(after)
+        gain.append(nats)
+    share = weights(tuple(belief.groups))
+    nats = (share * torch.stack(gain, -2)).sum((-2, -1))
+    return belief._replace(
+        groups=tuple(groups),
+        shape=belief.shape + 0.5 * takes,
+        time=torch.where(takes, time, belief.time),
+        information_gain=belief.information_gain + nats,
+    )
+
+
+def _drawn(data: Data, now: Tensor, normal: Tensor) -> Drawn:
+    prior, belief = bank_prior(data), bank_belief(data).flat()
+    gap = (now.reshape(-1) - belief.time) / belief.units.clock
+    gap = torch.where(belief.units.known, gap.clamp_min(0), 0.0)
+    return drawn(belief.groups, passages(prior, gap), belief.shape, normal)

@@ -1,0 +1,97 @@
+"""Mean and variance of the mixture at any point, from a mean and a matrix per lengthscale.
+
+Members of one lengthscale share their features, so that the moments of their mixture are those of
+one Gaussian: what a point costs does not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.mixture.filter import Group, Passage, moved
+
+SMALLEST_VARIANCE = 1e-18
+"""Variances are at least this share of the prior's, so that the root has a derivative."""
+
+
+class Moments(NamedTuple):
+    """Of the members of one lengthscale, in units of the starts, of T trials."""
+
+    weight: Tensor
+    """All of theirs, `T`."""
+    mean: Tensor
+    """`T x (r + 1)`."""
+    covariance: Tensor
+    """`T x (r + 1) x (r + 1)`."""
+    residual: Tensor
+    """s², by which what the features leave out is multiplied, `T`."""
+
+    def at(self, phi: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance, `T x q`, where features are `T x q x (r + 1)` or `q x (r + 1)`."""
+        mean = (phi @ self.mean.unsqueeze(-1)).squeeze(-1)
+        variance = ((phi @ self.covariance) * phi).sum(-1)
+        return mean, variance + self.residual.unsqueeze(-1) * residual
+
+
+def weights(groups: tuple[Group, ...]) -> Tensor:
+    """Of all members, `T x L x K`."""
+    log_weight = torch.stack([one.log_weight for one in groups], -2)
+    return log_weight.flatten(-2).softmax(-1).view_as(log_weight)
+
+
+def scales(group: Group, shape: Tensor) -> Tensor:
+    """E s² of the members, `T x K`, where A is ``shape``, `T`, above 1."""
+    return group.scale / (shape.unsqueeze(-1) - 1)
+
+
+def moments(
+    groups: tuple[Group, ...], passages: tuple[Passage, ...], shape: Tensor
+) -> tuple[Moments, ...]:
+    """The mixture after time has passed.
+
+    Args:
+        groups: What the members believe after the newest observation.
+        passages: Since then, for every group.
+        shape: A of the inverse gamma, `T`.
+    """
+    total = torch.stack([one.log_weight.logsumexp(-1) for one in groups], -1).softmax(-1)
+    both = zip(groups, passages)
+    return tuple(
+        _of_group(group, passage, shape, total[:, number])
+        for number, (group, passage) in enumerate(both)
+    )
+
+
+def _of_group(group: Group, passage: Passage, shape: Tensor, weight: Tensor) -> Moments:
+    a, H = passage
+    w, s2 = group.log_weight.softmax(-1), scales(group, shape)
+    z, P = group.mean, group.covariance
+    size = z.shape[-1]
+    worth = w * s2
+    block = (worth * (1 - H) * a.square()).unsqueeze(-2) @ P.flatten(-2)
+    covariance = block.view(-1, size, size)
+    edge = ((worth * (1 - H) * a).unsqueeze(-2) @ P[..., -1]).squeeze(-2)
+    edge[:, -1] = (worth * P[..., -1, -1]).sum(-1)
+    covariance[:, -1], covariance[:, :, -1] = edge, edge
+    fresh = (worth * ((1 - H) * (1 - a.square()) + H)).sum(-1)
+    covariance.diagonal(dim1=-2, dim2=-1)[:, :-1].add_(fresh.unsqueeze(-1))
+    kept = moved(a, z)
+    now = moved(1 - H, kept)
+    mean = (w.unsqueeze(-1) * now).sum(-2)
+    # A jump since, and members that differ, add what lies between their means.
+    jumped = (w * H * (1 - H)).sqrt().unsqueeze(-1) * kept
+    jumped = torch.nn.functional.pad(jumped[..., :-1], (0, 1))
+    apart = w.sqrt().unsqueeze(-1) * (now - mean.unsqueeze(-2))
+    rows = torch.cat([jumped, apart], -2)
+    return Moments(weight, mean, covariance + rows.mT @ rows, worth.sum(-1))
+
+
+def mixed(weight: Tensor, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of a mixture over the first dimension, `L x T x q`; weights `L x T`."""
+    share = weight.unsqueeze(-1)
+    mean = (share * means).sum(0)
+    variance = (share * (variances + (means - mean).square())).sum(0)
+    return mean, variance

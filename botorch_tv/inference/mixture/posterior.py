@@ -1,0 +1,83 @@
+"""The mixture at points of a box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.mixture.drawn import Drawn
+from botorch_tv.inference.mixture.moments import SMALLEST_VARIANCE, Moments, mixed
+from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+
+
+@dataclass(frozen=True)
+class MixturePosterior:
+    """Posteriors of some trials at any points of a box, in units of the starts.
+
+    Attributes:
+        prior: Features.
+        parts: Moments per lengthscale.
+        X: Points measured lately, `T x n x (d + c)`.
+        live: Which did not fail, `T x n`.
+        offset: The starts' mean, `T`.
+        context: Centre and spread of the context, `T x c`.
+        information_gain: `T`.
+        path: A function drawn, where one was asked for.
+    """
+
+    prior: BankPrior
+    parts: tuple[Moments, ...]
+    X: Tensor
+    live: Tensor
+    offset: Tensor
+    context: tuple[Tensor, Tensor]
+    information_gain: Tensor
+    path: Drawn | None = None
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, without the offset, and standard deviation, `T x q x d -> T x q`."""
+        U = self.prior.unit(X, *self.context)
+        both = [
+            part.at(*with_constant(one.at(U))) for part, one in zip(self.parts, self.prior.features)
+        ]
+        means, variances = (torch.stack(part) for part in zip(*both))
+        mean, variance = mixed(self._weight, means, variances)
+        return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        """The mean alone, `T x q x d -> T x q`."""
+        U = self.prior.unit(X, *self.context)
+        means = [
+            (with_constant(one.at(U))[0] @ part.mean.unsqueeze(-1)).squeeze(-1)
+            for part, one in zip(self.parts, self.prior.features)
+        ]
+        return (self._weight.unsqueeze(-1) * torch.stack(means)).sum(0)
+
+    def sample_at(self, X: Tensor) -> Tensor:
+        """The function drawn, less the mean, `T x q x d -> T x q`."""
+        assert self.path is not None
+        U = self.prior.unit(X, *self.context)
+        values = [
+            self.path.of(number, with_constant(one.at(U))[0])
+            for number, one in enumerate(self.prior.features)
+        ]
+        return torch.stack(values).sum(0) - self.mean_at(X)
+
+    def select(self, trials: Tensor) -> MixturePosterior:
+        """The posteriors of some trials."""
+        return MixturePosterior(
+            prior=self.prior,
+            parts=tuple(Moments(*(one[trials] for one in part)) for part in self.parts),
+            X=self.X[trials],
+            live=self.live[trials],
+            offset=self.offset[trials],
+            context=(self.context[0][trials], self.context[1][trials]),
+            information_gain=self.information_gain[trials],
+            path=None if self.path is None else self.path.select(trials),
+        )
+
+    @property
+    def _weight(self) -> Tensor:
+        return torch.stack([part.weight for part in self.parts])

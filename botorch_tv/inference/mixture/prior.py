@@ -1,0 +1,159 @@
+"""What a bank holds of functions on a domain before any data: features per lengthscale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.mixture.bank import Bank, Members
+from botorch_tv.inference.mixture.features import Features, compressed, features
+from botorch_tv.inference.scratch import Scratch
+
+STARTS = 64
+"""Points that fill the domain before its units are known; then the first again."""
+CANDIDATES = 1024
+"""Points among which these are sought."""
+
+
+@dataclass(frozen=True, eq=False)
+class BankPrior:
+    """Features of a domain.
+
+    Attributes:
+        bank: Which processes.
+        lower: Lower corner, `d`.
+        upper: Upper corner, `d`.
+        context_dim: Number c of coordinates without bounds, behind the others.
+        features: Per lengthscale.
+        tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
+            they leave out, `M`; None on a box.
+        starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
+        variance: Ones, one per arm, or one for all points of a box.
+        members: Rates, hazards and noise ratios.
+    """
+
+    bank: Bank
+    lower: Tensor
+    upper: Tensor
+    context_dim: int
+    features: tuple[Features, ...]
+    tables: tuple[tuple[Tensor, Tensor], ...] | None
+    starts: Tensor
+    variance: Tensor
+    members: Members
+    scale: float = 1.0
+    scratch: Scratch = field(default_factory=Scratch)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Features per lengthscale, the constant included."""
+        if self.tables is not None:
+            return [table.shape[-1] for table, _ in self.tables]
+        return [one.size + 1 for one in self.features]
+
+    @property
+    def arms(self) -> int:
+        """Number M of arms; 1 on a box."""
+        return self.variance.numel()
+
+    @property
+    def normals(self) -> int:
+        """Normal variates that a function drawn takes: one for the member, the others for it."""
+        return 1 + max(self.sizes)
+
+    def unlearned(self) -> BankPrior:
+        """The prior before anything was learned: this one, what is learned being in the belief."""
+        return self
+
+    def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
+        """Points of the unit cube, `T x q x (d + c)`.
+
+        A context has no bounds; it is squeezed between 0 and 1, half of it for what lies within
+        about one standard deviation of the mean of the starts.
+
+        Args:
+            X: `T x q x (d + c)`.
+            centre: Mean of the starts' context, `T x c`.
+            spread: Its standard deviation, `T x c`.
+        """
+        if not self.context_dim:
+            return (X - self.lower) / (self.upper - self.lower)
+        chosen, known = torch.tensor_split(X, [len(self.lower)], dim=-1)
+        known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
+        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)
+
+
+def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
+    """Features with that of the constant behind, and the prior variance they leave out."""
+    left = (1 - phi.square().sum(-1)).clamp_min(0)
+    return torch.nn.functional.pad(phi, (0, 1), value=1.0), left
+
+
+def prior_on_box(bank: Bank, lower: Tensor, upper: Tensor, context_dim: int) -> BankPrior:
+    """The prior on all points between two corners, each `d`."""
+    columns = len(lower) + context_dim
+    engine = torch.quasirandom.SobolEngine(len(lower), scramble=True, seed=0)  # type: ignore[no-untyped-call]
+    cloud = engine.draw(CANDIDATES, dtype=torch.float64)
+    cloud[0] = 0.5
+    return BankPrior(
+        bank=bank,
+        lower=lower,
+        upper=upper,
+        context_dim=context_dim,
+        features=_features(bank, columns, lower),
+        tables=None,
+        starts=cloud[filling(cloud)].to(lower),
+        variance=lower.new_ones(()),
+        members=bank.members(lower),
+    )
+
+
+def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
+    """The prior on some arms, `M x d`."""
+    lower, upper = X.amin(0), X.amax(0)
+    # A column that is the same for all arms tells nothing.
+    upper = torch.where(upper > lower, upper, lower + 1)
+    U = (X - lower) / (upper - lower)
+    own = _features(bank, X.shape[-1], X)
+    tables = []
+    for one in own:
+        table, left = with_constant(one.at(U))
+        rest = compressed(table[:, :-1], 0.1 * bank.tolerance)
+        tables.append((torch.cat([rest, table[:, -1:]], -1), left))
+    return BankPrior(
+        bank=bank,
+        lower=lower,
+        upper=upper,
+        context_dim=0,
+        features=own,
+        tables=tuple(tables),
+        starts=filling(U.cpu()).to(X.device),
+        variance=X.new_ones(len(X)),
+        members=bank.members(X),
+    )
+
+
+def filling(U: Tensor) -> Tensor:
+    """Numbers of points of the unit cube, `M x d`, that fill it: each far from those before it.
+
+    The first is next to the middle. Walls count as points twice as far away as they are.
+    """
+    walls = 2 * torch.minimum(U, 1 - U).amin(-1)
+    # Points tie on regular grids; rounding is not to decide which is taken.
+    first = ((U - 0.5).square().sum(-1) * 1e6).round().argmin()
+    chosen = [first]
+    nearest = (U - U[first]).norm(dim=-1)
+    for _ in range(STARTS - 1):
+        following = (torch.minimum(nearest, walls + 1e-3 * nearest) * 1e6).round().argmax()
+        chosen.append(following)
+        nearest = torch.minimum(nearest, (U - U[following]).norm(dim=-1))
+    return torch.stack(chosen)
+
+
+def _features(bank: Bank, columns: int, like: Tensor) -> tuple[Features, ...]:
+    lengthscales = bank.lengthscales_of(columns)
+    return tuple(
+        features(one, columns, bank.tolerance, bank.features, like) for one in lengthscales
+    )

@@ -1,0 +1,10 @@
+"""What is known of functions on a domain before any data."""
+
+from __future__ import annotations
+
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.mixture.prior import BankPrior
+from botorch_tv.inference.surface import Surface
+
+Prior = Basis | Surface | BankPrior
+"""A kernel factored over arms, one held for points of a box, or a bank of processes."""

@@ -1,0 +1,229 @@
+"""A strategy for people who know only their box and their clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Literal, Unpack
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel, RBFKernel
+from torch import Size, Tensor
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import KeepAll
+from botorch_tv.forgetting.static import is_static
+from botorch_tv.inference.factor import Inference as Method
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.inference import (
+    ArmMixture,
+    MixtureInference,
+    PointMixture,
+    bank_belief,
+    bank_prior,
+)
+from botorch_tv.inference.mixture.moments import weights
+from botorch_tv.inference.mixture.prior import STARTS, BankPrior, prior_on_arms, prior_on_box
+from botorch_tv.inference.modes import without_gradients
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.deciding import Choice, Decision
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.signature import Untold, preset
+from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.validation import require, require_integer
+
+MOST_COLUMNS = 8
+"""Coordinates, context included, up to which features have been tried."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Adaptive(Strategy):
+    """A bandit that is told nothing: a bank of processes, weighed by how well they predict.
+
+    See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain;
+    their mean, standard deviation and median time apart are the units of all that follows, so that
+    y, x and time may be in any. What is predicted is the mixture's mean and variance; a sample is
+    that of a member drawn first.
+
+    An observation that lies before others is refused, as by all strategies; :class:`Loop` replays
+    its log. ``tell(noise=)`` is relative: 4 for a measurement of four times the usual variance.
+
+    Args:
+        bank: Which processes are held possible.
+        starts: Measurements that set the units; more where the first do not differ.
+
+    Raises:
+        ValueError: If a part is given that the bank decides on.
+    """
+
+    kernel: Kernel | Tensor = field(default_factory=RBFKernel, init=False)
+    noise: float = field(default=1.0, init=False)
+    mean: float | Literal["estimated"] = field(default="estimated", init=False)
+    inference: Method = field(default="auto", init=False)
+    bank: Bank = field(default_factory=Bank)
+    starts: int = 4
+
+    expects: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            isinstance(self.bank, Bank),
+            f"Adaptive: bank is {self.bank!r}, but it must be a Bank, such as "
+            "Bank(rates=(0.0, 0.01)).",
+        )
+        require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
+        require(
+            self.starts <= STARTS,
+            f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use 4.",
+        )
+        for name, cure in (
+            ("decay", "give Bank(rates=...)"),
+            ("inflation", "the bank forgets by rates and jumps; leave it out"),
+        ):
+            part = getattr(self, name)
+            require(is_static(part), f"Adaptive: {name} is {part!r}, but {cure}.")
+        require(
+            isinstance(self.retention, KeepAll),
+            f"Adaptive: retention is {self.retention!r}, but the bank's hazards forget what a "
+            "jump has made worthless; give Bank(hazards=...).",
+        )
+        require(
+            self.learning is None,
+            f"Adaptive: learning is {self.learning!r}, but the bank learns by its weights; leave "
+            "it out.",
+        )
+
+    def __repr__(self) -> str:
+        own = ("bank", "starts", "width", "exploration", "maximize")
+        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
+        return f"{type(self).__name__}({', '.join(f'{name}={parts[name]}' for name in own)})"
+
+    @without_gradients
+    def init(
+        self,
+        domain: Domain,
+        *,
+        batch_shape: Size | tuple[int, ...] = (),
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> State:
+        """As :meth:`Strategy.init`; in float64 alone.
+
+        Raises:
+            InputDataError: If the domain has more than 8 coordinates.
+            ValueError: If ``dtype`` is another, or ``batch_shape`` is no tuple.
+        """
+        require(
+            dtype == torch.float64,
+            f"Adaptive.init: dtype is {dtype}, but covariances updated round after round lose too "
+            "many digits in it; use torch.float64.",
+        )
+        require(
+            isinstance(domain, Domain),
+            f"Adaptive.init: domain is {domain!r}, but it must be a Grid or a Box.",
+        )
+        require(
+            isinstance(batch_shape, (tuple, list)),
+            f"Adaptive.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
+        )
+        if domain.columns > MOST_COLUMNS:
+            raise InputDataError(
+                f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "
+                f"up to {MOST_COLUMNS}; leave some out, or use a strategy that is told a kernel."
+            )
+        place = domain.device if device is None else torch.device(device)
+        prior: BankPrior
+        if isinstance(domain, Grid):
+            prior = prior_on_arms(self.bank, domain.points(_all(domain, place), _like(place)))
+        else:
+            assert isinstance(domain, Box)
+            lower, upper = domain.bounds.to(_like(place))
+            prior = prior_on_box(self.bank, lower, upper, domain.context_dim)
+        return self._initial(domain, prior, Size(batch_shape))
+
+    @without_gradients
+    def ask(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+        generator: Generators | Draws | None = None,
+    ) -> Suggestion:
+        """Choose where to measure; as :meth:`Strategy.ask`.
+
+        Before the units are known the choice is a point far from those before it.
+        """
+        decision = self.decision(state, now, as_context(state, context))
+        acts = bank_belief(state.data).units.known
+        # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
+        if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
+            return self._suggestion(decision, self._start(decision))
+        choice = decision.chosen(self.exploration, draws_from(generator, state))
+        if bank_belief(state.data).settled:
+            return self._suggestion(decision, choice)
+        start = self._start(decision)
+        beside = acts if choice.choice.dim() == acts.dim() else acts.unsqueeze(-1)
+        both = Choice(
+            torch.where(beside, choice.choice, start.choice),
+            torch.where(acts, choice.mean, start.mean),
+            torch.where(acts, choice.sd, start.sd),
+            choice.sqrt_beta,
+        )
+        return self._suggestion(decision, both)
+
+    def _start(self, decision: Decision) -> Choice:
+        """The point that is due while the domain is being filled."""
+        state, domain = decision.state, decision.state.domain
+        prior, shape = bank_prior(state.data), state.time.shape
+        place = prior.starts[state.told % len(prior.starts)]
+        choice = place.expand(shape) if place.dim() == 0 else place
+        if isinstance(domain, Box):
+            choice = domain.from_unit(place).expand(*shape, domain.dim)
+            if decision.context is not None:
+                choice = torch.cat([choice, decision.context], -1)
+        mean, covariance, gain = decision.joint(choice.unsqueeze(len(shape)).unsqueeze(len(shape)))
+        sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
+        return Choice(choice, mean[..., 0, 0], sd, decision.sqrt_beta(gain))
+
+    def inference_for(self, domain: Domain) -> MixtureInference:
+        """How the posterior is computed on a domain."""
+        kind = PointMixture if isinstance(domain, Box) else ArmMixture
+        return kind(self.process, samples=self.exploration.samples, starts=self.starts)
+
+    def weights(self, state: State) -> Tensor:
+        """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
+        belief, bank = bank_belief(state.data).flat(), self.bank
+        share = weights(belief.groups)
+        parts = (bank.rates, bank.hazards, bank.noise_ratios)
+        return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))
+
+
+@preset
+def adaptive_gp_ucb(
+    *, bank: Bank | None = None, starts: int = 4, **common: Unpack[Untold]
+) -> Adaptive:
+    """A strategy that is told nothing: no kernel, noise, scale or rate of change.
+
+    See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
+
+    Args:
+        bank: Which processes are held possible; those of
+            :class:`~botorch_tv.inference.mixture.bank.Bank` unless given.
+        starts: Measurements that set the units.
+    """
+    width = Logarithmic(c1=0.4, c2=4.0) if common["width"] is None else common["width"]
+    bank = Bank() if bank is None else bank
+    return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
+
+
+def _all(domain: Grid, place: torch.device) -> Tensor:
+    return torch.arange(len(domain), device=place)
+
+
+def _like(place: torch.device) -> Tensor:
+    return torch.empty((), dtype=torch.float64, device=place)

@@ -1,0 +1,303 @@
+"""A strategy that is told nothing: laws of every strategy, and units of its own."""
+
+import copy
+import io
+from dataclasses import replace
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.acquisition import ExpectedImprovement, Thompson, UpperConfidence
+from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.learning import Refit
+from botorch_tv.strategies import Box, Grid, Loop, Strategy, adaptive_gp_ucb
+from botorch_tv.strategies.search import MultiStart
+
+SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+QUICK = MultiStart(raw_samples=64, restarts=3, evaluations=20)
+GRID, BOX = Grid.regular(points=6, dim=2), Box(SQUARE, search=QUICK)
+TRIALS, ROUNDS = 3, 12
+
+
+def strategy(**parts) -> Strategy:
+    return replace(adaptive_gp_ucb(bank=SMALL), **parts)
+
+
+def objective(U: Tensor, t: float, trial: Tensor) -> Tensor:
+    """A peak that moves, in points of the unit square, `T x 2`."""
+    centre = 0.3 + 0.02 * t + 0.1 * trial
+    error = torch.sin(17.0 * t + 5.0 * trial)
+    return 3 * torch.exp(-(U - centre.unsqueeze(-1)).square().sum(-1) / 0.1) + 0.1 * error
+
+
+def play(
+    player: Strategy,
+    domain,
+    trials: Tensor,
+    *,
+    shape: tuple[int, ...] | None = None,
+    failing: bool = False,
+    corner: float = 0.0,
+    side: float = 1.0,
+    level: float = 0.0,
+    unit: float = 1.0,
+    tick: float = 1.0,
+):
+    """State, and points of the unit square, means and standard deviations of all rounds."""
+    shape = (len(trials),) if shape is None else shape
+    state, record = player.init(domain, batch_shape=shape), []
+    for t in range(ROUNDS):
+        now = tick * (t + (t > 6))
+        generators = [torch.Generator().manual_seed(100 * t + int(one)) for one in trials]
+        suggestion = player.ask(state, now=now, generator=generators)
+        U = (suggestion.X.reshape(len(trials), 2) - corner) / side
+        y = level + unit * objective(U, t, trials)
+        ok = ((t + trials.long()) % 4 > 0).view(shape) if failing else None
+        state, _ = player.tell(state, suggestion, y.view(shape), ok=ok)
+        record.append((U, (suggestion.mean.reshape(-1) - level) / unit, suggestion.sd / unit))
+    parts = [torch.stack([one.reshape(len(trials), -1) for one in part]) for part in zip(*record)]
+    return state, parts
+
+
+def assert_same(actual, expected, tolerance: float = 1e-8) -> None:
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
+
+
+ALL = torch.arange(3.0, dtype=torch.float64)
+EXPLORATIONS = [UpperConfidence(), Thompson(), ExpectedImprovement()]
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("failing", [False, True])
+def test_batch_is_a_loop_of_singles(domain, exploration, failing):
+    player = strategy(exploration=exploration)
+    _, batch = play(player, domain, ALL, failing=failing)
+    singles = [play(player, domain, ALL[i : i + 1], failing=failing)[1] for i in range(TRIALS)]
+    assert_same(batch, [torch.cat(part, 1) for part in zip(*singles)])
+    order = [2, 0, 1]
+    _, column = play(player, domain, ALL[order], shape=(TRIALS, 1), failing=failing)
+    assert_same(column, [part[:, order] for part in batch])
+    assert len(torch.unique(batch[1][-1])) == TRIALS
+
+
+@pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("on_grid", [True, False])
+def test_units_of_y_x_and_time_make_no_difference(on_grid, exploration):
+    other = Grid(GRID.X * 40 - 7) if on_grid else Box(SQUARE * 40 - 7, search=QUICK)
+    player = strategy(exploration=exploration)
+    _, plain = play(player, GRID if on_grid else BOX, ALL)
+    units = {"corner": -7.0, "side": 40.0, "level": 1e3, "unit": 25.0, "tick": 3600.0}
+    _, scaled = play(player, other, ALL, **units)
+    starts = player.starts
+    assert_same([part[starts:] for part in scaled], [part[starts:] for part in plain], 1e-5)
+    assert_same(scaled[:1], plain[:1], 1e-6)
+
+
+def test_the_mirror_image_is_minimised():
+    player = strategy()
+    _, highest = play(player, GRID, ALL)
+    _, lowest = play(replace(player, maximize=False), GRID, ALL, unit=-1.0)
+    assert_same(lowest[:2], highest[:2])
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
+    player = strategy()
+    state, _ = play(player, domain, ALL)
+    kept = copy.deepcopy(state.data.belief)
+    file = io.BytesIO()
+    torch.save((player, state), file)
+    file.seek(0)
+    player_again, again = torch.load(file, weights_only=False)
+    one, other = player.ask(state), player_again.ask(again)
+    assert torch.equal(one.X, other.X)
+    y = torch.ones(TRIALS, dtype=torch.float64)
+    first, _ = player.tell(state, one, y)
+    second, _ = player_again.tell(again, other, y)
+    assert torch.equal(player.ask(first).X, player_again.ask(second).X)
+    for before, after in zip(kept.groups, state.data.belief.groups):
+        assert all(torch.equal(*pair) for pair in zip(before, after))
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_all_that_is_predicted_is_one_posterior(domain):
+    player = strategy()
+    state, _ = play(player, domain, ALL)
+    suggestion = player.ask(state)
+    joint = player.posterior(state, suggestion.X.unsqueeze(-2))
+    torch.testing.assert_close(joint.mean[:, 0, 0], suggestion.mean)
+    torch.testing.assert_close(joint.variance[:, 0, 0].sqrt(), suggestion.sd)
+    at = player.suggestion_at(state, suggestion.X)
+    torch.testing.assert_close(at.mean, suggestion.mean)
+    torch.testing.assert_close(at.sd, suggestion.sd)
+    X = GRID.X[::5].expand(TRIALS, -1, -1)
+    covariance = player.posterior(state, X).mvn.covariance_matrix
+    torch.testing.assert_close(covariance, covariance.mT)
+    assert bool((torch.linalg.eigvalsh(covariance) > -1e-9).all())
+    noisy = player.posterior(state, X, observation_noise=True).mvn.covariance_matrix
+    added = (noisy - covariance).diagonal(dim1=-2, dim2=-1)
+    believed = player.believed_noise(state).unsqueeze(-1)
+    torch.testing.assert_close(added, believed.expand_as(added))
+    if domain is GRID:
+        means = player.decision(state).arm_means()
+        torch.testing.assert_close(
+            means, player.posterior(state, GRID.X.expand(TRIALS, -1, -1)).mean[..., 0]
+        )
+        best = means.argmax(-1)
+        assert torch.equal(player.recommended_arm(state), best)
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_functions_drawn_have_the_moments_that_are_predicted(domain):
+    player = strategy(exploration=Thompson())
+    state, _ = play(player, domain, ALL[:1])
+    state = player.init(domain, batch_shape=(4000,))
+    for t, place in enumerate([3, 11, 20, 33, 14, 15]):
+        X = GRID.X[place].expand(4000, 2)
+        suggestion = player.suggestion_at(state, X, now=float(t))
+        y = objective(X, float(t), torch.zeros(4000, dtype=torch.float64))
+        state, _ = player.tell(state, suggestion, y)
+    decision = player.decision(state, 8.0)
+    inference = player.inference_for(domain)
+    X = GRID.X[::7]
+    joint = player.posterior(state, X.expand(4000, -1, -1), now=8.0)
+    generator = torch.Generator().manual_seed(0)
+    normal = torch.randn(4000, state.basis.normals, dtype=torch.float64, generator=generator)
+    unit = inference.unit(state.data).unsqueeze(-1)
+    if domain is GRID:
+        posterior = inference.predict(state.data, decision.now, decision.reference)
+        drawn = posterior.draw(normal)[:, ::7] * unit
+    else:
+        posterior = inference.predict(
+            state.data, decision.now, decision.reference, lambda count: normal
+        )
+        drawn = posterior.sample_at(X.expand(4000, -1, -1)) * unit
+    expected = joint.mvn.covariance_matrix[0]
+    sd = expected.diagonal().sqrt()
+    assert bool((drawn.mean(0).abs() < 5 * sd / 4000**0.5).all())
+    correlation = (drawn.T @ drawn / 4000) / (sd.unsqueeze(-1) * sd)
+    wanted = expected / (sd.unsqueeze(-1) * sd)
+    torch.testing.assert_close(correlation, wanted, rtol=0, atol=0.12)
+
+
+def test_constant_readings_keep_filling_the_domain():
+    player = strategy()
+    state = player.init(BOX)
+    points = []
+    for _ in range(8):
+        suggestion = player.ask(state)
+        points.append(suggestion.X)
+        state, _ = player.tell(state, suggestion, 3.0)
+    assert not bool(state.data.belief.units.known)
+    apart = torch.cdist(torch.stack(points), torch.stack(points)) + torch.eye(8)
+    assert float(apart.min()) > 0.15
+    state, _ = player.tell(state, player.ask(state), 4.0)
+    assert bool(state.data.belief.units.known)
+
+
+def test_context_is_learned_from_and_its_units_make_no_difference():
+    def run(level: float, unit: float) -> Tensor:
+        domain = Box(SQUARE[:, :1], context_dim=1, search=QUICK)
+        player, chosen = strategy(), []
+        state = player.init(domain)
+        for t in range(14):
+            weather = torch.tensor([float((7 * t) % 5)], dtype=torch.float64)
+            suggestion = player.ask(state, context=level + unit * weather)
+            x = suggestion.X[0]
+            chosen.append(x)
+            y = -((x - 0.2 - 0.12 * weather[0]) ** 2)
+            state, _ = player.tell(state, suggestion, y)
+        return torch.stack(chosen)
+
+    plain = run(0.0, 1.0)
+    torch.testing.assert_close(run(300.0, 8.0), plain, rtol=0, atol=1e-5)
+    weather = torch.tensor([float((7 * t) % 5) for t in range(10, 14)], dtype=torch.float64)
+    assert float((plain[10:] - 0.2 - 0.12 * weather).abs().median()) < 0.15
+
+
+def test_relative_noise_of_a_reading():
+    """A reading told with a large ratio moves the belief little."""
+    player = strategy()
+    state, _ = play(player, GRID, ALL[:1])
+    suggestion = player.ask(state)
+    before = player.suggestion_at(state, suggestion.X, now=suggestion.time).mean
+    y = before + 5.0
+    moves = []
+    for ratio in (1.0, 1e6):
+        told, _ = player.tell(state, suggestion, y, noise=ratio)
+        moves.append(float((player.suggestion_at(told, suggestion.X).mean - before).abs()))
+    assert moves[1] < 0.01 * moves[0]
+
+
+def test_what_the_bank_decides_on_cannot_be_given_besides():
+    player = strategy()
+    for part, cure in (
+        ({"decay": Markov(0.1)}, "Bank\\(rates"),
+        ({"inflation": ExponentialWeights(0.9)}, "leave it out"),
+        ({"retention": EventTrigger(0.1)}, "Bank\\(hazards"),
+        ({"learning": Refit()}, "leave it out"),
+        ({"starts": 1}, "a spread takes two"),
+        ({"starts": 100}, "at most 64"),
+        ({"bank": 3}, "must be a Bank"),
+    ):
+        with pytest.raises(ValueError, match=cure):
+            replace(player, **part)
+    with pytest.raises(ValueError, match="float64"):
+        player.init(GRID, dtype=torch.float32)
+    with pytest.raises(InputDataError, match="up to 8"):
+        player.init(Box(torch.tensor([[0.0], [1.0]]).double().expand(2, 9)))
+    for bad in ({"rates": ()}, {"rates": (1.0,)}, {"hazards": (-0.1,)}, {"rates": (0.1, 0.1)}):
+        with pytest.raises(ValueError, match="Bank"):
+            Bank(**bad)
+
+
+@pytest.mark.parametrize("dim", [1, 3, 5, 8])
+def test_other_dimensions_are_served(dim):
+    corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
+    player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None, features=64))
+    state = player.init(Box(corners, search=QUICK))
+    best = []
+    for _ in range(25):
+        suggestion = player.ask(state)
+        y = -(suggestion.X - 0.3).square().sum()
+        best.append(float(y))
+        state, _ = player.tell(state, suggestion, y)
+    assert sum(best[-5:]) > sum(best[:5])
+
+
+def test_a_loop_of_a_box_alone_runs_it(tmp_path):
+    loop = Loop(BOX)
+    y = [3.0, 4.0, 5.0, 4.5, 4.0, 4.1, 5.2]
+    for one in y:
+        loop.ask()
+        loop.tell(one)
+    assert repr(loop.strategy) == repr(adaptive_gp_ucb())
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", adaptive_gp_ucb())
+    assert again.ask().point == pytest.approx(loop.ask().point, abs=1e-9)
+    with pytest.raises(ValueError, match="no domain"):
+        Loop(adaptive_gp_ucb())
+    with pytest.raises(ValueError, match="two domains"):
+        Loop(BOX, BOX)
+
+
+def test_a_late_answer_is_taken_in_at_its_place():
+    times = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    points = [[0.2, 0.3], [0.7, 0.4], [0.5, 0.5], [0.9, 0.1], [0.1, 0.9], [0.4, 0.6]]
+    beliefs = []
+    for order in ([0, 1, 2, 3, 4, 5], [0, 1, 5, 3, 4, 2]):
+        loop = Loop(strategy(), BOX)
+        for i in order:
+            loop.observe(points[i], sum(points[i]) + 0.1 * i, time=times[i])
+        beliefs.append(loop.posterior([[0.6, 0.6], [0.1, 0.2]]).mean)
+    torch.testing.assert_close(beliefs[0], beliefs[1], rtol=0, atol=1e-12)
+    state = loop.state
+    told = strategy().suggestion_at(state, torch.tensor(points[0]).double())
+    with pytest.raises(InputDataError, match="backwards"):
+        strategy().tell(state, told, 1.0, time=-1.0)
