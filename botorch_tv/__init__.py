@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from botorch_tv.simulation import run_study
     from botorch_tv.strategies import (
         Box,
+        Float,
         Grid,
+        Integer,
         Loop,
         Strategy,
         adaptive_gp_ucb,
@@ -50,7 +52,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Box",
+    "Float",
     "Grid",
+    "Integer",
     "Loop",
     "Strategy",
     "TimeVaryingGP",

@@ -15,6 +15,6 @@ PROBES = "probes"
 """Key under which the description of an array has sums of its entries with signs."""
 FORMER = {"Candidates": "DiscreteSearch", "Realised": "Realized"}
 """What classes are called now whose names stand in older files."""
-LATER: dict[str, dict[str, Description]] = {"Refit": {"decay": {}}}
+LATER: dict[str, dict[str, Description]] = {"Refit": {"decay": {}}, "Box": {"parameters": None}}
 """What fields that classes were given later stand for in files that lack them: what was done then,
 which is what their defaults do."""

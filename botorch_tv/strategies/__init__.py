@@ -6,6 +6,7 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.loop import Loop
+from botorch_tv.strategies.parameters import Float, Integer
 from botorch_tv.strategies.presets import (
     br_gp_ucb,
     et_gp_ucb,
@@ -28,8 +29,10 @@ from botorch_tv.strategies.state import Info, State, Suggestion
 __all__ = [
     "Box",
     "DiscreteSearch",
+    "Float",
     "Grid",
     "Info",
+    "Integer",
     "Loop",
     "MultiStart",
     "State",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import torch
@@ -14,9 +15,14 @@ from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.rows import Rows
 from botorch_tv.inference.surface import Surface, surface_at
+from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.parameters import Parameter
 from botorch_tv.strategies.search import MultiStart, Search, spread
-from botorch_tv.validation import largest, require, require_integer
+from botorch_tv.validation import largest, require, require_integer, shown
+
+Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
+"""Corners `2 x d`, sides, or named parameters."""
 
 ROUNDING = 1e-9
 """Points may lie outside by this share of a side, or what rounding makes of it."""
@@ -28,7 +34,12 @@ class Box(Domain):
     """All points between two corners.
 
     Args:
-        bounds: Lower and upper corner, `2 x d`, as BoTorch has them.
+        bounds: Lower and upper corner, `2 x d`, as BoTorch has them; or the sides in float64,
+            ``[(low, high), ...]``; or named parameters in their own units, ``{"temperature":
+            (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers": Integer(1, 8)}``. Points are
+            then places in the unit cube, shares of the sides, in which lengthscales are measured;
+            ``parameters.named`` and ``parameters.place`` lead there and back, and a
+            :class:`~botorch_tv.strategies.Loop` does so by itself.
         context_dim: Number c of coordinates that are not chosen but known before each round, such
             as the weather. The kernel sees them behind the d coordinates of the box, and
             ``ask(context=...)`` needs them.
@@ -49,13 +60,19 @@ class Box(Domain):
 
     @without_gradients
     def __init__(
-        self, bounds: Tensor, *, context_dim: int = 0, search: Search | None = None
+        self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
     ) -> None:
+        self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
+        if self.parameters is not None:
+            sides = torch.zeros(2, len(self.parameters), dtype=torch.float64)
+            bounds = sides + torch.arange(2).unsqueeze(-1)
+        elif isinstance(bounds, (list, tuple)):
+            bounds = _corners_of(bounds)
         if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
             described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
             raise InputDataError(
                 f"Box: bounds is {described}, but it must be a tensor of shape 2 x d, lower bounds "
-                "in the first row."
+                "in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
             )
         if not bounds.is_floating_point() or bounds.shape[1] < 1:
             raise InputDataError(
@@ -75,6 +92,11 @@ class Box(Domain):
             search is None or isinstance(search, Search),
             f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
             "DiscreteSearch(X) for some points only.",
+        )
+        require(
+            self.parameters is None or search is None or isinstance(search, MultiStart),
+            f"Box: search is {search!r}, but named parameters are searched by MultiStart; give "
+            "bounds as a tensor 2 x d.",
         )
         self.bounds = bounds.detach().clone()
         self.context_dim = context_dim
@@ -96,6 +118,7 @@ class Box(Domain):
 
     def __repr__(self) -> str:
         sides = " x ".join(f"[{low:g}, {high:g}]" for low, high in self.bounds.T.tolist())
+        sides = sides if self.parameters is None else repr(self.parameters)
         context = f", context_dim={self.context_dim}" if self.context_dim else ""
         return f"Box({sides}{context})"
 
@@ -131,20 +154,31 @@ class Box(Domain):
         return choice
 
     def from_unit(self, U: Tensor) -> Tensor:
-        """Points of the unit cube, brought to this box, `* x d`."""
+        """Points of the unit cube, brought to this box, `* x d`.
+
+        Each whole number has an equal share of its side; see :class:`Parameters`.
+        """
+        if self.parameters is not None:
+            return U if self.parameters.all_float else self.parameters.from_uniform(U)
         lower, upper = self._corners.like(U)
         X: Tensor = torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
         return X
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Points of this box, brought to the unit cube, `* x d`."""
+        if self.parameters is not None:
+            return X if self.parameters.all_float else self.parameters.to_uniform(X)
+        return self._shares(X)
+
+    def _shares(self, X: Tensor) -> Tensor:
+        """Where points lie between the corners, `* x d`."""
         lower, upper = self._corners.like(X)
         U: Tensor = (X - lower) / (upper - lower)
         return U
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
-        U = self.to_unit(X)
+        U = self._shares(X)
         rounding = max(ROUNDING, 8 * torch.finfo(U.dtype).eps)
         off = ~((U - 0.5).abs() <= 0.5 + rounding).all(-1)
         if bool(off.any()):
@@ -167,9 +201,25 @@ class Box(Domain):
 
     def center(self, like: Tensor) -> Tensor:
         """The middle, `d`."""
+        if self.parameters is not None:
+            return self.from_unit(like.new_full((self.dim,), 0.5))
         lower, upper = self._corners.like(like)
         middle: Tensor = 0.5 * (lower + upper)
         return middle
+
+
+def _corners_of(sides: Sequence[tuple[float, float]]) -> Tensor:
+    """Sides ``[(low, high), ...]`` as corners `2 x d`."""
+    try:
+        bounds = torch.tensor(
+            [(float(low), float(high)) for low, high in sides], dtype=torch.float64
+        )
+    except (TypeError, ValueError) as error:
+        raise InputDataError(
+            f"Box: bounds is {shown(sides)}, but sides are pairs of numbers; give [(low, high), "
+            "...], or {name: (low, high), ...}."
+        ) from error
+    return bounds.view(-1, 2).T
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:

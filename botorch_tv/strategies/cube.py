@@ -1,0 +1,169 @@
+"""Named parameters, and the unit cube that they are the coordinates of."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.strategies.parameters import Float, Integer, Parameter
+from botorch_tv.validation import did_you_mean, shown
+
+
+class Parameters(Mapping[str, Parameter]):
+    """Named parameters, the coordinates of a unit cube in their order.
+
+    Args:
+        bounds: By name, a :class:`Float`, an :class:`Integer`, or a tuple ``(low, high)`` for a
+            float.
+
+    Raises:
+        InputDataError: If there is none, a name is no string, or bounds are something else, naming
+            the parameter.
+    """
+
+    def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
+        if not bounds:
+            raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
+        self._parameters = {name: _as_parameter(name, one) for name, one in bounds.items()}
+        self._whole = [n for n, one in enumerate(self._parameters.values()) if one.whole]
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._parameters[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __repr__(self) -> str:
+        return repr(self._parameters)
+
+    @property
+    def all_float(self) -> bool:
+        """Whether every point of the cube is a point."""
+        return not self._whole
+
+    def named(self, place: Tensor) -> dict[str, float]:
+        """The values at a place of the cube, `d`, rounded as they are kept."""
+        pairs = zip(self.items(), place.tolist())
+        return {name: one.value(share, place.dtype) for (name, one), share in pairs}
+
+    def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
+        """Where a point lies in the cube, `d`, in the dtype and on the device of ``like``.
+
+        Args:
+            point: A value for each parameter.
+            like: Any tensor.
+            name: What it is, for errors.
+
+        Raises:
+            InputDataError: If parameters are missing or unknown, or a value lies outside or is not
+                whole.
+        """
+        if not isinstance(point, Mapping):
+            raise InputDataError(
+                f"{name} is {shown(point)}, but parameters have names here; give "
+                f"{{{', '.join(f'{one!r}: ...' for one in self)}}}."
+            )
+        for one in point:
+            if one not in self._parameters:
+                raise InputDataError(
+                    f"{name} has {one!r}, but the parameters are {', '.join(self)}."
+                    + did_you_mean(one, self)
+                )
+        missing = [one for one in self if one not in point]
+        if missing:
+            raise InputDataError(f"{name} lacks {', '.join(missing)}; give all parameters.")
+        values = [self._value(one, point[one], like.dtype) for one in self]
+        return like.new_tensor([one.place(value) for one, value in zip(self.values(), values)])
+
+    def from_uniform(self, U: Tensor) -> Tensor:
+        """Places of parameters from points of a cube in which integers have equal shares.
+
+        The gradient is that of the map without rounding, up to a factor per parameter, so that
+        ascents go on.
+
+        Args:
+            U: `* x d`, from 0 to 1.
+        """
+        columns = list(U.unbind(-1))
+        for number in self._whole:
+            one, low, high = self._ends(number)
+            scaled = low + (high - low) * columns[number].detach()
+            value = (scaled.exp() if one.log else scaled).round().clamp(one.low, one.high)
+            ends = one.scaled(one.low), one.scaled(one.high)
+            place = ((value.log() if one.log else value) - ends[0]) / (ends[1] - ends[0])
+            columns[number] = place.clamp(0, 1) + (columns[number] - columns[number].detach())
+        return torch.stack(columns, -1)
+
+    def to_uniform(self, X: Tensor) -> Tensor:
+        """Back from places, `* x d`: each integer lies within its share."""
+        columns = list(X.unbind(-1))
+        for number in self._whole:
+            one, low, high = self._ends(number)
+            ends = one.scaled(one.low), one.scaled(one.high)
+            columns[number] = (ends[0] + (ends[1] - ends[0]) * columns[number] - low) / (high - low)
+        return torch.stack(columns, -1)
+
+    def data(self) -> dict[str, dict[str, Any]]:
+        """As readable data."""
+        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[call-overload]
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
+        """Back from :meth:`data`.
+
+        Raises:
+            KeyError, TypeError, ValueError, InputDataError: If they are damaged.
+        """
+        kinds = {"Float": Float, "Integer": Integer}
+        own = {name: dict(one) for name, one in data.items()}
+        return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
+
+    def _ends(self, number: int) -> tuple[Parameter, float, float]:
+        """An integer, and the ends of all that is rounded to it, on its scale."""
+        one = list(self._parameters.values())[number]
+        return one, one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
+
+    def _value(self, name: str, value: object, dtype: torch.dtype) -> float:
+        one = self[name]
+        if isinstance(value, Tensor) and value.numel() == 1:
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise InputDataError(f"{name} is {shown(value)}, but it must be one number.")
+        number = float(value)
+        # As far outside as rounding makes of it, for values computed elsewhere.
+        if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
+            raise InputDataError(
+                f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; clamp it, or "
+                "widen the bounds."
+            )
+        if one.whole and number % 1:
+            raise InputDataError(
+                f"{name} is {number:g}, but it is a whole number; give {round(number)}, or make it "
+                "a Float."
+            )
+        return one.rounded(min(max(number, one.low), one.high), dtype)
+
+
+def _as_parameter(name: object, bounds: object) -> Parameter:
+    if not isinstance(name, str) or not name:
+        raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
+    if isinstance(bounds, Parameter):
+        return bounds
+    try:
+        low, high = cast(tuple[float, float], bounds)
+        return Float(low, high)
+    except (TypeError, ValueError) as error:
+        reason = f" ({error})" if str(error).startswith("Float") else ""
+        raise InputDataError(
+            f"{name} is {shown(bounds)}{reason}; give (low, high) with low below high, "
+            "Float(low, high, log=True) or Integer(low, high)."
+        ) from error

@@ -1,0 +1,153 @@
+"""A parameter in its own unit, and its place on a side of the unit cube."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from botorch_tv.validation import require, require_number, settle_integer, shown
+
+DIGITS = {torch.float64: 9, torch.float32: 5}
+"""Decimal digits of a side, or of a value on a logarithmic scale, to which values are kept. They
+are fewer than arithmetic has, so that a value becomes the same value again by way of its place."""
+
+
+class Parameter(ABC):
+    """What is chosen, in a unit of its own; its place in the unit cube is a share of its side.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        log: Whether ratios count, not differences: places are then shares of the logarithm.
+    """
+
+    low: float
+    high: float
+    log: bool
+    whole: ClassVar[bool]
+    """Whether values are integers."""
+
+    def place(self, value: float) -> float:
+        """Share of the side at which a value lies, 0 at ``low`` and 1 at ``high``."""
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        return min(max((self.scaled(value) - low) / (high - low), 0.0), 1.0)
+
+    @abstractmethod
+    def value(self, place: float, dtype: torch.dtype) -> float:
+        """The value at a place, as far as a dtype tells places apart."""
+
+    @abstractmethod
+    def rounded(self, value: float, dtype: torch.dtype) -> float:
+        """A value from ``low`` to ``high``, as it is kept."""
+
+    def scaled(self, value: float) -> float:
+        """The value on the scale in which places are shares: itself, or its logarithm."""
+        return math.log(value) if self.log else value
+
+    def _check(self) -> None:
+        kind, least = type(self).__name__, 1 if self.whole else 0
+        require(
+            self.low < self.high,
+            f"{kind}: low is {self.low:g} and high {self.high:g}, but low must be below; leave out "
+            "parameters that are fixed.",
+        )
+        require(
+            isinstance(self.log, bool), f"{kind}: log is {shown(self.log)}; give True or False."
+        )
+        require(
+            not self.log or (self.low >= least if self.whole else self.low > least),
+            f"{kind}: low is {self.low:g}, but on a logarithmic scale it must be "
+            f"{'at least 1' if self.whole else 'positive'}; use log=False, or another unit.",
+        )
+
+
+@dataclass(frozen=True)
+class Float(Parameter):
+    """A real number.
+
+    Args:
+        low: Smallest value.
+        high: Largest value.
+        log: Whether ratios count: from 0.001 to 0.01 is then as far as from 0.01 to 0.1.
+
+    Raises:
+        ValueError: If ``low`` is not below ``high``, they are as good as equal, or not finite, or
+            ``log`` is wanted and ``low`` not positive.
+
+    Example:
+        >>> rate = Float(1e-5, 1e-1, log=True)
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    whole: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            limit = "it must be a finite number below 1e150 in size; choose another unit."
+            number = require_number(f"Float: {name}", getattr(self, name), "(-1e150, 1e150)", limit)
+            object.__setattr__(self, name, float(number))
+        self._check()
+        ends = self.scaled(self.low), self.scaled(self.high)
+        require(
+            ends[1] - ends[0] >= 1e-5 * max(map(abs, ends)),
+            f"Float: low is {self.low!r} and high {self.high!r}, which are equal to five digits; "
+            "count from an origin of your own.",
+        )
+
+    def value(self, place: float, dtype: torch.dtype) -> float:
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        value = low + (high - low) * place
+        return self.rounded(math.exp(value) if self.log else value, dtype)
+
+    def rounded(self, value: float, dtype: torch.dtype) -> float:
+        size = self.scaled(self.high) - self.scaled(self.low)
+        digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
+        value = float(f"{value:.{digits}g}") if self.log else round(value, digits)
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Integer(Parameter):
+    """A whole number. Only whole numbers are looked at when a point is chosen.
+
+    Args:
+        low: Smallest value.
+        high: Largest value.
+        log: Whether ratios count: from 1 to 10 is then as far as from 10 to 100.
+
+    Raises:
+        ValueError: If ``low`` is not below ``high``, they are no integers below 10⁶ in size, or
+            ``log`` is wanted and ``low`` below 1.
+
+    Example:
+        >>> layers = Integer(1, 8)
+    """
+
+    low: int
+    high: int
+    log: bool = False
+    whole: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            settle_integer(self, name, -(10**6), "give a whole number, or use Float.")
+            require(
+                getattr(self, name) <= 10**6,
+                f"Integer: {name} is {getattr(self, name)}, but whole numbers go up to a million; "
+                "use Float.",
+            )
+        self._check()
+
+    def value(self, place: float, dtype: torch.dtype) -> int:
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        value = low + (high - low) * place
+        return int(self.rounded(math.exp(value) if self.log else value, dtype))
+
+    def rounded(self, value: float, dtype: torch.dtype) -> float:
+        return min(max(round(value), self.low), self.high)

@@ -1,0 +1,217 @@
+"""Named parameters in their own units, and the unit cube they are places of."""
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from botorch_tv.identity import describe
+from botorch_tv.identity.differences import differences
+from botorch_tv.strategies import Box, DiscreteSearch, Float, Integer, random_search, tv_gp_ucb
+from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.parameters import Parameter
+
+MIXED: dict[str, Any] = {
+    "temperature": (20.0, 80.0),
+    "rate": Float(1e-5, 1e-1, log=True),
+    "layers": Integer(1, 8),
+    "width": Integer(4, 256, log=True),
+}
+LIKE = torch.zeros((), dtype=torch.float64)
+
+
+def test_places_are_shares_of_sides_and_of_logarithms() -> None:
+    point = {"temperature": 35.0, "rate": 1e-2, "layers": 8, "width": 32}
+    shares = [15 / 60, 3 / 4, 1.0, math.log(8) / math.log(64)]
+    torch.testing.assert_close(Parameters(MIXED).place(point, LIKE), LIKE.new_tensor(shares))
+
+
+@given(
+    low=st.floats(-1e6, 1e6),
+    size=st.floats(-3, 8),
+    share=st.floats(0, 1),
+    log=st.booleans(),
+    dtype=st.sampled_from([torch.float64, torch.float32]),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_value_that_was_rounded_comes_back_as_the_same_number(
+    low: float, size: float, share: float, log: bool, dtype: torch.dtype
+) -> None:
+    """What a file holds is the value, and the place is made of it anew."""
+    try:
+        if log:
+            low = abs(low) + 1e-9
+            one = Float(low, low * (1 + 10**size), log=True)
+        else:
+            one = Float(low, low + 10**size)
+    except ValueError:
+        return
+    space = Parameters({"x": one})
+    value = space.named(torch.tensor([share], dtype=dtype))["x"]
+    assert one.low <= value <= one.high
+    place = space.place({"x": value}, torch.zeros((), dtype=dtype))
+    assert space.named(place) == {"x": value}
+    assert abs(float(place) - share) < (1e-7 if dtype == torch.float64 else 1e-3)
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_whole_numbers_come_back_and_are_kept_whole(log: bool) -> None:
+    space = Parameters({"n": Integer(3, 40, log=log)})
+    for n in range(3, 41):
+        place = space.place({"n": n}, LIKE)
+        assert space.named(place) == {"n": n}
+        assert type(space.named(place)["n"]) is int
+        torch.testing.assert_close(space.from_uniform(space.to_uniform(place)), place)
+
+
+def test_whole_numbers_have_equal_shares() -> None:
+    space = Parameters({"n": Integer(0, 4), "x": (0, 1)})
+    U = torch.rand(2, 1000, dtype=torch.float64).sort(-1).values.T
+    U[:, 0] = (torch.arange(1000) + 0.5) / 1000
+    X = space.from_uniform(U)
+    torch.testing.assert_close(X[:, 0].unique(), torch.linspace(0, 1, 5).double())
+    assert X[:, 0].unique(return_counts=True)[1].tolist() == [200] * 5
+    assert torch.equal(X[:, 1], U[:, 1])
+
+
+def test_sides_are_corners() -> None:
+    sides = Box([(0, 1), (-2.5, 7)])
+    assert torch.equal(sides.bounds, torch.tensor([[0, -2.5], [1, 7]], dtype=torch.float64))
+    assert sides.parameters is None
+
+
+def test_floats_alone_are_the_unit_cube() -> None:
+    """The same choices as on a box of shares, whatever the unit."""
+    kernel = RBFKernel().double()
+    strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.05)
+    named, plain = Box({"a": (20, 80), "b": Float(1e-4, 1, log=True)}), Box([(0, 1), (0, 1)])
+    states = [strategy.init(one) for one in (named, plain)]
+    for t in range(4):
+        suggestions = [strategy.ask(state) for state in states]
+        assert torch.equal(suggestions[0].X, suggestions[1].X)
+        y = float(torch.cos(3 * suggestions[0].X.sum() - 0.1 * t))
+        states = [strategy.tell(state, one, y)[0] for state, one in zip(states, suggestions)]
+
+
+def test_the_best_of_whole_numbers_is_found() -> None:
+    """Against every point of a grid: whole numbers alone, so that all can be listed."""
+    box = Box({"a": Integer(0, 9), "b": Integer(1, 100, log=True)})
+    assert box.parameters is not None
+    points = [{"a": a, "b": b} for a, b in itertools.product(range(10), range(1, 101))]
+    X = torch.stack([box.parameters.place(one, LIKE) for one in points])
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.2
+    strategy = tv_gp_ucb(kernel=kernel, noise=0.01, epsilon=0.03)
+    state, gaps = strategy.init(box), []
+    for t in range(25):
+        suggestion = strategy.ask(state)
+        assert bool((X == suggestion.X).all(-1).any())  # a point of the grid, to the last bit
+        if t:
+            mean, sd = _marginals(strategy, state, X)
+            scores = mean + suggestion.multiplier * sd
+            gaps.append(
+                float(scores.max() - (suggestion.mean + suggestion.multiplier * suggestion.sd))
+            )
+        y = float(torch.sin(5 * suggestion.X[0]) * torch.cos(4 * suggestion.X[1] + 0.1 * t))
+        state, _ = strategy.tell(state, suggestion, y)
+    assert max(gaps) < 0.01  # of a prior deviation of 1
+
+
+def _marginals(strategy: Any, state: Any, X: Tensor) -> tuple[Tensor, Tensor]:
+    posterior = strategy.posterior(state, X)
+    return posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
+
+
+def test_points_by_chance_are_whole() -> None:
+    box, strategy = (
+        Box({"n": Integer(0, 2), "x": (0, 1)}),
+        random_search(kernel=RBFKernel().double(), noise=0.1),
+    )
+    state, generator = strategy.init(box), torch.Generator().manual_seed(0)
+    chosen = {float(strategy.ask(state, generator=generator).X[0]) for _ in range(30)}
+    assert chosen == {0.0, 0.5, 1.0}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "unknown": ({"temp": 30, "rate": 0.01, "layers": 2, "width": 8}, "mean temperature"),
+    "missing": ({"temperature": 30, "rate": 0.01}, "X lacks layers, width"),
+    "outside": ({"temperature": 90}, "temperature is 90, but it lies from 20 to 80"),
+    "not whole": ({"layers": 2.5}, "layers is 2.5, but it is a whole number; give 2"),
+    "no number": ({"rate": "high"}, "rate is 'high', but it must be one number"),
+    "NaN": ({"rate": math.nan}, "rate is nan, but it lies"),
+    "nameless": ([30, 0.01, 2, 8], "parameters have names here; give {'temperature'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
+    point, message = REFUSED[name]
+    good = {"temperature": 30.0, "rate": 0.01, "layers": 2, "width": 8}
+    if name in ("outside", "not whole", "no number", "NaN"):
+        point = good | point
+    with pytest.raises(InputDataError, match=message):
+        Parameters(MIXED).place(point, LIKE)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"x": (1, 0)}, r"x is \(1, 0\) \(Float: low is 1 and high 0"),
+        ({"x": 3}, "x is 3; give"),
+        ({"x": (0, 1, 2)}, r"x is \(0, 1, 2\); give"),
+        ({"x": (0, math.inf)}, "x is .* must be a finite number"),
+        ({3: (0, 1)}, "3 is no name"),
+        ({}, "no parameters are given"),
+        ([(0, 1), 2], "sides are pairs of numbers"),
+        ([], "float64 and at least one|must be a tensor"),
+        ("abc", "it must be a tensor"),
+    ],
+)
+def test_bounds_that_are_none(bounds: Any, message: str) -> None:
+    with pytest.raises(InputDataError, match=message):
+        Box(bounds)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Float(0, 1, log=True), "low is 0, but on a logarithmic scale it must be positive"),
+        (lambda: Integer(0, 4, log=True), "it must be at least 1"),
+        (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]
+        (lambda: Float(1e6, 1e6 + 1), "equal to five digits"),
+        (lambda: Integer(2, 2), "leave out parameters that are fixed"),
+        (lambda: Float(0, 1, log="yes"), "give True or False"),  # type: ignore[arg-type]
+    ],
+)
+def test_parameters_that_are_none(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_candidates_have_no_names() -> None:
+    with pytest.raises(ValueError, match="named parameters are searched by MultiStart"):
+        Box({"x": (0, 1)}, search=DiscreteSearch(torch.rand(3, 1).double()))
+
+
+def test_data_there_and_back() -> None:
+    space = Parameters(MIXED)
+    again = Parameters.from_data(space.data())
+    assert dict(again) == dict(space)
+    assert all(isinstance(one, Parameter) for one in again.values())
+
+
+def test_descriptions_tell_parameters_apart_and_know_boxes_of_before() -> None:
+    plain = describe(Box([(0, 1)]), "box")
+    before = {name: one for name, one in plain.items() if name != "parameters"}
+    assert before != plain
+    assert differences(before, plain, "box") == []
+    described = [describe(Box({"x": one}), "box") for one in ((0, 1), (0, 2), Integer(0, 1))]
+    for there, here in itertools.permutations([plain, *described], 2):
+        assert differences(there, here, "box")
