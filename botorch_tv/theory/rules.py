@@ -37,7 +37,7 @@ def reset_period(
     usual = 12.0 if nu is None else 24.0
     scale = usual if constant is None else constant
     require_positive("reset_period: constant", scale, "the paper has 12 and 24")
-    power = 1 / (4 - _exponent("reset_period", nu, dim))
+    power = 1 / (4 - exponent("reset_period", nu, dim))
     return math.ceil(_block("reset_period", epsilon, horizon, power, scale))
 
 
@@ -49,7 +49,7 @@ def analysis_block(
     The integer in 1, ..., T closest to ε^(-1/3), for a Matérn kernel to ε^(-1/(3 - c)). The bound
     uses it, TV-GP-UCB does not. Arguments and errors are those of :func:`reset_period`.
     """
-    power = 1 / (3 - _exponent("analysis_block", nu, dim))
+    power = 1 / (3 - exponent("analysis_block", nu, dim))
     return max(1, round(_block("analysis_block", epsilon, horizon, power, 1.0)))
 
 
@@ -69,7 +69,7 @@ def budget_period(horizon: int, budget: float, gain: float) -> int:
     Raises:
         ValueError: If an argument is out of range.
     """
-    _check_budget("budget_period", horizon, gain, budget)
+    check("budget_period", horizon=horizon, gain=gain, budget=budget)
     return max(1, math.ceil(math.sqrt(math.sqrt(gain) * horizon / budget)))
 
 
@@ -87,12 +87,13 @@ def discount(horizon: int, gain: float, budget: float | None = None) -> float:
         ValueError: If an argument is out of range.
     """
     known = 1.0 if budget is None else budget
-    _check_budget("discount", horizon, gain, known)
+    check("discount", horizon=horizon, gain=gain, budget=known)
     tiny = sys.float_info.epsilon
     return min(max(1 - math.sqrt(known / horizon / math.sqrt(gain)), tiny), 1 - tiny)
 
 
-def _exponent(name: str, nu: float | None, dim: int | None) -> float:
+def exponent(name: str, nu: float | None, dim: int | None) -> float:
+    """The c of [B16] Corollary 4.1, 0 for the squared exponential kernel; ``name`` for errors."""
     if nu is None:
         return 0.0
     nu = require_number(
@@ -110,7 +111,3 @@ def _exponent(name: str, nu: float | None, dim: int | None) -> float:
 def _block(name: str, epsilon: float, horizon: int, power: float, scale: float) -> float:
     epsilon, horizon = check(name, epsilon=epsilon, horizon=horizon)
     return horizon if epsilon == 0 else min(horizon, scale * epsilon**-power)
-
-
-def _check_budget(name: str, horizon: int, gain: float, budget: float) -> None:
-    check(name, horizon=horizon, gain=gain, budget=budget)

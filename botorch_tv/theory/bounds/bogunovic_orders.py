@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.theory.arguments import Number, check, rounds
-from botorch_tv.theory.maximum_gain import matern_exponent
-from botorch_tv.validation import require
+from botorch_tv.theory.rules import exponent
 
 
 def r_gp_ucb_order(
@@ -77,11 +76,6 @@ def _order(
 ) -> Tensor:
     horizons = rounds(name, T)
     check(name, epsilon=epsilon, constant=constant)
-    c = 0.0
-    if nu is not None:
-        require(nu > 2, f"{name}: nu is {nu}, but [B16] Corollary 4.1 is about nu above 2.")
-        if dim is None:
-            raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")
-        c = matern_exponent(nu, dim)
+    c = exponent(name, nu, dim)
     static = horizons ** ((1 + c) / 2)
     return constant * torch.maximum(static, horizons * epsilon ** ((1 - c) / (2 * (power - c))))
