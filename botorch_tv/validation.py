@@ -29,15 +29,15 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {close[0]}?" if close else ""
 
 
-def require_number(name: str, value: object, within: str, limit: str) -> float:
+def require_number(name: str, value: object, within: str, fix: str) -> float:
     """A plain number inside an interval.
 
     Args:
         name: What it is, for the error.
         value: Anything; numbers of Python and NumPy are accepted, bools and tensors are not.
         within: The interval, such as ``"[0, 1]"`` or ``"(0, inf)"``; round brackets leave out the
-            end.
-        limit: What the number must be and what to give, in words that follow "but".
+            end. The error says it in words.
+        fix: What to give, in words that follow it.
 
     Returns:
         The number as Python has it.
@@ -45,15 +45,26 @@ def require_number(name: str, value: object, within: str, limit: str) -> float:
     Raises:
         ValueError: If it is no number, NaN, or outside.
     """
+    limit = f"but it {INTERVALS.get(within, f'lies in {within}')}; {fix}"
     if not _is_number(value, numbers.Real):
-        raise ValueError(f"{name} is {shown(value)}, which is no plain number, but {limit}")
+        raise ValueError(f"{name} is {shown(value)}, which is no plain number, {limit}")
     number: float = value if type(value) in (int, float) else float(value)  # type: ignore[arg-type, assignment]
     least, most = (float(end) for end in within[1:-1].split(","))
     low = least < number if within[0] == "(" else least <= number
     high = number < most if within[-1] == ")" else number <= most
     if not (low and high):
-        raise ValueError(f"{name} is {number}, but {limit}")
+        raise ValueError(f"{name} is {number}, {limit}")
     return number
+
+
+INTERVALS = {
+    "(-inf, inf)": "is finite",
+    "(0, 1)": "lies strictly between 0 and 1",
+    "(0, inf)": "is positive and finite",
+    "[-inf, inf]": "must be a number",
+    "[0, inf)": "is finite and at least 0",
+}
+"""What errors say of common intervals; that a number lies in them of all others."""
 
 
 def require_noise(name: str, value: object) -> float:
@@ -62,11 +73,8 @@ def require_noise(name: str, value: object) -> float:
     Raises:
         ValueError: If it is none.
     """
-    limit = (
-        "a noise variance is positive and finite; use 1e-6 times the kernel's variance for nearly "
-        "exact measurements."
-    )
-    return require_number(name, value, "(0, inf)", limit)
+    fix = "use 1e-6 times the kernel's variance for nearly exact measurements."
+    return require_number(name, value, "(0, inf)", fix)
 
 
 def require_integer(name: str, value: object, least: int, fix: str) -> int:
@@ -83,20 +91,20 @@ def require_integer(name: str, value: object, least: int, fix: str) -> int:
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
-def settle_number(part: object, name: str, within: str, limit: str) -> None:
+def settle_number(part: object, name: str, within: str, fix: str) -> None:
     """Check a number of a frozen dataclass and write it as Python has it.
 
     Args:
         part: The dataclass, from its ``__post_init__``.
         name: The field.
         within: As in :func:`require_number`.
-        limit: As there.
+        fix: As there.
 
     Raises:
         ValueError: As there.
     """
     full = f"{type(part).__name__}: {name}"
-    object.__setattr__(part, name, require_number(full, getattr(part, name), within, limit))
+    object.__setattr__(part, name, require_number(full, getattr(part, name), within, fix))
 
 
 def settle_integer(part: object, name: str, least: int, fix: str) -> None:

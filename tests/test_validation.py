@@ -28,7 +28,7 @@ def test_no_integer(value):
 
 @pytest.mark.parametrize("value", [0.5, np.float32(0.5), np.float64(0.5)])
 def test_a_number_comes_back_as_python_has_it(value):
-    number = require_number("p", value, "[0, 1]", "it lies in [0, 1].")
+    number = require_number("p", value, "[0, 1]", "give 0.5.")
     assert type(number) is float
     assert number == 0.5
     assert type(require_number("p", 1, "[0, 1]", "")) is int
@@ -37,7 +37,7 @@ def test_a_number_comes_back_as_python_has_it(value):
 @pytest.mark.parametrize("value", [None, "0.5", True, 0.5 + 0j, [0.5], torch.tensor(0.5)])
 def test_no_number(value):
     with pytest.raises(ValueError, match=r"p is .*, which is no plain number, but it lies"):
-        require_number("p", value, "[0, 1]", "it lies in [0, 1].")
+        require_number("p", value, "[0, 1]", "give 0.5.")
 
 
 @pytest.mark.parametrize(

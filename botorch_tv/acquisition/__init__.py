@@ -16,6 +16,7 @@ from botorch_tv.acquisition.gains import (
     Greedy,
     InformationGain,
     Realized,
+    WidthContext,
 )
 from botorch_tv.acquisition.widths import (
     IGPUCB,
@@ -28,7 +29,6 @@ from botorch_tv.acquisition.widths import (
     Heteroscedastic,
     Logarithmic,
     Width,
-    WidthContext,
 )
 
 __all__ = [

@@ -131,12 +131,7 @@ class Fixed(InformationGain):
     gain: float
 
     def __post_init__(self) -> None:
-        settle_number(
-            self,
-            "gain",
-            "[0, 1e100]",
-            "a gain is finite and at least 0; [C17] uses 1.",
-        )
+        settle_number(self, "gain", "[0, 1e100]", "[C17] uses 1.")
 
     def value(self, context: WidthContext) -> float:
         return self.gain
@@ -198,10 +193,7 @@ class Greedy(InformationGain):
             ValueError: If ``noise`` is not positive or ``horizon`` is below 1.
         """
         noise = require_number(
-            "Greedy: noise",
-            noise,
-            "(0, inf)",
-            "a noise variance is positive and finite; give that of the observations.",
+            "Greedy: noise", noise, "(0, inf)", "give the variance of the observations."
         )
         horizon = require_integer(
             "Greedy: horizon", horizon, 1, "give the number of rounds to be played."

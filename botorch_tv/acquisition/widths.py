@@ -17,20 +17,6 @@ from torch import Tensor
 from botorch_tv.acquisition.gains import DoublyWeighted, InformationGain, Realized, WidthContext
 from botorch_tv.validation import require, settle_number
 
-__all__ = [
-    "IGPUCB",
-    "WGPUCB",
-    "AgnosticGPUCB",
-    "BayesEventTriggered",
-    "BayesResetting",
-    "BayesTV",
-    "Constant",
-    "Heteroscedastic",
-    "Logarithmic",
-    "Width",
-    "WidthContext",
-]
-
 
 class Width(ABC):
     """A confidence schedule."""
@@ -54,8 +40,30 @@ class Width(ABC):
         return self.multiplier(context) ** 2
 
 
+LIMITS = {
+    "B": ("[0, 1e100]", "it bounds the norm of f."),
+    "R": ("[0, 1e100]", "it is a standard deviation."),
+    "a1": ("[1e-100, 1e100]", "it bounds the kernel's slopes."),
+    "b1": ("[1e-100, 1e100]", "it bounds the kernel's slopes."),
+    "c1": ("[0, 1e100]", "0 never explores."),
+    "c2": ("[1e-100, 1e100]", "the papers use 4 and 0.4."),
+    "delta": ("[1e-100, 1)", "it is a probability; the papers use 0.1."),
+    "noise": ("[1e-100, 1e100]", "it is a variance."),
+    "r": ("[1e-100, 1e100]", "it is the side of the domain's box."),
+    "value": ("[0, 1e100]", "it is the square of the multiplier."),
+}
+"""Where the numbers of a width lie, by their names, and why."""
+
+
+class _Checked(Width):
+    def __post_init__(self) -> None:
+        for name, limit in LIMITS.items():
+            if name in vars(self):
+                settle_number(self, name, *limit)
+
+
 @dataclass(frozen=True)
-class Logarithmic(Width):
+class Logarithmic(_Checked):
     """√(c1 ln(c2 t)), [B16] §5.
 
     [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
@@ -73,16 +81,12 @@ class Logarithmic(Width):
     c1: float = 0.8
     c2: float = 4.0
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "c1", "0 never explores")
-        _positive(self, "c2", "the papers use 4 and 0.4")
-
     def multiplier(self, context: WidthContext) -> float:
         return math.sqrt(self.c1 * max(0.0, math.log(self.c2 * context.t)))
 
 
 @dataclass(frozen=True)
-class Constant(Width):
+class Constant(_Checked):
     """The same √beta in every round.
 
     Args:
@@ -94,15 +98,12 @@ class Constant(Width):
 
     value: float
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "value", "it is the square of the multiplier")
-
     def multiplier(self, context: WidthContext) -> float:
         return math.sqrt(self.value)
 
 
 @dataclass(frozen=True)
-class _Bayes(Width):
+class _Bayes(_Checked):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = parts π² t² / (6 δ).
 
     The theorems differ only in how many equal parts the failure probability is split into. They
@@ -115,12 +116,6 @@ class _Bayes(Width):
     b1: float
 
     parts: ClassVar[int]
-
-    def __post_init__(self) -> None:
-        _probability(self, "delta")
-        _positive(self, "r", "it is the side of the domain's box")
-        _positive(self, "a1", "it bounds the kernel's slopes")
-        _positive(self, "b1", "it bounds the kernel's slopes")
 
     def multiplier(self, context: WidthContext) -> float:
         t, dim = context.t, context.dim
@@ -184,7 +179,7 @@ class BayesEventTriggered(_Bayes):
 
 
 @dataclass(frozen=True)
-class AgnosticGPUCB(Width):
+class AgnosticGPUCB(_Checked):
     """√(2B² + 300 g ln³(t/δ)), the agnostic GP-UCB quoted in [C17] §3.1.
 
     Args:
@@ -200,17 +195,13 @@ class AgnosticGPUCB(Width):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "B", "it bounds the norm of f")
-        _probability(self, "delta")
-
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return _root(2 * self.B**2 + 300 * math.log(context.t / self.delta) ** 3 * g)
 
 
 @dataclass(frozen=True)
-class IGPUCB(Width):
+class IGPUCB(_Checked):
     """B + R √(2(g + 1 + ln(1/δ))), [C17] Algorithm 1.
 
     Args:
@@ -228,18 +219,13 @@ class IGPUCB(Width):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "B", "it bounds the norm of f")
-        _at_least_zero(self, "R", "it is a standard deviation")
-        _probability(self, "delta")
-
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return self.B + self.R * _root(2 * (g + 1 - math.log(self.delta)))
 
 
 @dataclass(frozen=True)
-class WGPUCB(Width):
+class WGPUCB(_Checked):
     """B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
 
     The root covers both terms, as in Theorem 2; the line under eq. (4) is a misprint.
@@ -261,19 +247,13 @@ class WGPUCB(Width):
     delta: float
     gain: InformationGain = field(default_factory=DoublyWeighted)
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "B", "it bounds the norm of f")
-        _at_least_zero(self, "R", "it is a standard deviation")
-        _positive(self, "noise", "it is a variance")
-        _probability(self, "delta")
-
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return self.B + self.R / math.sqrt(self.noise) * _root(2 * g - 2 * math.log(self.delta))
 
 
 @dataclass(frozen=True)
-class Heteroscedastic(Width):
+class Heteroscedastic(_Checked):
     """√(2 ln(2 |N + K|^½ / (δ |N|^½))) + B = √(2(g + ln(2/δ))) + B, [M] eq. (12).
 
     The ratio of determinants is exp(g), g being the gain under the aged noise N.
@@ -291,10 +271,6 @@ class Heteroscedastic(Width):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def __post_init__(self) -> None:
-        _at_least_zero(self, "B", "it bounds the norm of f")
-        _probability(self, "delta")
-
     def multiplier(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return _root(2 * (g + math.log(2 / self.delta))) + self.B
@@ -302,18 +278,3 @@ class Heteroscedastic(Width):
 
 def _root(value: float | Tensor) -> float | Tensor:
     return value.sqrt() if isinstance(value, Tensor) else math.sqrt(value)
-
-
-def _at_least_zero(width: Width, name: str, why: str) -> None:
-    limit = f"must be finite and at least 0, up to 1e100; {why}."
-    settle_number(width, name, "[0, 1e100]", limit)
-
-
-def _positive(width: Width, name: str, why: str) -> None:
-    limit = f"must be positive and finite, from 1e-100 to 1e100; {why}."
-    settle_number(width, name, "[1e-100, 1e100]", limit)
-
-
-def _probability(width: Width, name: str) -> None:
-    limit = "a probability lies strictly between 0 and 1, from 1e-100 on; the papers use 0.1."
-    settle_number(width, name, "[1e-100, 1)", limit)

@@ -100,7 +100,7 @@ def _time(fixed_parameters: dict[str, float], name: str) -> float:
         )
     now = fixed_parameters.get(name)
     check_fixed(now, name, "best_now(client, ")
-    return require_number(name, now, "(-inf, inf)", "the present is a finite number.")
+    return require_number(name, now, "(-inf, inf)", "give the present time.")
 
 
 def _check_objective(config: OptimizationConfig | None) -> None:

@@ -60,13 +60,7 @@ class Windows(Schedule):
     alpha_tilde: float = 0.25
 
     def __post_init__(self) -> None:
-        settle_number(
-            self,
-            "alpha",
-            "(0, inf)",
-            "the exponent must be positive and finite; an "
-            "objective that stands still needs no expert.",
-        )
+        settle_number(self, "alpha", "(0, inf)", "an objective that stands still needs no expert.")
         require_alpha_tilde(self.alpha_tilde)
 
     def due(self, t: int) -> bool:
@@ -97,12 +91,7 @@ class Refresh:
             isinstance(self.schedule, Schedule),
             f"Refresh: schedule is {self.schedule!r}; give EveryRound(), Windows(alpha), Never().",
         )
-        settle_number(
-            self,
-            "c_Q",
-            "(0, inf)",
-            "the scale of the number of side queries is positive and finite; 1 is usual.",
-        )
+        settle_number(self, "c_Q", "(0, inf)", "it scales the number of side queries; 1 is usual.")
         object.__setattr__(self, "steps", require_steps("Refresh", self.steps))
 
     def due(self, t: int) -> bool:

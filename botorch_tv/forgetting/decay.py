@@ -140,11 +140,7 @@ class Markov(Decay):
 
     def __post_init__(self) -> None:
         settle_number(
-            self,
-            "epsilon",
-            "[0, 1]",
-            "a rate of change lies in [0, 1]; "
-            "0 keeps the objective still, 1 redraws it every round.",
+            self, "epsilon", "[0, 1]", "0 keeps the objective still, 1 redraws it every round."
         )
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
@@ -179,12 +175,7 @@ class Wiener(Decay):
     }
 
     def __post_init__(self) -> None:
-        settle_number(
-            self,
-            "sigma_w2",
-            "[0, 1e100]",
-            "a variance per unit of time lies in [0, 1e100]; 0 keeps the objective still.",
-        )
+        settle_number(self, "sigma_w2", "[0, 1e100]", "0 keeps the objective still.")
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         return torch.ones_like(elapsed)

@@ -67,11 +67,7 @@ class ExponentialWeights(Inflation):
 
     def __post_init__(self) -> None:
         settle_number(
-            self,
-            "gamma",
-            "(0, 1]",
-            "a discount lies in (0, 1]; "
-            "1 forgets nothing, 0.97 halves a weight in 23 units of time.",
+            self, "gamma", "(0, 1]", "1 forgets nothing, 0.97 halves a weight in 23 units of time."
         )
 
     def log_factor(self, lag: Tensor) -> Tensor:
@@ -106,8 +102,7 @@ class UncertaintyInjection(Inflation):
 
     def __post_init__(self) -> None:
         for name in ("alpha", "kappa"):
-            limit = "it must be finite and at least 0; alpha = kappa = 1 is usual."
-            settle_number(self, name, "[0, inf)", limit)
+            settle_number(self, name, "[0, inf)", "alpha = kappa = 1 is usual.")
 
     def log_factor(self, lag: Tensor) -> Tensor:
         if not isinstance(self.kappa, Tensor) and self.kappa == 0:

@@ -104,8 +104,7 @@ def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
     if rule.by == "rounds":
         settle_integer(rule, name, 1, "give whole rounds, or by='time' for units of time.")
     else:
-        limit = "a length of time is positive and finite; by='rounds' counts rounds."
-        settle_number(rule, name, "(0, inf)", limit)
+        settle_number(rule, name, "(0, inf)", "it is a length of time; by='rounds' counts rounds.")
 
 
 @dataclass(frozen=True)
@@ -218,12 +217,7 @@ class EventTrigger(Retention):
     rule: TriggerRule = prediction_error
 
     def __post_init__(self) -> None:
-        settle_number(
-            self,
-            "delta",
-            "(0, 1)",
-            "a probability of false alarm lies strictly between 0 and 1; the papers use 0.1.",
-        )
+        settle_number(self, "delta", "(0, 1)", "the papers use 0.1.")
         require(
             callable(self.rule),
             f"EventTrigger: rule is {self.rule!r}, but it is called with (y, mean, sd, noise, "

@@ -156,14 +156,11 @@ class MarkovKernel(DecayKernel):
         epsilon_prior: Prior | _DefaultType | None = DEFAULT,
         epsilon_constraint: Interval | None = None,
     ) -> None:
-        limit = (
-            "a rate of change that can be learned lies in [0, 1 - 1e-6]; 0 keeps the objective "
-            "still, and 1 redraws it all the time."
-        )
-        epsilon = require_number("MarkovKernel: epsilon", epsilon, "[0, 1]", limit)
+        fix = "0 keeps the objective still, 1 redraws it all the time; else give 1 - 1e-6 at most."
+        epsilon = require_number("MarkovKernel: epsilon", epsilon, "[0, 1]", fix)
         require(
             epsilon <= LARGEST_EPSILON or epsilon == 1,
-            f"MarkovKernel: epsilon is {epsilon}, but {limit}",
+            f"MarkovKernel: epsilon is {epsilon}, too near 1 to be learned; {fix}",
         )
         if epsilon == 1:
             epsilon_constraint = epsilon_constraint or Interval(0.0, 1.0, transform=None)
@@ -237,10 +234,7 @@ class WienerKernel(DecayKernel):
         sigma_w2_constraint: Interval | None = None,
     ) -> None:
         sigma_w2 = require_number(
-            "WienerKernel: sigma_w2",
-            sigma_w2,
-            "[0, 1e100]",
-            "a variance per unit of time lies in [0, 1e100]; 0 keeps the objective still.",
+            "WienerKernel: sigma_w2", sigma_w2, "[0, 1e100]", "0 keeps the objective still."
         )
         super().__init__(
             Wiener(sigma_w2),

@@ -89,10 +89,7 @@ class ExponentialAging(Aging):
         discount_prior: Prior | _DefaultType | None = DEFAULT,
     ) -> None:
         gamma = require_number(
-            "ExponentialAging: gamma",
-            gamma,
-            f"[{SMALLEST_GAMMA}, 1]",
-            f"a discount that can be learned lies in [{SMALLEST_GAMMA:g}, 1]; 1 forgets nothing.",
+            "ExponentialAging: gamma", gamma, f"[{SMALLEST_GAMMA}, 1]", "1 forgets nothing."
         )
         names = {"gamma": "discount_prior"}
         super().__init__(ExponentialWeights(gamma), batch_shape, {"gamma": discount_prior}, names)

@@ -31,12 +31,7 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
         ValueError: If the name is unknown or the lengthscale not positive and finite.
     """
     require(name in KERNELS, f"kernel is {name!r}; choose one of {', '.join(KERNELS)}.")
-    lengthscale = require_number(
-        "lengthscale",
-        lengthscale,
-        "(0, inf)",
-        "it must be positive and finite; 0.2 is usual.",
-    )
+    lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")
     kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
     kernel = kernel.double()
     kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)  # a float turns float32

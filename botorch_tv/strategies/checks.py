@@ -252,24 +252,24 @@ def require_scales(
     require_number(
         f"{name}: noise",
         process.noise,
-        f"[{least}, {most}]",
-        f"beside a kernel of variance {variance:g} it lies between {least:.2g} and {most:g} in "
-        f"{dtype}; use {NEARLY_EXACT[dtype]:g} times that variance for nearly exact measurements.",
+        f"[{least:g}, {most:g}]",
+        f"in {dtype}, beside a kernel of variance {variance:g}; use {NEARLY_EXACT[dtype]:g} times "
+        "that variance for nearly exact measurements.",
     )
     if not isinstance(process.mean, str):
         limit = most * min(1.0, math.sqrt(process.noise))
         require_number(
             f"{name}: mean",
             process.mean,
-            f"[{-limit}, {limit}]",
-            f"in {dtype} it is at most {limit:g} in size; measure the objective in another unit.",
+            f"[{-limit:g}, {limit:g}]",
+            f"in {dtype}; measure the objective in another unit.",
         )
     growth = float(process.decay.prior_variance(torch.ones((), dtype=torch.float64)))
     require_number(
         f"{name}: growth of the variance by {process.decay!r}",
         growth * variance,
-        f"[0, {most}]",
-        f"in {dtype} it is at most {most:g} per unit of time; count time in a shorter unit.",
+        f"[0, {most:g}]",
+        f"per unit of time, in {dtype}; count time in a shorter unit.",
     )
     numbers_of_width: dict[str, object] = vars(width) if is_dataclass(width) else {}
     for parameter, value in numbers_of_width.items():
@@ -277,8 +277,8 @@ def require_scales(
             require_number(
                 f"{type(width).__name__}: {parameter}",
                 value,
-                f"[{-most}, {most}]",
-                f"in {dtype} it is at most {most:g}; use float64, or a smaller one.",
+                f"[{-most:g}, {most:g}]",
+                f"in {dtype}; use float64, or a smaller one.",
             )
 
 

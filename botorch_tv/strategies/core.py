@@ -154,9 +154,7 @@ class Strategy:
                 f"{_FIXES[name]}.",
             )
         if not (isinstance(self.mean, str) and self.mean == "estimated"):
-            settle_number(
-                self, "mean", "(-inf, inf)", "it must be a finite number; or give 'estimated'."
-            )
+            settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
         require(
             self.inference in get_args(Method),
             f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",

@@ -51,10 +51,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     ) -> None:
         name = type(self).__name__
         horizon = require_number(
-            f"{name}: horizon",
-            horizon,
-            "(0, inf)",
-            "time runs from 0 to a positive finite number; 1000 is usual.",
+            f"{name}: horizon", horizon, "(0, inf)", "time runs from 0 to it; 1000 is usual."
         )
         for lower, upper in spatial_bounds:
             require(
@@ -63,8 +60,8 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
                 "its upper one.",
             )
         if noise_std is not None:
-            limit = "a standard deviation is finite and at least 0; None adds no noise."
-            noise_std = require_number(f"{name}: noise_std", noise_std, "[0, inf)", limit)
+            fix = "it is a standard deviation; None adds no noise."
+            noise_std = require_number(f"{name}: noise_std", noise_std, "[0, inf)", fix)
         self.spatial_dim = len(spatial_bounds)
         self.dim = self.spatial_dim + 1
         self.horizon = horizon

@@ -61,24 +61,9 @@ class CartPole(TimeVaryingTestFunction):
         noise_std: float | None = None,
         negate: bool = False,
     ) -> None:
-        require_number(
-            "CartPole: change",
-            change,
-            "(-inf, inf)",
-            "it must be a finite time; the paper's is 250.",
-        )
-        factor = require_number(
-            "CartPole: factor",
-            factor,
-            "[0, inf)",
-            "friction stays finite and at least 0; the paper uses 2.5.",
-        )
-        limit = require_number(
-            "CartPole: limit",
-            limit,
-            "(1, inf)",
-            "it must be finite and above 1, the best cost.",
-        )
+        require_number("CartPole: change", change, "(-inf, inf)", "the paper's time is 250.")
+        factor = require_number("CartPole: factor", factor, "[0, inf)", "the paper uses 2.5.")
+        limit = require_number("CartPole: limit", limit, "(1, inf)", "1 is the best cost.")
         box = [(low / s, high / s) for (low, high), s in zip(GAINS, SCALES)]
         super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)
         self.system = CartPoleSystem() if system is None else system

@@ -84,10 +84,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         dim = require_integer(f"{name}: dim", dim, 1, "the search for the optimum serves 1 to 6.")
         require(dim <= 6, f"{name}: dim is {dim}, but the search for the optimum serves at most 6.")
         epsilon = require_number(
-            f"{name}: epsilon",
-            epsilon,
-            "[0, 1]",
-            "a rate of change lies in [0, 1]; 0 keeps the function still.",
+            f"{name}: epsilon", epsilon, "[0, 1]", "0 keeps the function still."
         )
         horizon = require_integer(f"{name}: horizon", horizon, 1, "time is counted in rounds.")
         features = require_integer(f"{name}: features", features, 1, "512 is the usual number.")

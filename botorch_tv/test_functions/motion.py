@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require, require_number, settle_number
+from botorch_tv.validation import require, settle_number
 
 
 class Motion(ABC):
@@ -52,13 +52,8 @@ class Orbit(Motion):
     reach: float = 0.8
 
     def __post_init__(self) -> None:
-        settle_number(
-            self,
-            "period",
-            "(0, inf)",
-            "it must be positive and finite; 100 is usual.",
-        )
-        _require_reach("Orbit", self.reach)
+        settle_number(self, "period", "(0, inf)", "100 is usual.")
+        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
@@ -96,7 +91,7 @@ class Jumps(Motion):
             and all(earlier < later for earlier, later in pairwise(self.times)),
             f"Jumps: times is {self.times}, but times of change are finite and increase.",
         )
-        _require_reach("Jumps", self.reach)
+        settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
 
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
@@ -111,9 +106,3 @@ class Jumps(Motion):
 def _middle(bounds: Tensor, reach: float) -> tuple[Tensor, Tensor]:
     lower, upper = bounds
     return (lower + upper) / 2, reach * (upper - lower) / 2
-
-
-def _require_reach(name: str, reach: float) -> None:
-    reach = require_number(
-        f"{name}: reach", reach, "(0, 1]", "a share of the box lies in (0, 1]; 0.8 is usual."
-    )

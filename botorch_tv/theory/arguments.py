@@ -28,10 +28,10 @@ def rounds(name: str, T: Number, least: int = 1) -> Tensor:
     Raises:
         ValueError: If a value is below ``least``, not whole or not finite.
     """
-    fix = f"it must be a whole number of rounds of at least {least}; or a tensor of such."
+    fix = f"give a whole number of rounds of at least {least}, or a tensor of such."
     if not isinstance(T, Tensor):
         T = torch.tensor(require_number(f"{name}: T", T, "[-inf, inf]", fix), dtype=torch.float64)
-    require(not T.is_complex(), f"{name}: T is {T.dtype}, but {fix}")
+    require(not T.is_complex(), f"{name}: T is {T.dtype}; {fix}")
     T = T if T.is_floating_point() else T.to(torch.float64)
     wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
     if bool(wrong.any()):
@@ -49,7 +49,7 @@ def beside(name: str, value: Number, T: Tensor) -> Tensor:
         ValueError: If the shapes do not go together.
     """
     if not isinstance(value, Tensor):
-        fix = "it must be a number; or a tensor with one per entry of T."
+        fix = "or give a tensor with one per entry of T."
         value = torch.tensor(require_number(name, value, "[-inf, inf]", fix), dtype=torch.float64)
     value = value.to(T)
     try:
@@ -95,41 +95,31 @@ COUNTS = {
     "terms": "give the number N of eigenvalues kept.",
 }
 """Arguments that are whole numbers of at least 1, and what to give."""
-AT_LEAST_ZERO = {
-    "B": "it bounds the norm of f",
-    "a0": "it bounds the tail of sup |f|",
-    "alpha": "0 stands still",
-    "b0": "it bounds the tail of sup |f|",
-    "feature_error": "it bounds an error",
-    "tail": "it is the sum of the eigenvalues left out",
+NUMBERS = {
+    "B": ("[0, inf)", "it bounds the norm of f."),
+    "C_e1": ("(0, inf)", "it scales the eigenvalues."),
+    "C_e2": ("(0, inf)", "it is the rate of decay of the eigenvalues."),
+    "C_p": ("(0, inf)", "it scales the eigenvalues."),
+    "a0": ("[0, inf)", "it bounds the tail of sup |f|."),
+    "alpha": ("[0, inf)", "0 stands still."),
+    "b0": ("[0, inf)", "it bounds the tail of sup |f|."),
+    "budget": ("(0, inf)", "it bounds the total change; one of 0 calls for no forgetting."),
+    "constant": ("(0, inf)", "it scales an order; 1 is usual."),
+    "delta": ("(0, 1)", "it is a probability; the papers use 0.1."),
+    "epsilon": ("[0, 1]", "0 is no change."),
+    "feature_error": ("[0, inf)", "it bounds an error."),
+    "gain": ("(0, inf)", "closed_form_information_gain has the usual orders."),
+    "gamma": ("(0, 1)", "botorch_tv.theory.discount gives the paper's."),
+    "k_bar": ("(0, inf)", "it bounds the kernel."),
+    "lengthscale": ("(0, inf)", "0.2 is usual."),
+    "mean": ("(0, inf)", "a reset takes at least one round."),
+    "noise": ("(0, inf)", "it is a variance."),
+    "nu": ("(0, inf)", "it is the kernel's smoothness, such as 2.5."),
+    "psi": ("(0, inf)", "it bounds the eigenfunctions."),
+    "r": ("(0, inf)", "it is the length of the domain."),
+    "tail": ("[0, inf)", "it is the sum of the eigenvalues left out."),
 }
-"""Those that are finite and at least 0, and why."""
-POSITIVE = {
-    "C_e1": "it scales the eigenvalues",
-    "C_e2": "it is the rate of decay of the eigenvalues",
-    "C_p": "it scales the eigenvalues",
-    "budget": "it bounds the total change; one of 0 calls for no forgetting",
-    "constant": "it scales an order; 1 is usual",
-    "gain": "closed_form_information_gain has the usual orders",
-    "k_bar": "it bounds the kernel",
-    "lengthscale": "0.2 is usual",
-    "mean": "a reset takes at least one round",
-    "noise": "it is a variance",
-    "nu": "it is the kernel's smoothness, such as 2.5",
-    "psi": "it bounds the eigenfunctions",
-    "r": "it is the length of the domain",
-}
-"""Those that are finite and positive, and why."""
-WITHIN = {
-    "delta": ("(0, 1)", "a probability lies strictly between 0 and 1; the papers use 0.1."),
-    "epsilon": ("[0, 1]", "a rate of change lies in [0, 1]; 0 is no change."),
-    "gamma": (
-        "(0, 1)",
-        "the result is about discounts strictly between 0 and 1; botorch_tv.theory.discount gives "
-        "the paper's.",
-    ),
-}
-"""Those of other intervals."""
+"""Where all others lie, and why."""
 
 
 def check(name: str, **given: float) -> tuple[Any, ...]:
@@ -137,8 +127,7 @@ def check(name: str, **given: float) -> tuple[Any, ...]:
 
     Args:
         name: Who asks, for the error.
-        given: Arguments by their names in ``COUNTS``, ``AT_LEAST_ZERO``, ``POSITIVE`` or
-            ``WITHIN``.
+        given: Arguments by their names in ``COUNTS`` or ``NUMBERS``.
 
     Returns:
         The same numbers as Python has them, which never overflow without a word.
@@ -149,14 +138,4 @@ def check(name: str, **given: float) -> tuple[Any, ...]:
 def _checked(what: str, argument: str, value: float) -> float:
     if argument in COUNTS:
         return require_integer(what, value, 1, COUNTS[argument])
-    if argument in AT_LEAST_ZERO:
-        fix = f"must be finite and at least 0; {AT_LEAST_ZERO[argument]}."
-        return require_number(what, value, "[0, inf)", fix)
-    if argument in POSITIVE:
-        return require_positive(what, value, POSITIVE[argument])
-    return require_number(what, value, *WITHIN[argument])
-
-
-def require_positive(name: str, value: float, why: str) -> float:
-    """A positive and finite number, as Python has it."""
-    return require_number(name, value, "(0, inf)", f"must be positive and finite; {why}.")
+    return require_number(what, value, *NUMBERS[argument])

@@ -103,8 +103,7 @@ def polynomial_gain_bound(
         f"{name}: beta_p",
         beta_p,
         "[2, inf)",
-        "the proof needs a finite decay of at least 2; give "
-        "discounted_gain_bound the tail of a slower one.",
+        "give discounted_gain_bound the tail of a slower decay.",
     )
     lost = noise * _lost(gamma, double)
     log = math.log1p(k_bar / lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from botorch_tv.theory.arguments import check, require_positive
+from botorch_tv.theory.arguments import check
 from botorch_tv.theory.maximum_gain import matern_exponent
 from botorch_tv.validation import require_number
 
@@ -36,7 +36,7 @@ def reset_period(
     """
     usual = 12.0 if nu is None else 24.0
     scale = usual if constant is None else constant
-    require_positive("reset_period: constant", scale, "the paper has 12 and 24")
+    require_number("reset_period: constant", scale, "(0, inf)", "the paper has 12 and 24.")
     power = 1 / (4 - exponent("reset_period", nu, dim))
     return math.ceil(_block("reset_period", epsilon, horizon, power, scale))
 
@@ -100,8 +100,7 @@ def exponent(name: str, nu: float | None, dim: int | None) -> float:
         f"{name}: nu",
         nu,
         "(2, inf)",
-        "[B16] Corollary 4.1 is about Matérn kernels smoother than 2; "
-        "leave nu out for the squared exponential.",
+        "[B16] Corollary 4.1 is about no other; leave nu out for the squared exponential.",
     )
     if dim is None:
         raise ValueError(f"{name}: dim is None, but a Matérn kernel's exponent c needs it.")

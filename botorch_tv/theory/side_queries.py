@@ -66,8 +66,7 @@ def necessary_side_queries(T: Number, alpha: float, *, constant: float = 1.0) ->
         "necessary_side_queries: alpha",
         alpha,
         "(1, inf)",
-        "[M] Theorem 5.3 is about fast change, "
-        "alpha above 1; for slower change no such threshold is known.",
+        "[M] Theorem 5.3 is about fast change; for slower none is known.",
     )
     check("necessary_side_queries", constant=constant)
     return constant * rounds("necessary_side_queries", T) ** (alpha / (alpha + 1))

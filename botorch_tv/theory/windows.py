@@ -12,8 +12,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from botorch_tv.theory.arguments import require_positive
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import require, require_integer, require_number
 
 ENDLESS = 2**62
 """Rounds; a window that lasts longer is as good as endless."""
@@ -91,7 +90,7 @@ def require_alpha_tilde(alpha_tilde: float) -> None:
 def window_exponent(alpha: float, alpha_tilde: float) -> Fraction:
     """α~/α, the power of t_j in the length of a window; errors as :func:`next_window_start`."""
     require_alpha_tilde(alpha_tilde)
-    require_positive("alpha", alpha, "an objective that stands still needs no windows")
+    require_number("alpha", alpha, "(0, inf)", "an objective that stands still needs no windows.")
     return Fraction(str(float(alpha_tilde))) / Fraction(str(float(alpha)))
 
 

@@ -52,7 +52,7 @@ FORGETTING = {
     ),
     "EventTrigger delta": Parameter(EventTrigger, CHANCE, STRICTLY, "the papers use 0.1"),
     "MarkovKernel epsilon": Parameter(
-        MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "[0, 1 - 1e-6]", "0 keeps the objective still"
+        MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6 at most", "0 keeps the objective still"
     ),
     "WienerKernel sigma_w2": Parameter(
         WienerKernel, (-0.1, NAN, INF), "lies in [0, 1e100]", "0 keeps the objective still"
@@ -70,13 +70,13 @@ def width(make, name, **good):
 
 BAYES = {"delta": 0.1, "r": 1.0, "a1": 1.0, "b1": 1.0}
 NORM = {"B": 1.0, "R": 0.1, "delta": 0.1}
-FROM, UP_TO = "from 1e-100 to 1e100", "at least 0, up to 1e100"
+FROM, UP_TO, SHARE = "in [1e-100, 1e100]", "in [0, 1e100]", "in [1e-100, 1)"
 WIDTHS = {
     "Logarithmic c1": Parameter(lambda v: widths.Logarithmic(c1=v), SIZE, UP_TO, "never explores"),
     "Logarithmic c2": Parameter(lambda v: widths.Logarithmic(c2=v), POSITIVE, FROM, "papers use 4"),
     "Constant value": Parameter(widths.Constant, SIZE, UP_TO, "square of the multiplier"),
     "BayesTV delta": Parameter(
-        width(widths.BayesTV, "delta", **BAYES), CHANCE, STRICTLY, "papers use 0.1"
+        width(widths.BayesTV, "delta", **BAYES), CHANCE, SHARE, "papers use 0.1"
     ),
     "BayesTV r": Parameter(width(widths.BayesTV, "r", **BAYES), POSITIVE, FROM, "side of the"),
     "BayesResetting a1": Parameter(
@@ -88,7 +88,7 @@ WIDTHS = {
     "IGPUCB B": Parameter(width(widths.IGPUCB, "B", **NORM), SIZE, UP_TO, "bounds the norm of f"),
     "IGPUCB R": Parameter(width(widths.IGPUCB, "R", **NORM), SIZE, UP_TO, "standard deviation"),
     "IGPUCB delta": Parameter(
-        width(widths.IGPUCB, "delta", **NORM), CHANCE, STRICTLY, "the papers use 0.1"
+        width(widths.IGPUCB, "delta", **NORM), CHANCE, SHARE, "the papers use 0.1"
     ),
     "WGPUCB noise": Parameter(
         width(widths.WGPUCB, "noise", **NORM), POSITIVE, FROM, "it is a variance"
@@ -97,11 +97,11 @@ WIDTHS = {
         width(widths.AgnosticGPUCB, "B", delta=0.1), SIZE, UP_TO, "bounds the norm of f"
     ),
     "Heteroscedastic delta": Parameter(
-        width(widths.Heteroscedastic, "delta", B=1.0), CHANCE, STRICTLY, "the papers use 0.1"
+        width(widths.Heteroscedastic, "delta", B=1.0), CHANCE, SHARE, "the papers use 0.1"
     ),
-    "Fixed gain": Parameter(gains.Fixed, SIZE, "finite and at least 0", "[C17] uses 1"),
+    "Fixed gain": Parameter(gains.Fixed, SIZE, UP_TO, "[C17] uses 1"),
     "Greedy noise": Parameter(
-        lambda v: gains.Greedy.of(EYE, v, 3), (0.0, NAN), "is positive and finite", "give that of"
+        lambda v: gains.Greedy.of(EYE, v, 3), (0.0, NAN), "is positive and finite", "give the var"
     ),
     "Greedy horizon": Parameter(
         lambda v: gains.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds to be"

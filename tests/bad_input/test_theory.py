@@ -33,7 +33,7 @@ def bound(name):
 
 
 NUMBERS = {
-    "bound delta": Parameter(bound("delta"), CHANCE, "between 0 and 1", "the papers use 0.1"),
+    "bound delta": Parameter(bound("delta"), CHANCE, "lies in [1e-100, 1)", "the papers use 0.1"),
     "bound epsilon": Parameter(bound("epsilon"), RATE, "lies in [0, 1]", "0 is no change"),
     "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "rounds between resets"),
     "bound dim": Parameter(bound("dim"), WHOLE, AT_LEAST_ONE, "the domain's dimension"),
@@ -60,10 +60,16 @@ NUMBERS = {
         lambda v: theory.side_queries(3, 1, constant=v), POSITIVE, "positive and fin", "1 is usual"
     ),
     "necessary alpha": Parameter(
-        lambda v: theory.necessary_side_queries(10, v), (1.0, NAN), "about fast change", "above 1"
+        lambda v: theory.necessary_side_queries(10, v),
+        (1.0, NAN),
+        "lies in (1, inf)",
+        "about fast change",
     ),
     "gain noise": Parameter(
-        lambda v: theory.greedy_information_gain(EYE, v, 3), (0.0, NAN), "is positive", "give that"
+        lambda v: theory.greedy_information_gain(EYE, v, 3),
+        (0.0, NAN),
+        "is positive",
+        "give the var",
     ),
     "gain epsilon": Parameter(
         lambda v: theory.markov_information_gain(EYE, 0.1, v, 3), RATE, "in [0, 1]", "no change"

@@ -30,7 +30,7 @@ WORLD = MarkovWorld(LINE, kernel=KERNEL, epsilon=0.1, noise=0.1)
 PLAYERS = {"GP": gp_ucb(kernel=KERNEL, noise=0.1)}
 
 WHOLE, AT_LEAST_ONE = (0, -1, 2.5, NAN, INF), "an integer of at least 1"
-NOISE, VARIANCE = (-0.1, NAN, INF, 1e101), "a variance lies in [0, 1e100]"
+NOISE, VARIANCE = (-0.1, NAN, INF, 1e101), "lies in [0, 1e100]"
 
 
 def markov(name):
@@ -79,8 +79,8 @@ NUMBERS = {
     ),
     "DriftWorld horizon": Parameter(drift("horizon"), WHOLE, AT_LEAST_ONE, "of the whole way"),
     "DriftWorld legs": Parameter(drift("legs"), WHOLE, AT_LEAST_ONE, "one leg joins"),
-    "SineWorld scale": Parameter(sine("scale"), NOISE, "lie in [0, 1e100]", "the paper uses 5"),
-    "SineWorld frequency": Parameter(sine("frequency"), (NAN, INF), "be finite", "paper uses 0.3"),
+    "SineWorld scale": Parameter(sine("scale"), NOISE, "lies in [0, 1e100]", "the paper uses 5"),
+    "SineWorld frequency": Parameter(sine("frequency"), (NAN, INF), "is finite", "paper uses 0.3"),
     "KernelSum terms": Parameter(
         lambda v: KernelSum(KERNEL, terms=v), WHOLE, AT_LEAST_ONE, "the paper uses 20"
     ),
@@ -101,7 +101,7 @@ NUMBERS = {
         lambda v: make_panel(epsilon=v), RATE, "lies in [0, 1]", "0 keeps the field still"
     ),
     "make_panel gaps": Parameter(
-        lambda v: make_panel(gaps=v), (-0.1, 1.0, NAN), "lies in [0, 1)", "0 leaves none out"
+        lambda v: make_panel(gaps=v), (-0.1, 1.0, NAN), "lies in [0, 1)", "0 leaves no reading out"
     ),
     "MarkovFunction epsilon": Parameter(
         function("epsilon"), RATE, "lies in [0, 1]", "0 keeps the function still"
@@ -109,7 +109,10 @@ NUMBERS = {
     "MarkovFunction horizon": Parameter(function("horizon"), WHOLE, AT_LEAST_ONE, "in rounds"),
     "MarkovFunction features": Parameter(function("features"), WHOLE, AT_LEAST_ONE, "512 is the"),
     "DriftingAckley horizon": Parameter(
-        lambda v: DriftingAckley(horizon=v), (0, NAN, INF), "to a positive finite", "1000 is usual"
+        lambda v: DriftingAckley(horizon=v),
+        (0, NAN, INF),
+        "is positive and finite",
+        "1000 is usual",
     ),
 }
 CURES = {"workers": "computed side by side", "chunk": "run together"}

@@ -53,7 +53,9 @@ def test_bad_input() -> None:
         reset_period(2, 100)
     with pytest.raises(ValueError, match="horizon is 0"):
         reset_period(0.1, 0)
-    with pytest.raises(ValueError, match=r"nu is 1\.5, but .* smoother than 2"):
+    with pytest.raises(
+        ValueError, match=r"nu is 1\.5, but it lies in \(2, inf\); .* Corollary 4\.1"
+    ):
         reset_period(0.1, 100, nu=1.5, dim=1)
     with pytest.raises(ValueError, match="dim is None"):
         analysis_block(0.1, 100, nu=2.5)

@@ -151,12 +151,7 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 def _quantile(level: float) -> float:
     """Half-width z such that a standard normal variate lies within ± z with this probability."""
-    require_number(
-        "calibration: level",
-        level,
-        "(0, 1)",
-        "a coverage lies strictly between 0 and 1; give a share such as 0.9.",
-    )
+    require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 

@@ -49,21 +49,10 @@ def make_panel(
     rounds = require_integer("make_panel: rounds", rounds, 1, "give the number of rows.")
     arms = require_integer("make_panel: arms", arms, 1, "give the number of sensors.")
     day = require_integer("make_panel: day", day, 1, "give the rounds of a day.")
-    epsilon = require_number(
-        "make_panel: epsilon",
-        epsilon,
-        "[0, 1]",
-        "a rate of change lies in [0, 1]; 0 keeps the field still.",
-    )
-    gaps = require_number(
-        "make_panel: gaps", gaps, "[0, 1)", "a share of readings lies in [0, 1); 0 leaves none out."
-    )
-    noise = require_number(
-        "make_panel: noise", noise, "[0, inf)", "a variance is finite and at least 0; 0 adds none."
-    )
-    cycle = require_number(
-        "make_panel: cycle", cycle, "(-inf, inf)", "it must be finite; 0 is no cycle."
-    )
+    epsilon = require_number("make_panel: epsilon", epsilon, "[0, 1]", "0 keeps the field still.")
+    gaps = require_number("make_panel: gaps", gaps, "[0, 1)", "0 leaves no reading out.")
+    noise = require_number("make_panel: noise", noise, "[0, inf)", "0 adds none.")
+    cycle = require_number("make_panel: cycle", cycle, "(-inf, inf)", "0 is no cycle.")
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)

@@ -195,11 +195,7 @@ class _Filters:
             f"rounds x {len(vectors)}.",
         )
         noise = require_number(
-            "noise",
-            noise,
-            "(0, inf)",
-            "a variance that tells signal from noise is positive and "
-            "finite; 5 % of the variance is usual.",
+            "noise", noise, "(0, inf)", "it tells signal from noise; 5 % of the variance is usual."
         )
         values = filled_from_row(values, covariance, noise)
         self._read = ~np.isnan(values).any(1)

@@ -37,10 +37,7 @@ class World(ABC):
 
     def __init__(self, domain: Domain, noise: float) -> None:
         noise = require_number(
-            f"{type(self).__name__}: noise",
-            noise,
-            "[0, 1e100]",
-            "a variance lies in [0, 1e100]; 0 measures exactly.",
+            f"{type(self).__name__}: noise", noise, "[0, 1e100]", "0 measures exactly."
         )
         self.domain = domain
         self.noise = noise

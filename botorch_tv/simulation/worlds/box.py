@@ -74,17 +74,9 @@ class BoxWorld(World):
             "counted in one dimension; give () or (n,).",
         )
         shift = require_number(
-            "BoxWorld: shift",
-            shift,
-            "(-inf, inf)",
-            "it must be finite; 0 leaves the values as they are.",
+            "BoxWorld: shift", shift, "(-inf, inf)", "0 leaves the values as they are."
         )
-        scale = require_number(
-            "BoxWorld: scale",
-            scale,
-            "(0, inf)",
-            "it must be positive and finite; 1 keeps the unit.",
-        )
+        scale = require_number("BoxWorld: scale", scale, "(0, inf)", "1 keeps the unit.")
         own = problem.noise_std
         require(
             noise is not None or own is not None,

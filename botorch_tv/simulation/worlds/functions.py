@@ -129,10 +129,7 @@ class SmoothedDraw(GaussianDraw):
     def __init__(self, kernel: Kernel | Tensor, noise: float) -> None:
         super().__init__(kernel)
         noise = require_number(
-            "SmoothedDraw: noise",
-            noise,
-            "(0, inf)",
-            "the variance that smooths is positive and finite; GaussianDraw does not smooth.",
+            "SmoothedDraw: noise", noise, "(0, inf)", "GaussianDraw does not smooth."
         )
         self.noise = noise
 

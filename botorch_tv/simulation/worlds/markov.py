@@ -37,10 +37,7 @@ class MarkovWorld(GridWorld):
     ) -> None:
         super().__init__(domain, noise)
         epsilon = require_number(
-            "MarkovWorld: epsilon",
-            epsilon,
-            "[0, 1]",
-            "a rate of change lies in [0, 1]; 0 keeps the objective still.",
+            "MarkovWorld: epsilon", epsilon, "[0, 1]", "0 keeps the objective still."
         )
         self._draw = GaussianDraw(kernel)
         self.kernel = self._draw.kernel

@@ -122,7 +122,7 @@ class PanelWorld(GridWorld):
                 "PanelWorld: noise_share",
                 noise_share,
                 "(0, 1]",
-                "a share of the variance lies in (0, 1]; 0.05 is usual, 'fitted' finds one.",
+                "0.05 is usual, 'fitted' finds one.",
             )
         if first_arm is not None and first_arm != "random" and first_arm != "each":
             first_arm = require_integer(

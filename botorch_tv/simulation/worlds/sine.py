@@ -59,17 +59,9 @@ class SineWorld(GridWorld):
         noise: float,
     ) -> None:
         super().__init__(domain, noise)
-        scale = require_number(
-            "SineWorld: scale",
-            scale,
-            "[0, 1e100]",
-            "it must lie in [0, 1e100]; the paper uses 5.",
-        )
+        scale = require_number("SineWorld: scale", scale, "[0, 1e100]", "the paper uses 5.")
         frequency = require_number(
-            "SineWorld: frequency",
-            frequency,
-            "(-inf, inf)",
-            "it must be finite; the paper uses 0.3.",
+            "SineWorld: frequency", frequency, "(-inf, inf)", "the paper uses 0.3."
         )
         if not isinstance(kernel, Kernel):
             raise InputDataError(

@@ -107,8 +107,7 @@ def resetting_mismatch(
         f"{name}: noise",
         noise,
         "(0, 1]",
-        "[B16] (18) bounds |y| for noise variances in (0, 1] only; "
-        "rescale y, or use r_gp_ucb_regret_improved.",
+        "[B16] (18) bounds |y| for no other; rescale y, or use r_gp_ucb_regret_improved.",
     )
     check(name, delta=delta, a0=a0, b0=b0)
     change = period**3 * epsilon

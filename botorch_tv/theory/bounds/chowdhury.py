@@ -12,9 +12,10 @@ import math
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.widths import IGPUCB, WidthContext
-from botorch_tv.theory.arguments import Number, beside, check, gain_like, require_positive, rounds
-from botorch_tv.validation import require
+from botorch_tv.acquisition.gains import WidthContext
+from botorch_tv.acquisition.widths import IGPUCB
+from botorch_tv.theory.arguments import Number, beside, check, gain_like, rounds
+from botorch_tv.validation import require, require_number
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
 """p: the least probability that a sample exceeds f at its maximum, [C17] Lemma 8."""
@@ -78,7 +79,7 @@ def log_decision_set(T: Number, *, B: float, L: float, r: float, dim: int) -> Te
     """
     horizons = rounds("log_decision_set", T)
     for symbol, value in (("B", B), ("L", L), ("r", r)):
-        require_positive(f"log_decision_set: {symbol}", value, "the set's size grows with it")
+        require_number(f"log_decision_set: {symbol}", value, "(0, inf)", "the set grows with it.")
     (dim,) = check("log_decision_set", dim=dim)
     cells = B * L * r * dim
     least = float(horizons.min())
@@ -160,7 +161,7 @@ def gp_ts_order(
     """
     horizons = rounds("gp_ts_order", T)
     gains = gain_like("gp_ts_order: gain", gain, horizons)
-    require_positive("gp_ts_order: B", B, "it bounds the norm of f")
+    require_number("gp_ts_order: B", B, "(0, inf)", "it bounds the norm of f.")
     dim, delta, constant = check("gp_ts_order", dim=dim, delta=delta, constant=constant)
     least = float(horizons.min())
     require(

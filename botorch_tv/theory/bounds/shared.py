@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV, WidthContext
+from botorch_tv.acquisition.gains import WidthContext
+from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting, BayesTV
 from botorch_tv.theory.arguments import Number, check, gain_like, rounds
 
 BayesWidth = BayesTV | BayesResetting | BayesEventTriggered
