@@ -118,9 +118,8 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
                 va="center",
             )
         axes.set_xticks(range(len(labels)), labels)
-        axes.set_xlim(-0.4, len(labels) - 0.3)
+        axes.set(xlim=(-0.4, len(labels) - 0.3), ylim=(0, None))
         axes.set_title(panel, loc="left")
-        axes.set_ylim(bottom=0)
         lighten(axes)
     caption = "Dots: mean of our trials, bars: where the paper's may lie. Diamonds: the paper."
     return written(figure, path, caption)

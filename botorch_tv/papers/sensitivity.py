@@ -112,9 +112,7 @@ def _draw(
     if truth is not None:
         axes.axvline(truth, color=GRAY, linestyle="dashed", linewidth=1.2)
         axes.annotate(" the truth", (truth, 0.98), xycoords=("data", "axes fraction"), va="top")
-    axes.set_xlabel(label)
-    axes.set_ylabel("total regret $R_T$")
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel=label, ylabel="total regret $R_T$", ylim=(0, None))
     lighten(axes)
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."

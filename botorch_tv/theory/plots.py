@@ -74,10 +74,8 @@ def plot_bounds(
     axes.plot(
         horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label="T x largest regret"
     )
-    axes.set_yscale("log")
+    axes.set(yscale="log", xlabel="round", ylabel="cumulative regret $R_t$")
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
-    axes.set_xlabel("round")
-    axes.set_ylabel("cumulative regret $R_t$")
     axes.legend(frameon=False, fontsize=8.5)
     lighten(axes)
     return written(figure, path)
@@ -137,9 +135,8 @@ def plot_orders(
     settle_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, *(1.1 * float(one.mean[-1]) for one in curves.values())))
-    name_curves(axes, {name: float(curve.mean[-1]) for name, curve in curves.items()}, styles)
-    axes.set_xlabel("round")
-    axes.set_ylabel("normalised regret $R_t / t$")
+    name_curves(axes, curves, styles)
+    axes.set(xlabel="round", ylabel="normalised regret $R_t / t$")
     return written(figure, path)
 
 

@@ -69,12 +69,11 @@ def _draw_reliability(
     axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
     curves = _known_curves(shares, name)
     draw_curves(axes, levels, curves, styles)
-    axes.set_xlim(0, float(levels[-1]))
-    axes.set_ylim(0, 1)
-    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, float(levels[-1])])
+    last = float(levels[-1])
+    axes.set(xlim=(0, last), ylim=(0, 1), xlabel="nominal level of the band")
+    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, last])
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("nominal level of the band")
-    name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+    name_curves(axes, curves, styles)
 
 
 def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> None:
@@ -96,10 +95,8 @@ def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, Look])
     curves = _known_curves(by_round, "objective")
     draw_curves(axes, by_round["round"].values, curves, styles)
     axes.axhline(by_round.attrs["level"], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("round")
-    axes.set_ylabel("share of trials inside")
-    name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+    axes.set(ylim=(0, 1), xlabel="round", ylabel="share of trials inside")
+    name_curves(axes, curves, styles)
 
 
 def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:

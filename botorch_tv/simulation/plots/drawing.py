@@ -132,19 +132,21 @@ def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> N
     axes.set_ylim(0, 1.05 * max(tops) or 1.0)
 
 
-def name_curves(axes: Axes, ends: Mapping[str, float], styles: Mapping[str, Look]) -> None:
+def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Look]) -> None:
     """The name of every strategy beside the end of its curve.
 
     Called once the scale is settled, since names are placed by it.
 
     Args:
         axes: Where the curves are.
-        ends: Last value of each curve.
+        curves: By name.
         styles: How each is drawn.
     """
     to_axes = axes.transData + axes.transAxes.inverted()  # whatever the scale
     right = axes.get_xlim()[1]
-    heights = {label: float(to_axes.transform((right, end))[1]) for label, end in ends.items()}
+    heights = {
+        label: float(to_axes.transform((right, one.mean[-1]))[1]) for label, one in curves.items()
+    }
     names = sorted(heights, key=heights.__getitem__)
     inches = axes.get_window_extent().height / axes.figure.dpi
     lines = [name.count("\n") + 1 for name in names]

@@ -175,9 +175,8 @@ def _curves(result: StudyRecord, places: np.ndarray, order: Sequence[str], name:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8))
     axes.set_xlim(float(places.min()), float(max(places.max(), places.min() + 1e-9)))
     settle_scale(axes, curves.values())
-    name_curves(axes, {label: float(curve.mean[-1]) for label, curve in curves.items()}, styles)
-    axes.set_xlabel(name)
-    axes.set_ylabel("squared prediction error")
+    name_curves(axes, curves, styles)
+    axes.set(xlabel=name, ylabel="squared prediction error")
     return figure
 
 

@@ -52,7 +52,7 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
         curves = regret_curves(result, normalized)
         draw_curves(axes, result.data["round"].values, curves, styles)
         settle_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
-        name_curves(axes, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+        name_curves(axes, curves, styles)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
     ]
@@ -99,8 +99,7 @@ def plot_panels(
         axes.set_xlabel("round")
     if logarithmic:
         for axes in panels.flat[: len(results)]:
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
     elif one_scale:
         every = [curve for of_panel in curves.values() for curve in of_panel.values()]
         settle_scale(panels[0, 0], every, UNSETTLED)
@@ -108,8 +107,7 @@ def plot_panels(
         for axes, of_panel in zip(panels.flat, curves.values()):
             settle_scale(axes, of_panel.values(), UNSETTLED)
     for axes, of_panel in zip(panels.flat, curves.values()):
-        ends = {label: curve.mean[-1] for label, curve in of_panel.items()}
-        name_curves(axes, ends, looks(list(of_panel)))
+        name_curves(axes, of_panel, looks(list(of_panel)))
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
     return written(figure, path, _caption(*results.values(), ticks=False))
@@ -148,8 +146,7 @@ def plot_first_reset(
             ha="left" if periods[epsilon] == max(periods.values()) else "right",
             color=color,
         )
-    axes.set_xlim(0, max(horizon, *periods.values()))
-    axes.set_ylim(bottom=0)
+    axes.set(xlim=(0, max(horizon, *periods.values())), ylim=(0, None))
     axes.set_xlabel("round of the first reset by the event trigger")
     axes.set_ylabel("share of all trials, per round")
     axes.legend(frameon=False, loc="upper right", title="dashed: period N of R-GP-UCB")
@@ -167,8 +164,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         linewidths=1.4,
         colors=looks(result.strategies)[label].color,
     )
-    axes.set_ylim(len(fired) - 0.5, -0.5)
-    axes.set_yticks([])
+    axes.set(ylim=(len(fired) - 0.5, -0.5), yticks=[])
     axes.annotate(
         f"{label}\n{mean:.1f} resets",
         (1.035, 0.5),

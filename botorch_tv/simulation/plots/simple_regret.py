@@ -51,9 +51,8 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     draw_curves(left, result.data["round"].values, curves, styles)
     settle_scale(left, curves.values(), UNSETTLED)
     left.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
-    left.set_xlabel("round")
-    left.set_ylabel("simple regret")
-    name_curves(left, {label: curve.mean[-1] for label, curve in curves.items()}, styles)
+    left.set(xlabel="round", ylabel="simple regret")
+    name_curves(left, curves, styles)
     _draw_prices(right, result, styles)
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
@@ -86,9 +85,7 @@ def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) ->
     axes.set_yticks(range(len(order)), order)
     for tick, label in zip(axes.get_yticklabels(), order):
         tick.set_color(styles[label].color)
-    axes.set_ylim(len(order) - 0.5, -0.5)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("regret per round")
+    axes.set(xlim=(0, None), ylim=(len(order) - 0.5, -0.5), xlabel="regret per round")
     axes.set_title("● recommended   ○ played", loc="left", fontsize=10.5)
     lighten(axes)
     axes.grid(visible=False, axis="y")

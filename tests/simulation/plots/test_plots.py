@@ -11,6 +11,7 @@ from synthetic_results import make_result, random_result
 
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
 from botorch_tv.simulation.plots.drawing import (
+    Curve,
     canvas,
     looks,
     name_curves,
@@ -55,7 +56,8 @@ def test_names_of_two_lines_have_room():
     axes = figure.subplots()
     axes.set_ylim(0, 1)
     ends = {"one": 0.5, "two\nlines": 0.5, "again\ntwo": 0.51, "last": 0.52}
-    name_curves(axes, ends, looks(list(ends)))
+    curves = {name: Curve(np.array([end]), np.array([0.0])) for name, end in ends.items()}
+    name_curves(axes, curves, looks(list(ends)))
     written(figure, None).canvas.draw()
     boxes = sorted((Text.get_window_extent(one) for one in axes.texts), key=lambda box: box.y0)
     for below, above in pairwise(boxes):
