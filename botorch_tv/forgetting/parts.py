@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import torch
+from botorch.exceptions import InputDataError
 from torch import Size, Tensor
+
+from botorch_tv.validation import shown
 
 
 class Observation(NamedTuple):
@@ -144,13 +146,45 @@ class Part:
         return log.memory
 
 
-def brought(memory: Any, dtype: torch.dtype, device: torch.device) -> Any:
-    """A memory whose floating-point tensors have a dtype, and all of whose are on a device."""
+def brought(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
+    """What a part remembers, as the state carries it.
+
+    Args:
+        part: Whose memory it is.
+        memory: What it returned.
+        before: What it remembered so far.
+        like: Has the dtype that floating-point tensors get, and the device of all.
+        shape: The `batch_shape`.
+
+    Raises:
+        InputDataError: If it is nothing that can be carried and saved, or not one per trial.
+    """
+    name = type(part).__name__
+    if memory is None and before is not None:
+        raise InputDataError(
+            f"{name}.update returned None, but it is what {name} remembers; return log.memory "
+            "where nothing changes."
+        )
+    return _brought(name, memory, like, shape)
+
+
+def _brought(name: str, memory: Any, like: Tensor, shape: Size) -> Any:
     if isinstance(memory, Tensor):
-        return memory.to(device, dtype if memory.is_floating_point() else None)
+        if memory.shape[: len(shape)] != shape:
+            raise InputDataError(
+                f"{name} remembers a tensor of shape {tuple(memory.shape)}, but it leads with the "
+                f"batch_shape {tuple(shape)}, so that trials have memories of their own; make it "
+                "by torch.zeros(batch_shape) in init(), and sum over rows by dim=-1."
+            )
+        return memory.to(like.device, like.dtype if memory.is_floating_point() else None)
     if isinstance(memory, dict):
-        return {name: brought(one, dtype, device) for name, one in memory.items()}
+        return {key: _brought(name, one, like, shape) for key, one in memory.items()}
     if isinstance(memory, (tuple, list)):
-        inside = [brought(one, dtype, device) for one in memory]
+        inside = [_brought(name, one, like, shape) for one in memory]
         return type(memory)(*inside) if hasattr(memory, "_fields") else type(memory)(inside)
-    return memory
+    if memory is None or isinstance(memory, (bool, int, float, str)):
+        return memory
+    raise InputDataError(
+        f"{name} remembers {shown(memory)}, but a memory is a tensor, or tuples, lists or dicts of "
+        "tensors, so that it can be saved and moved; use torch.as_tensor()."
+    )

@@ -161,7 +161,8 @@ class _Run:
         accepted = enough & value.isfinite() & self.going
         # The minimum of the parabola through both values and the first slope.
         shorter = -0.5 * promised / (-gained - promised)
-        shorter = torch.where(value.isfinite(), shorter, 0.1).clamp(0.1, 0.5)
+        # 0 / 0 where a problem that is done stands still; its points are evaluated all the same.
+        shorter = torch.where(shorter.isfinite(), shorter, 0.1).clamp(0.1, 0.5)
         self.step = torch.where(accepted, 1.0, self.step * shorter)
         self._learn(accepted, moved, gradient)
         small = gained <= value_tolerance * self.value.abs().clamp_min(1)

@@ -293,7 +293,14 @@ class BoxCandidates(_OfRound):
     def _scored(self, score: Score, X: Tensor) -> Tensor:
         """Scores of points `trials x q x d`, `trials x q`."""
         view = (*self._shape, X.shape[-2])
-        return _checked(score, score(self._looked_at(X)), view).reshape(X.shape[:-1])
+        values = _checked(score, score(self._looked_at(X)), view)
+        if X.requires_grad and not values.requires_grad:
+            raise InputDataError(
+                "a score says nothing of how it changes with the point, so that a box cannot be "
+                "climbed by it; compute it of at.mean, at.sd and at.sample() without detach(), "
+                "comparisons or rounding, or give the box search=DiscreteSearch(X)."
+            )
+        return values.reshape(X.shape[:-1])
 
     def _looked_at(self, X: Tensor) -> _Points:
         return _Points(self, with_context(X, self._functions.context))
@@ -415,6 +422,11 @@ def _checked(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
         raise InputDataError(
             f"a score is {given}, but there must be one for each candidate, {tuple(wanted)}; "
             "what is known per trial is batch_shape x 1 beside at.mean and at.sd."
+        )
+    if not values.is_floating_point():
+        raise InputDataError(
+            f"a score is {values.dtype}, but scores are floating-point numbers like at.mean; "
+            "use .to(at.mean)."
         )
     if values.device.type == "cpu" and bool(values.isnan().any()):
         raise InputDataError(

@@ -111,13 +111,10 @@ def require_choice(exploration: object, choice: object, state: State) -> None:
     """Raise an ``InputDataError`` unless what an exploration chose is a choice of the domain."""
     domain, shape = state.domain, tuple(state.time.shape)
     on_arms = isinstance(domain, Grid)
-    wanted, dtype = (shape, torch.int64) if on_arms else ((*shape, domain.dim), None)
-    kind = "numbers of arms, int64" if on_arms else "points"
-    if (
-        not isinstance(choice, Tensor)
-        or tuple(choice.shape) != wanted
-        or (dtype is not None and choice.dtype != dtype)
-    ):
+    own = state.basis.variance.dtype
+    wanted, dtype = (shape, torch.int64) if on_arms else ((*shape, domain.dim), own)
+    kind = "numbers of arms, int64" if on_arms else f"points, {own}"
+    if not isinstance(choice, Tensor) or tuple(choice.shape) != wanted or choice.dtype != dtype:
         given = (
             f"{choice.dtype} of shape {tuple(choice.shape)}"
             if isinstance(choice, Tensor)
@@ -130,9 +127,10 @@ def require_choice(exploration: object, choice: object, state: State) -> None:
     if choice.device.type != "cpu":
         return
     if isinstance(domain, Grid):
-        if bool(((choice < 0) | (choice >= len(domain))).any()):
+        off = choice[(choice < 0) | (choice >= len(domain))]
+        if len(off) > 0:
             raise InputDataError(
-                f"{type(exploration).__name__} chose arm {int(choice.max())}, but {domain!r} has "
+                f"{type(exploration).__name__} chose arm {int(off[0])}, but {domain!r} has "
                 f"arms 0 to {len(domain) - 1}."
             )
     elif isinstance(domain, Box):

@@ -262,14 +262,12 @@ class Strategy:
         dtype, place = prior.variance.dtype, prior.variance.device
         choices = domain.no_choices(shape, dtype=dtype, device=place)
         data = Data.none(prior, choices, self.noise, shape)
-        memory = Memory(
-            retention=tuple(rule.init(shape) for rule in self.process.retention),
-            exploration=self.exploration.init(shape),
-        )
+        parts = (*self.process.retention, self.exploration)
+        made = [brought(one, one.init(shape), None, prior.variance, shape) for one in parts]
         return State(
             domain=domain,
             data=data._replace(belief=self.inference_for(domain).start(prior, shape)),
-            memory=brought(memory, dtype, place),
+            memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
         )
 
     @without_gradients

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import Kept, Log, Observation, Retention
-from botorch_tv.forgetting.parts import brought
+from botorch_tv.forgetting.parts import Part, brought
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
@@ -80,14 +80,15 @@ def remembered(
     """
     data, own = state.data, state.memory
     facts = (state, data, data.time, data.since)
-    kept = [
-        rule.update(_log(*facts, memory, newest, reset))
-        for rule, memory in zip(rules, own.retention)
-    ]
-    explored = exploration.update(_log(*facts, own.exploration, newest, reset))
-    memory = Memory(tuple(kept), explored)
-    made: Memory = brought(memory, data.prior.variance.dtype, data.time.device)
-    return made
+
+    def updated(part: Part, memory: Any) -> Any:
+        made = part.update(_log(*facts, memory, newest, reset))
+        return brought(part, made, memory, data.prior.variance, reset.shape)
+
+    return Memory(
+        tuple(updated(rule, memory) for rule, memory in zip(rules, own.retention)),
+        updated(exploration, own.exploration),
+    )
 
 
 class _Left:

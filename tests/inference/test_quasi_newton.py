@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize as reference
+from torch import Tensor
 
 from botorch_tv.inference.quasi_newton import minimize
 
@@ -192,3 +193,20 @@ def test_where_there_is_no_slope_no_step_leads_astray():
     found = minimize(call, torch.full((2, 2), 0.5, dtype=D), 0.0, 1.0, evaluations=9)
     assert found.x.tolist() == [[0.5, 0.5], [0.0, 0.0]]
     assert all(bool(point.isfinite().all()) for points in call.seen.values() for point in points)
+
+
+def test_problems_that_are_done_are_evaluated_where_they_are() -> None:
+    """One held in a corner from the start, among others that go on, is asked about no NaN."""
+    seen: list[Tensor] = []
+
+    def function(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append(x)
+        centre = torch.where(rows == 0, -1.0, 0.3).unsqueeze(-1)
+        away = x - centre
+        return away.pow(4).sum(-1), 4 * away.pow(3)
+
+    start = torch.tensor([[0.0, 0.0], [0.9, 0.1], [0.8, 0.7], [1.0, 0.6]], dtype=torch.float64)
+    found = minimize(function, start, 0.0, 1.0)
+    assert len(seen) > 5
+    assert all(x.isfinite().all() for x in seen)
+    assert found.x[0].tolist() == [0.0, 0.0]
