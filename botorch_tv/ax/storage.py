@@ -71,6 +71,5 @@ def register() -> None:
     register_transform(Clock)
     for kind in VALUES:
         CORE_ENCODER_REGISTRY[kind] = encode
-        CORE_DECODER_REGISTRY[label(kind)] = kind
-    for old, new in FORMER.items():
-        CORE_DECODER_REGISTRY[f"botorch_tv.{old}"] = CORE_DECODER_REGISTRY[f"botorch_tv.{new}"]
+        for name in (kind.__name__, *(old for old, new in FORMER.items() if new == kind.__name__)):
+            CORE_DECODER_REGISTRY[f"botorch_tv.{name}"] = kind
