@@ -1,0 +1,14 @@
+"""Time-varying objectives in Optuna: a sampler for which old trials count less."""
+
+try:
+    import optuna  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "botorch_tv.optuna needs Optuna, which is not installed or cannot be imported; install it "
+        "by pip install 'botorch-tv[optuna]'."
+    ) from error
+
+from botorch_tv.optuna.best import BestNow, best_now
+from botorch_tv.optuna.sampler import DriftSampler
+
+__all__ = ["BestNow", "DriftSampler", "best_now"]

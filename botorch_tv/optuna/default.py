@@ -1,0 +1,22 @@
+"""The strategy of those who know nothing about their objective."""
+
+from gpytorch.kernels import MaternKernel
+
+from botorch_tv.acquisition import Logarithmic
+from botorch_tv.forgetting import Markov
+from botorch_tv.learning import Refit
+from botorch_tv.strategies.core import Strategy
+
+
+def default_strategy() -> Strategy:
+    """A strategy that learns lengthscale, noise and rate of change; values have deviation 1."""
+    kernel = MaternKernel(nu=2.5).double()
+    kernel.lengthscale = 0.3
+    return Strategy(
+        kernel=kernel,
+        noise=0.1,
+        decay=Markov(0.01),
+        mean="estimated",
+        width=Logarithmic(0.8, 4.0),
+        learning=Refit(),
+    )

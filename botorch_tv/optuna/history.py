@@ -1,0 +1,93 @@
+"""The state after the trials of a study, whoever ran them and in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.optuna.search import MixedSearch
+from botorch_tv.optuna.space import Space
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.loop.replay import credulous
+from botorch_tv.strategies.state import State, Suggestion
+
+KEPT = 16
+"""States kept, so that a trial which ends after younger ones is told at its place."""
+
+
+class Row(NamedTuple):
+    """A trial as it is told; in the order of these."""
+
+    time: float
+    number: int
+    """Of the trial."""
+    point: tuple[float, ...]
+    """In the unit cube, `D`."""
+    value: float
+
+
+class History(NamedTuple):
+    """Trials in order of time, and the states after the newest of them.
+
+    The state is that of all trials told one after the other in this order, however they came in:
+    two processes that see the same trials have the same.
+    """
+
+    strategy: Strategy
+    quiet: Strategy
+    """The same, without what pretended answers must not set off."""
+    space: Space
+    rows: tuple[Row, ...]
+    states: tuple[State, ...]
+    """After all rows, and after fewer of them, newest last."""
+
+    @classmethod
+    def begin(cls, strategy: Strategy, space: Space) -> History:
+        """Before any trial."""
+        bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, space.columns)
+        state = strategy.init(Box(bounds, search=MixedSearch(space)))
+        return cls(strategy, credulous(strategy), space, (), (state,))
+
+    @property
+    def state(self) -> State:
+        """After all rows."""
+        return self.states[-1]
+
+    def brought_to(self, rows: Sequence[Row]) -> History:
+        """The history of other rows, as far as possible from states that are there.
+
+        Args:
+            rows: All that are to be told, in any order.
+        """
+        rows = tuple(sorted(rows))
+        alike = _alike(self.rows, rows)
+        states = [one for one in self.states if one.told <= alike]
+        if not states:
+            return History.begin(self.strategy, self.space).brought_to(rows)
+        for row in rows[states[-1].told :]:
+            states.append(told(self.strategy, states[-1], row))
+            del states[: -KEPT - 1]
+        return self._replace(rows=rows, states=tuple(states))
+
+
+def told(strategy: Strategy, state: State, row: Row) -> State:
+    """The state after another row."""
+    return strategy.tell(state, suggested(strategy, state, row.point, row.time), row.value)[0]
+
+
+def suggested(
+    strategy: Strategy, state: State, point: Tensor | tuple[float, ...], time: float
+) -> Suggestion:
+    """A point as if it had been asked for."""
+    X = torch.as_tensor(point, dtype=torch.float64)
+    return strategy.suggestion_at(state, X, now=time)
+
+
+def _alike(one: Sequence[Row], other: Sequence[Row]) -> int:
+    """With how many rows both begin."""
+    pairs = enumerate(zip(one, other))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

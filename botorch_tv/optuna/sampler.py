@@ -1,0 +1,310 @@
+"""A sampler for objectives that change with time."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from statistics import fmean, median, pstdev
+from typing import Any, NamedTuple
+
+import optuna
+import torch
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.search_space import intersection_search_space
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+from torch import Tensor
+
+from botorch_tv.inference.modes import without_gradients
+from botorch_tv.optuna.clock import Clock
+from botorch_tv.optuna.default import default_strategy
+from botorch_tv.optuna.history import History, Row, suggested
+from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.trials import Sorted, sort
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require, require_integer, shown
+
+_logger: logging.Logger = optuna.logging.get_logger(__name__)
+
+
+class Unit(NamedTuple):
+    """What values are measured in inside a model."""
+
+    center: float
+    scale: float
+
+
+class Known(NamedTuple):
+    """All that is known when a trial is to be decided."""
+
+    history: History
+    sorted: Sorted
+    unit: Unit
+    origin: float
+    """Time of the first value, from which times are counted inside a model."""
+
+    def time(self, clock_time: float) -> float:
+        """A time that a strategy can decide about: no earlier than the newest value."""
+        return max(clock_time - self.origin, float(self.history.state.time))
+
+
+class DriftSampler(BaseSampler):
+    """Optuna's trials, decided by a strategy for which old trials count less.
+
+    Each trial has its time, and what is suggested is meant for the present: the start of the trial
+    that asks. Storages, dashboards, the command line and plots of Optuna serve as always.
+
+    **Workers.** All that the sampler knows it reads from the study, so several processes may share
+    a storage, and one that is started again goes on as if never stopped. With ``seed``, the same
+    trials make the same suggestion in every process.
+
+    **Trials without value.** A running trial counts as if it had given the mean predicted for it
+    (Desautels et al., 2014), so that the next goes somewhere else; where it has no parameters yet,
+    what it is going to ask for is worked out first. Failed, pruned and infeasible trials (with a
+    constraint above 0) tell the model nothing; those among the newest 16 count as if they had given
+    the median of all values, or the mean predicted where that is worse, so that the same is not
+    tried again at once. Constraints are not modelled beyond that.
+
+    **Parameters.** Floats, integers and categories that all trials have in common, from the same
+    ranges, see :class:`~botorch_tv.optuna.space.Axis`; others are sampled independently. The model
+    sees the values that were really tried, in the unit cube: a strategy's kernel has a lengthscale
+    in shares of a range. Two categories are as far apart as the ends of a range.
+
+    Args:
+        strategy: Whose choices they are; whether it maximises is taken from the study. It sees
+            values as they are, and time in the ``unit``. Unless given, one that learns
+            lengthscale, noise and rate of change from the trials, whatever the units of values and
+            time: :func:`~botorch_tv.optuna.default.default_strategy`.
+        time_key: User attribute with the time of each trial, a number in any unit, which every
+            trial sets before its first ``suggest_``; Optuna's time stamps unless given: the end of
+            a trial that is told, the start of one that asks.
+        unit: In which time stamps are counted.
+        n_startup_trials: Trials with a value before which parameters are spread over the space.
+        seed: Of all that is random; another one in every sampler unless given.
+        independent_sampler: For parameters that are not in all trials, and the first trial; random
+            unless given.
+        warn_independent_sampling: Whether to log when it is used after the first trials.
+
+    Raises:
+        ValueError: If an argument is of the wrong kind or out of range.
+
+    Example:
+        >>> study = optuna.create_study(sampler=DriftSampler(), storage="sqlite:///line.db")
+        >>> study.optimize(objective, n_trials=100)
+        >>> best_now(study).params
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | None = None,
+        *,
+        time_key: str | None = None,
+        unit: timedelta = timedelta(hours=1),
+        n_startup_trials: int = 8,
+        seed: int | None = None,
+        independent_sampler: BaseSampler | None = None,
+        warn_independent_sampling: bool = True,
+    ) -> None:
+        require(
+            strategy is None or isinstance(strategy, Strategy),
+            f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; give one "
+            "such as tv_gp_ucb(kernel=..., noise=..., epsilon=...), or leave it out.",
+        )
+        require(
+            strategy is None or not strategy.consults,
+            f"DriftSampler: {strategy!r} consults an expert, for whom Optuna has no place; use "
+            "Loop, or another strategy.",
+        )
+        self._strategy = strategy
+        self._clock = Clock(time_key, unit)
+        self._startup = require_integer(
+            "DriftSampler: n_startup_trials", n_startup_trials, 1, "8 is usual."
+        )
+        if seed is not None:
+            seed = require_integer("DriftSampler: seed", seed, 0, "give a whole number.")
+        self._seed = secrets.randbits(62) if seed is None else seed
+        self._independent_sampler = independent_sampler
+        self._warns = warn_independent_sampling
+        # Replaced as a whole, never changed, so that threads may share the sampler.
+        self._history: History | None = None
+
+    def reseed_rng(self) -> None:
+        """Nothing for this sampler, whose random numbers differ from trial to trial."""
+        if self._independent_sampler is not None:
+            self._independent_sampler.reseed_rng()
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """Parameters that all complete trials have in common and that leave a choice."""
+        return self.common(study)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Parameters for the present.
+
+        Raises:
+            ValueError: If the study has several objectives, or the trial no time.
+        """
+        self._raise_error_if_multi_objective(study)
+        space = Space(search_space)
+        if space.columns == 0:
+            return {axis.name: axis.value([]) for axis in space.axes}
+        now = self._clock.begun(trial)
+        known = self.known(study, space)
+        if len(known.sorted.valued) < self._startup:
+            return space.params(self._spread(space, trial.number))
+        X = self._choice(known, trial.number, now)
+        return space.params(X)
+
+    def sample_independent(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """A value that no model decides.
+
+        Raises:
+            ValueError: If the study has several objectives.
+        """
+        self._raise_error_if_multi_objective(study)
+        complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if self._warns and len(complete) >= self._startup and not param_distribution.single():
+            _logger.warning(
+                f"Parameter {param_name!r} of trial {trial.number} is sampled independently, since "
+                "not all complete trials have it with these values; DriftSampler learns nothing "
+                "about it. DriftSampler(warn_independent_sampling=False) silences this."
+            )
+        sampler = self._independent_sampler or RandomSampler(
+            seed=self._number(trial.number, param_name) % 2**32
+        )
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        if self._independent_sampler is not None:
+            self._independent_sampler.before_trial(study, trial)
+
+    def after_trial(
+        self,
+        study: Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        if self._independent_sampler is not None:
+            self._independent_sampler.after_trial(study, trial, state, values)
+
+    # ---------------------------------------------------------------- within
+
+    @staticmethod
+    def common(study: Study) -> dict[str, BaseDistribution]:
+        """Parameters that all complete trials have in common and that leave a choice."""
+        common = intersection_search_space(study.get_trials(deepcopy=False))
+        return {name: one for name, one in common.items() if not one.single()}
+
+    @property
+    def startup(self) -> int:
+        """Trials with a value before which there is no model."""
+        return self._startup
+
+    @property
+    def clock(self) -> Clock:
+        """When trials are measured."""
+        return self._clock
+
+    def known(self, study: Study, space: Space) -> Known:
+        """What the trials of a study say about some parameters."""
+        trials = sort(study.get_trials(deepcopy=False), space, self._clock)
+        valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
+        origin = valued[0][0] if valued else 0.0
+        values = [float(trial.values[0]) for _, trial in valued]
+        unit = self._unit(values)
+        rows = [
+            Row(time - origin, one.number, space.point(one.params), (y - unit.center) / unit.scale)
+            for (time, one), y in zip(valued, values)
+        ]
+        maximize = study.direction == StudyDirection.MAXIMIZE
+        history = self._history
+        if (
+            history is None
+            or history.space.distributions != space.distributions
+            or history.strategy.maximize != maximize
+        ):
+            given = default_strategy() if self._strategy is None else self._strategy
+            history = History.begin(replace(given, maximize=maximize), space)
+        if len(rows) >= self._startup:
+            history = history.brought_to(rows)
+        self._history = history
+        return Known(history, trials, unit, origin)
+
+    @without_gradients
+    def _choice(self, known: Known, number: int, now: float) -> Tensor:
+        """The point for a trial, `D`."""
+        history, trials = known.history, known.sorted
+        state, present = self._pretended(known, known.time(now)), known.time(now)
+        for other in [one for one in trials.undecided if one.number < number][-3:]:
+            X = self._asked(history.quiet, state, other.number, present)
+            state = _pretend(history.quiet, state, X, present)
+        return self._asked(history.quiet, state, number, present)
+
+    def _asked(self, strategy: Strategy, state: State, number: int, now: float) -> Tensor:
+        generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
+        return strategy.ask(state, now=now, generator=generator).X
+
+    def _pretended(self, known: Known, now: float) -> State:
+        """The state as if all trials without value had one."""
+        history, trials = known.history, known.sorted
+        state, strategy = history.state, history.quiet
+        usual = median(row.value for row in history.rows)
+        for trial in trials.failed:
+            when = self._clock.measured(trial)
+            point = history.space.point(trial.params)
+            time = now if when is None else min(known.time(when), now)
+            state = _pretend(strategy, state, point, max(time, float(state.time)), least=usual)
+        for trial in trials.running:
+            state = _pretend(strategy, state, history.space.point(trial.params), now)
+        return state
+
+    def _unit(self, values: list[float]) -> Unit:
+        """The unit of values, from the first of them; their own for a strategy that was given."""
+        first = values[: self._startup]
+        if self._strategy is not None or len(first) < self._startup:
+            return Unit(0.0, 1.0)
+        return Unit(fmean(first), pstdev(first) or 1.0)
+
+    def _spread(self, space: Space, number: int) -> Tensor:
+        """A point of a sequence that fills the space, `D`."""
+        engine = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
+            len(space.axes), scramble=True, seed=self._number(0, "spread") % 2**31
+        )
+        engine.fast_forward(number)  # type: ignore[no-untyped-call]
+        return space.spread(engine.draw(1, dtype=torch.float64))[0]
+
+    def _number(self, trial: int, what: str) -> int:
+        """A random number of its own for every purpose."""
+        digest = hashlib.sha256(f"{self._seed}/{trial}/{what}".encode()).digest()
+        return int.from_bytes(digest[:8], "big")
+
+
+def _pretend(
+    strategy: Strategy,
+    state: State,
+    point: Tensor | tuple[float, ...],
+    time: float,
+    least: float | None = None,
+) -> State:
+    """The state as if a point had given the mean predicted, or ``least`` where that is worse."""
+    suggestion = suggested(strategy, state, point, time)
+    value = float(suggestion.mean)
+    if least is not None:
+        value = min(value, least) if strategy.maximize else max(value, least)
+    return strategy.tell(state, suggestion, value)[0]

@@ -1,0 +1,118 @@
+"""How the best point of numbers and categories is found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.optuna.space import Space
+from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.search import MultiStart, Region, Score, Search, spread
+
+RAW = 512
+"""Points scored in the first place."""
+STARTS = 8
+SWEEPS = ((12, 3), (30, 1))
+"""Evaluations per ascent, and how many points go on after it."""
+BLOCK = 2**20
+"""Points times observations scored together."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixedSearch(Search):
+    """Ascent in what is continuous, and the best of all single changes in what is not, in turns.
+
+    A score is only asked about points that values have, but for numbers of very many values, which
+    are rounded in the end: a point rounded after the search may be a poor one. Serves one loop.
+
+    Args:
+        space: The parameters.
+    """
+
+    space: Space
+
+    def check(self, box: Region) -> None:
+        """The box is the unit cube of the space."""
+
+    def best(
+        self,
+        box: Region,
+        score: Score,
+        observed: Tensor,
+        live: Tensor,
+        told: int,
+        unit: float,
+        *,
+        whole: bool = False,
+    ) -> Tensor:
+        number, seen = observed.shape[1], observed[0, live[0]]
+
+        def value(X: Tensor) -> Tensor:
+            parts = torch.split(X, max(1, BLOCK // max(1, number)))
+            with torch.no_grad():
+                return torch.cat([score(part.unsqueeze(0), None)[0] for part in parts])
+
+        raw = self._raw(told, observed)
+        points, values = torch.cat([raw, seen]), value(torch.cat([raw, seen]))
+        known = min(len(seen), STARTS // 3)
+        fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
+        X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
+        for evaluations, left in SWEEPS:
+            X, values = self._changed(self._climbed(X, score, unit, evaluations), value)
+            X = X[values.topk(min(left, len(X))).indices]
+        X = self.space.rounded(X)
+        return X[value(X).argmax()].unsqueeze(0)
+
+    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+        return MultiStart(RAW).numbers(dim, rows, trials, features)
+
+    def first(self, box: Region, like: Tensor) -> Tensor:
+        return self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0]
+
+    def anywhere(self, box: Region, draws: Draws) -> Tensor:
+        uniform = draws.uniform(len(self.space.axes))
+        return self.space.rounded(self.space.spread(uniform.reshape(1, -1)))[0]
+
+    def _raw(self, told: int, like: Tensor) -> Tensor:
+        """Points that fill the space evenly, other ones in every round, `RAW x D`."""
+        axes = len(self.space.axes)
+        shift = torch.arange(1, axes + 1, dtype=like.dtype, device=like.device).sqrt()
+        golden = (math.sqrt(5) - 1) / 2
+        return self.space.spread(torch.frac(spread(RAW, axes).like(like) + told * shift * golden))
+
+    def _climbed(self, X: Tensor, score: Score, unit: float, evaluations: int) -> Tensor:
+        """Where ascents in the continuous columns end, `q x D`."""
+        fixed = torch.zeros(X.shape[-1], dtype=torch.bool, device=X.device)
+        for axis, at in zip(self.space.axes, self.space.places):
+            fixed[at] = axis.levels is not None
+        if bool(fixed.all()):
+            return X
+
+        def objective(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.enable_grad():
+                points = x.detach().requires_grad_()
+                values = score(points.unsqueeze(0), None)[0] / unit
+                (gradient,) = torch.autograd.grad(values.sum(), points)
+            return -values.detach(), -gradient
+
+        lower, upper = (torch.where(fixed, X, end) for end in (0.0, 1.0))
+        return minimize(objective, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
+
+    def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """Points after the best change of one listed value, or none, and scores, `q x D`, `q`."""
+        options = [X.unsqueeze(1)]
+        for axis, at in zip(self.space.axes, self.space.places):
+            if axis.levels is not None:
+                others = X.unsqueeze(1).repeat(1, len(axis.levels), 1)
+                others[..., at] = axis.levels.to(X)
+                options.append(others)
+        every = torch.cat(options, 1)
+        values = value(every.flatten(0, 1)).view(every.shape[:2])
+        best = values.argmax(-1)
+        rows = torch.arange(len(X), device=X.device)
+        return every[rows, best], values[rows, best]

@@ -1,0 +1,78 @@
+"""Which trials of a study have a value, which are open, and which came to nothing."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from botorch_tv.optuna.clock import Clock
+from botorch_tv.optuna.space import Space
+
+RECENT = 16
+"""Trials that have come to nothing are kept in mind while they are among the newest so many."""
+
+_logger: logging.Logger = optuna.logging.get_logger(__name__)
+
+
+class Sorted(NamedTuple):
+    """The trials that a model of some parameters can use."""
+
+    valued: list[tuple[float, FrozenTrial]]
+    """Complete, feasible and finite, with the time of measurement."""
+    failed: list[FrozenTrial]
+    """Failed, pruned, infeasible or infinite, of the newest ``RECENT`` that have ended."""
+    running: list[FrozenTrial]
+    """With parameters and without an end, of the newest ``RECENT``."""
+    undecided: list[FrozenTrial]
+    """Running trials whose parameters are not known yet."""
+
+
+def sort(trials: Sequence[FrozenTrial], space: Space, clock: Clock) -> Sorted:
+    """Sort trials out.
+
+    Args:
+        trials: All of a study.
+        space: Of which parameters; trials without one of them are left out.
+        clock: When they were measured; complete ones without time are left out with a warning.
+    """
+    found = Sorted([], [], [], [])
+    ended = [one for one in trials if one.state.is_finished()]
+    recent = {one.number for one in ended[-RECENT:]}
+    for trial in trials:
+        if trial.state == TrialState.RUNNING:
+            if space.holds(trial):
+                found.running.append(trial)
+            elif not trial.params:
+                found.undecided.append(trial)
+        elif trial.state.is_finished() and space.holds(trial):
+            if not _has_value(trial):
+                if trial.number in recent:
+                    found.failed.append(trial)
+            elif (time := clock.measured(trial)) is not None:
+                found.valued.append((time, trial))
+            elif trial.number in recent:
+                _logger.warning(
+                    f"Trial {trial.number} has no user attribute {clock.key!r}, so when it was "
+                    "measured is not known, and DriftSampler leaves it out; add it once more by "
+                    "study.add_trial(create_trial(..., user_attrs=...))."
+                )
+    del found.running[:-RECENT]
+    return found
+
+
+def _has_value(trial: FrozenTrial) -> bool:
+    """Whether it gave a value that keeps the constraints."""
+    if trial.state != TrialState.COMPLETE or len(trial.values) != 1:
+        return False
+    return math.isfinite(trial.values[0]) and all(one <= 0 for one in _constraints(trial))
+
+
+def _constraints(trial: FrozenTrial) -> Sequence[float]:
+    if hasattr(trial, "constraints"):
+        return list(trial.constraints.values())
+    return trial.system_attrs.get("constraints") or ()  # as Optuna 4 keeps them

@@ -1,0 +1,40 @@
+"""Small studies whose trials each have their time."""
+
+import optuna
+import pytest
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv import tv_gp_ucb
+from botorch_tv.acquisition import Logarithmic
+
+
+@pytest.fixture(autouse=True, scope="package")
+def quiet():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+@pytest.fixture
+def told():
+    """A strategy that knows all, so that what it does can be worked out by hand."""
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.3
+    return tv_gp_ucb(kernel=kernel, noise=0.05, epsilon=0.1, width=Logarithmic(0.8, 4.0))
+
+
+@pytest.fixture(scope="session")
+def run():
+    """Run trials of an objective of parameters and time, which is a user attribute."""
+
+    def run(study, objective, times):
+        def at(trial, time):
+            trial.set_user_attr("t", float(time))
+            return objective(trial, time)
+
+        for time in times:
+            study.optimize(lambda trial, time=time: at(trial, time), n_trials=1)
+        return study
+
+    return run

@@ -1,0 +1,101 @@
+"""When trials were measured, and what time it is."""
+
+from datetime import datetime, timedelta
+
+import optuna
+import pytest
+from optuna.distributions import FloatDistribution
+from optuna.trial import create_trial
+
+from botorch_tv.optuna import DriftSampler, best_now
+from botorch_tv.optuna.clock import Clock
+
+BEGIN = datetime(2026, 3, 1, 8)
+X = {"x": FloatDistribution(0.0, 1.0)}
+
+
+def stamped(x, y, begun, ended, **attributes):
+    trial = create_trial(params={"x": x}, distributions=X, value=y, user_attrs=attributes)
+    trial.datetime_start, trial.datetime_complete = begun, ended
+    return trial
+
+
+def test_time_stamps_count_from_start_to_end_in_the_unit():
+    trial = stamped(0.5, 1.0, BEGIN, BEGIN + timedelta(minutes=30))
+    hours, minutes = Clock(None, timedelta(hours=1)), Clock(None, timedelta(minutes=1))
+    assert hours.measured(trial) - hours.begun(trial) == pytest.approx(0.5, abs=1e-9)
+    assert minutes.measured(trial) - minutes.begun(trial) == pytest.approx(30, abs=1e-6)
+    assert hours.present(BEGIN, []) == hours.begun(trial)
+
+
+def test_an_attribute_is_both():
+    trial = stamped(0.5, 1.0, BEGIN, BEGIN, hour=17)
+    clock = Clock("hour", timedelta(hours=1))
+    assert clock.measured(trial) == clock.begun(trial) == 17.0
+    assert clock.present(None, [3.0, 17.0, 5.0]) == 17.0
+    assert clock.present(20, [3.0]) == 20.0
+    assert Clock("day", timedelta(hours=1)).measured(trial) is None
+
+
+def test_trial_that_asks_without_its_time_is_told_how_to_set_it(told):
+    study = optuna.create_study(sampler=DriftSampler(told, time_key="hour", n_startup_trials=1))
+    study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN, hour=17))
+    with pytest.raises(ValueError, match=r"trial 1 has no .*trial.set_user_attr\('hour', time\)"):
+        study.ask(X)
+
+
+@pytest.mark.parametrize("time", ["noon", True, float("nan"), [1.0]])
+def test_times_that_are_no_numbers_are_refused_by_trial(told, time):
+    study = optuna.create_study(sampler=DriftSampler(told, time_key="hour", n_startup_trials=1))
+    study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN, hour=17))
+    trial = study.ask()
+    trial.set_user_attr("hour", time)
+    with pytest.raises(ValueError, match=r"trial 1: user attribute 'hour'"):
+        trial.suggest_float("x", 0.0, 1.0)
+
+
+def test_complete_trials_without_time_are_left_out_with_a_warning(told, caplog):
+    optuna.logging.enable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=DriftSampler(told, time_key="hour", n_startup_trials=1))
+    study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN, hour=17))
+    study.add_trial(stamped(0.9, 50.0, BEGIN, BEGIN))
+    assert best_now(study).mean < 2
+    optuna.logging.disable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    assert "Trial 1 has no user attribute 'hour'" in caplog.text
+
+
+def test_time_stamps_and_an_attribute_of_the_same_times_agree(told):
+    """The optimum has moved; either clock finds it, and the same one."""
+    found = []
+    for key in (None, "hour"):
+        sampler = DriftSampler(told, time_key=key, n_startup_trials=1, seed=0)
+        study = optuna.create_study(sampler=sampler)
+        for hour in range(24):
+            x, end = hour * 0.618 % 1, BEGIN + timedelta(hours=hour)
+            study.add_trial(stamped(x, (x - hour / 24) ** 2, end, end, hour=float(hour)))
+        now = 25.0 if key else BEGIN + timedelta(hours=25)
+        found.append(best_now(study, now=now))
+    assert found[0].params["x"] == pytest.approx(found[1].params["x"], abs=1e-4)
+    assert found[0].mean == pytest.approx(found[1].mean, abs=1e-6)
+    assert found[0].sd == pytest.approx(found[1].sd, abs=1e-6)
+
+
+def test_unit_is_that_of_the_strategy(told):
+    """Four hours are two units of two hours, and are forgotten as much as two of one."""
+    means = []
+    for unit, ago in ((timedelta(hours=1), 2), (timedelta(hours=2), 4), (timedelta(hours=1), 4)):
+        study = optuna.create_study(sampler=DriftSampler(told, unit=unit, n_startup_trials=1))
+        study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN))
+        means.append(best_now(study, now=BEGIN + timedelta(hours=ago)).mean)
+    assert means[0] == pytest.approx(means[1], rel=1e-9)
+    assert abs(means[0] - means[2]) > 0.01
+
+
+@pytest.mark.parametrize("now", [3.0, "now", BEGIN.astimezone()])
+def test_a_present_that_is_no_time_stamp_is_refused(told, now):
+    study = optuna.create_study(sampler=DriftSampler(told, n_startup_trials=1))
+    study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN))
+    with pytest.raises(ValueError, match="give a datetime without time zone"):
+        best_now(study, now=now)

@@ -1,0 +1,71 @@
+"""The state is that of all trials in order of time, however they came in."""
+
+import itertools
+
+import pytest
+import torch
+from optuna.distributions import FloatDistribution
+
+from botorch_tv.optuna import history as module
+from botorch_tv.optuna.history import KEPT, History, Row
+from botorch_tv.optuna.space import Space
+
+
+@pytest.fixture
+def empty(told):
+    return History.begin(told, Space({"x": FloatDistribution(0.0, 1.0)}))
+
+
+def rows(number):
+    generator = torch.Generator().manual_seed(3)
+    U = torch.rand(number, 2, dtype=torch.float64, generator=generator).tolist()
+    return [Row(float(t), t, (x,), y) for t, (x, y) in enumerate(U)]
+
+
+def told_alike(one, other):
+    assert one.rows == other.rows
+    assert one.state.told == other.state.told == len(one.rows)
+    for mine, its in zip(one.state.history, other.state.history):
+        assert torch.equal(mine.tensor(), its.tensor())
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_any_order_gives_the_same(empty, order):
+    every = rows(8)
+    first, late = every[:4], every[4:]
+    grown = empty.brought_to(first)
+    for number in range(1, 5):
+        grown = grown.brought_to([*first, *(late[place] for place in order[:number])])
+    told_alike(grown, empty.brought_to(every))
+
+
+def test_trials_of_one_time_are_told_in_the_order_of_their_numbers(empty):
+    first, second = Row(1.0, 4, (0.2,), 1.0), Row(1.0, 5, (0.7,), 2.0)
+    grown = empty.brought_to([second]).brought_to([second, first])
+    told_alike(grown, empty.brought_to([first, second]))
+    assert grown.rows == (first, second)
+
+
+def test_only_what_is_new_is_told(empty, monkeypatch):
+    told_rows = []
+
+    def counted(strategy, state, row):
+        told_rows.append(row)
+        return plain(strategy, state, row)
+
+    plain = module.told
+    monkeypatch.setattr(module, "told", counted)
+    every = rows(40)
+    grown = empty.brought_to(every[:30])
+    assert told_rows == every[:30]
+    told_rows.clear()
+    grown = grown.brought_to(every[:30])
+    assert told_rows == []
+    grown = grown.brought_to([*every[:29], every[30]])  # one is gone, another there
+    assert told_rows == [every[30]]
+    told_rows.clear()
+    late = grown.brought_to(every[:31])
+    assert told_rows == every[29:31]
+    told_rows.clear()
+    assert len(late.states) == KEPT + 1
+    told_alike(late.brought_to(every[1:31]), empty.brought_to(every[1:31]))

@@ -1,0 +1,136 @@
+"""Optuna's parameters and points of the unit cube are the same thing."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from botorch_tv.optuna.space import MOST_LEVELS, Axis, Space, simplex
+
+CASES = [
+    (FloatDistribution(-2.0, 6.0), 0.0, 0.25),
+    (FloatDistribution(1e-4, 1.0, log=True), 1e-3, 0.25),
+    (FloatDistribution(0.0, 2.0, step=0.5), 1.5, 0.75),
+    (IntDistribution(-5, 15), 0, 0.25),
+    (IntDistribution(1, 16, log=True), 4, 0.5),
+    (IntDistribution(3, 11, step=2), 9, 0.75),
+    (IntDistribution(0, 10**6), 250_000, 0.25),
+]
+
+
+@pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
+def test_number_is_its_share_of_the_range_on_its_scale(distribution, value, unit):
+    axis = Axis("a", distribution)
+    assert axis.unit(value) == pytest.approx([unit], abs=1e-12)
+    assert axis.value([unit]) == pytest.approx(value, rel=1e-12)
+    assert type(axis.value([unit])) is type(value)
+    for end, at in ((distribution.low, 0.0), (distribution.high, 1.0)):
+        assert axis.unit(end) == [at]
+        assert axis.value([at]) == end
+
+
+@pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
+def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, value, unit):
+    axis = Axis("a", distribution)
+    for at in np.random.default_rng(0).uniform(size=200):
+        chosen = axis.value([at])
+        assert distribution._contains(distribution.to_internal_repr(chosen))
+        assert axis.value(axis.unit(chosen)) == pytest.approx(chosen, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("distribution", "values"),
+    [
+        (FloatDistribution(0.0, 0.3, step=0.1), [0.0, 0.1, 0.2, 0.3]),
+        (IntDistribution(2, 8, step=3), [2, 5, 8]),
+        (IntDistribution(1, 4, log=True), [1, 2, 3, 4]),
+        (CategoricalDistribution(["a", None, 3]), ["a", None, 3]),
+    ],
+)
+def test_levels_are_the_points_of_all_values(distribution, values):
+    axis = Axis("a", distribution)
+    assert axis.levels.tolist() == [axis.unit(value) for value in values]
+    again = [axis.value(row) for row in axis.levels.tolist()]
+    assert again == (pytest.approx(values) if values[0] != "a" else values)
+
+
+def test_numbers_of_too_many_values_are_not_listed():
+    assert len(Axis("a", IntDistribution(1, MOST_LEVELS)).levels) == MOST_LEVELS
+    assert Axis("a", IntDistribution(0, MOST_LEVELS)).levels is None
+    assert Axis("a", FloatDistribution(0.0, 1.0)).levels is None
+
+
+@pytest.mark.parametrize("corners", range(2, 12))
+def test_categories_are_as_far_apart_as_the_ends_of_a_range(corners):
+    X = simplex(corners)
+    assert X.shape == (corners, corners - 1)
+    assert ((X >= 0) & (X <= 1)).all()
+    apart = torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist")
+    torch.testing.assert_close(apart, 1 - torch.eye(corners).double(), atol=1e-14, rtol=0)
+
+
+def test_gaussian_kernel_is_a_product_with_the_overlap_kernel():
+    space = Space({"c": CategoricalDistribution("abcd"), "x": FloatDistribution(0.0, 2.0)})
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.6
+    params = [{"c": c, "x": x} for c in "abcd" for x in (0.0, 0.7, 2.0)]
+    X = torch.tensor([space.point(one) for one in params]).double()
+    wanted = [
+        [
+            math.exp(-(((one["x"] - other["x"]) / 2) ** 2) / (2 * 0.6**2))
+            * math.exp(-(one["c"] != other["c"]) / (2 * 0.6**2))
+            for other in params
+        ]
+        for one in params
+    ]
+    torch.testing.assert_close(kernel(X).to_dense(), torch.tensor(wanted).double())
+
+
+def test_parameters_stand_side_by_side():
+    space = Space(
+        {
+            "c": CategoricalDistribution([True, False, None]),
+            "one": IntDistribution(4, 4),
+            "x": FloatDistribution(0.0, 4.0),
+        }
+    )
+    assert space.columns == 3
+    params = {"c": None, "one": 4, "x": 3.0}
+    point = space.point(params)
+    assert point == (0.5, pytest.approx(math.sqrt(0.75)), 0.75)
+    assert space.params(torch.tensor(point).double()) == params
+    near = torch.tensor([[0.4, 0.9, 0.75]]).double()
+    torch.testing.assert_close(space.rounded(near), torch.tensor([point]).double())
+
+
+def test_listed_values_share_the_cube_equally():
+    space = Space({"c": CategoricalDistribution("abc"), "n": IntDistribution(1, 8, log=True)})
+    axis = (torch.arange(240).double() + 0.5) / 240
+    U = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1).view(-1, 2)
+    X = space.spread(U)
+    _, counts = torch.unique(X, dim=0, return_counts=True)
+    assert counts.tolist() == [240**2 // 24] * 24
+
+
+def test_unknown_distributions_are_refused_by_name():
+    class Other(BaseDistribution):
+        def to_internal_repr(self, value):
+            return value
+
+        def single(self):
+            return False
+
+        def _contains(self, value):
+            return True
+
+    with pytest.raises(InputDataError, match=r"'odd' has the distribution .*choose among these"):
+        Space({"odd": Other()})

@@ -1,0 +1,168 @@
+"""What is suggested is what the formulas of the strategy say, trial by trial."""
+
+import math
+
+import numpy as np
+import optuna
+import pytest
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.trial import TrialState, create_trial
+
+from botorch_tv.optuna import DriftSampler, best_now
+
+SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
+EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3
+
+
+def points(trials):
+    """Categories by number, and x in the unit interval."""
+    return np.array([["abc".index(c), (x - 1) / 2] for c, x in trials]).reshape(-1, 2)
+
+
+def kernel(A, S, B, T):
+    apart = (A[:, None, 1] - B[None, :, 1]) ** 2 + (A[:, None, 0] != B[None, :, 0])
+    lag = np.abs(S[:, None] - T[None, :])
+    return np.exp(-apart / (2 * LENGTHSCALE**2)) * (1 - EPSILON) ** (lag / 2)
+
+
+def predicted(X, T, y, at, now):
+    """Mean and standard deviation of f now, by the textbook."""
+    when = np.full(len(at), now)
+    cross = kernel(at, when, X, T)
+    inverse = np.linalg.inv(kernel(X, T, X, T) + NOISE * np.eye(len(y)))
+    variance = 1 - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+    return cross @ inverse @ y, np.sqrt(np.maximum(variance, 0))
+
+
+EVERYWHERE = points([(c, x) for c in "abc" for x in np.linspace(1, 3, 4001)])
+
+
+def chosen(X, T, y, now, sign):
+    """The best bound of the world of 4001 x 3 points."""
+    mean, sd = predicted(X, T, y, EVERYWHERE, now)
+    beta = 0.8 * math.log(4.0 * (len(y) + 1))
+    return EVERYWHERE[np.argmax(sign * mean + math.sqrt(beta) * sd)]
+
+
+@pytest.fixture(params=["minimize", "maximize"])
+def world(request, told):
+    """A study of ten complete trials, and what they are."""
+    generator = np.random.default_rng(5)
+    sampler = DriftSampler(told, time_key="t", n_startup_trials=3, seed=0)
+    study = optuna.create_study(direction=request.param, sampler=sampler)
+    trials = [("abc"[generator.integers(3)], generator.uniform(1, 3)) for _ in range(10)]
+    times, y = np.sort(generator.uniform(0, 8, 10)), generator.normal(size=10)
+    for (c, x), time, value in zip(trials, times, y):
+        study.add_trial(trial(c, x, time, value=value))
+    return study, points(trials), times, y, 1 if request.param == "maximize" else -1
+
+
+def trial(c, x, time, **outcome):
+    params, attributes = {"c": c, "x": x}, {"t": float(time)}
+    return create_trial(params=params, distributions=SPACE, user_attrs=attributes, **outcome)
+
+
+def asked(study, now):
+    one = study.ask()
+    one.set_user_attr("t", now)
+    c, x = one.suggest_categorical("c", "abc"), one.suggest_float("x", 1.0, 3.0)
+    return points([(c, x)])[0]
+
+
+def alike(found, wanted):
+    assert found[0] == wanted[0]
+    assert found[1] == pytest.approx(wanted[1], abs=5e-4)
+
+
+def test_suggestion_is_the_best_bound_at_present(world):
+    study, X, T, y, sign = world
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+def test_running_trials_count_as_the_mean_predicted_for_them(world):
+    study, X, T, y, sign = world
+    for _ in range(3):
+        found = asked(study, 9.0)
+        alike(found, chosen(X, T, y, 9.0, sign))
+        mean, _ = predicted(X, T, y, found[None], 9.0)
+        X, T, y = np.vstack([X, found]), np.append(T, 9.0), np.append(y, mean)
+
+
+def test_two_that_decide_at_once_decide_as_one_after_the_other(world):
+    study, X, T, y, sign = world
+    first, second = study.ask(), study.ask()
+    found = []
+    for one in (second, first):  # the younger is faster
+        one.set_user_attr("t", 9.0)
+        c, x = one.suggest_categorical("c", "abc"), one.suggest_float("x", 1.0, 3.0)
+        found.append(points([(c, x)])[0])
+    wanted = chosen(X, T, y, 9.0, sign)
+    mean, _ = predicted(X, T, y, wanted[None], 9.0)
+    X, T, y = np.vstack([X, wanted]), np.append(T, 9.0), np.append(y, mean)
+    alike(found[0], chosen(X, T, y, 9.0, sign))
+    assert abs(found[1] - found[0]).max() > 0.01
+
+
+OUTCOMES = {
+    "failed": {"state": TrialState.FAIL},
+    "pruned": {"state": TrialState.PRUNED, "value": 1e3, "intermediate_values": {0: 1e3}},
+    "infinite": {"value": math.inf},
+    "infeasible": {"value": -7.0, "system_attrs": {"constraints": (-1.0, 0.1)}},
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_trials_without_value_count_as_usual_or_worse(world, outcome):
+    study, X, T, y, sign = world
+    before = best_now(study, now=8.5)
+    study.add_trial(trial("b", 1.6, 8.2, **OUTCOMES[outcome]))
+    assert best_now(study, now=8.5) == before
+    there = points([("b", 1.6)])
+    mean, _ = predicted(X, T, y, there, 8.2)
+    said = sign * min(sign * mean[0], sign * np.median(y))
+    alike(
+        asked(study, 9.0),
+        chosen(np.vstack([X, there]), np.append(T, 8.2), np.append(y, said), 9.0, sign),
+    )
+
+
+def test_feasible_trials_count(world):
+    study, X, T, y, sign = world
+    constraints = {"constraints": (-1.0, 0.0)}
+    study.add_trial(trial("b", 1.6, 8.2, value=0.3, system_attrs=constraints))
+    there = np.vstack([X, points([("b", 1.6)])])
+    alike(asked(study, 9.0), chosen(there, np.append(T, 8.2), np.append(y, 0.3), 9.0, sign))
+
+
+def test_failures_are_kept_in_mind_while_they_are_recent(world):
+    study, X, T, y, sign = world
+    study.add_trial(trial("b", 1.6, 8.2, state=TrialState.FAIL))
+    for number in range(16):
+        study.add_trial(trial("a", 1.0 + number / 16, 8.3, value=0.0))
+    X = np.vstack([X, points([("a", 1.0 + number / 16) for number in range(16)])])
+    T, y = np.append(T, [8.3] * 16), np.append(y, [0.0] * 16)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+def test_late_trials_are_told_at_their_time(world):
+    study, X, T, y, sign = world
+    asked_before = asked(study, 9.0)
+    study.tell(10, state=TrialState.FAIL)
+    study.add_trial(trial("c", 2.0, 1.5, value=2.0))
+    X, T, y = np.vstack([X, points([("c", 2.0)])]), np.append(T, 1.5), np.append(y, 2.0)
+    mean, _ = predicted(X, T, y, asked_before[None], 9.0)
+    said = sign * min(sign * mean[0], sign * np.median(y))
+    X, T, y = np.vstack([X, asked_before]), np.append(T, 9.0), np.append(y, said)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+def test_best_now_is_the_best_mean_of_the_textbook(world):
+    study, X, T, y, sign = world
+    for now in (9.0, 30.0):
+        best = best_now(study, now=now)
+        mean, sd = predicted(X, T, y, EVERYWHERE, now)
+        place = np.argmax(sign * mean)
+        alike(points([(best.params["c"], best.params["x"])])[0], EVERYWHERE[place])
+        assert best.mean == pytest.approx(mean[place], abs=1e-6)
+        assert best.sd == pytest.approx(sd[place], abs=1e-3)
+    assert best_now(study) == best_now(study, now=float(T[-1]))

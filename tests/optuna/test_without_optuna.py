@@ -1,0 +1,17 @@
+"""Without the extra the message says what to install."""
+
+import pytest
+from absent import not_installed
+
+
+def test_import_says_what_to_install():
+    with (
+        not_installed("optuna"),
+        pytest.raises(ImportError, match=r"pip install 'botorch-tv\[optuna\]'"),
+    ):
+        import botorch_tv.optuna  # noqa: F401
+
+
+def test_the_rest_does_without():
+    with not_installed("optuna"):
+        import botorch_tv.strategies  # noqa: F401
