@@ -14,6 +14,7 @@ from botorch_tv.simulation.recorders import (
     Recorder,
     Seen,
     Variable,
+    Weights,
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.study import run_study
@@ -52,6 +53,7 @@ __all__ = [
     "StaticWorld",
     "StudyResult",
     "Variable",
+    "Weights",
     "World",
     "run_study",
 ]

@@ -70,16 +70,24 @@ class Settings:
 
 
 class Rival(NamedTuple):
-    """The name of an algorithm in its paper, its preset, and the settings it takes by name."""
+    """The name of an algorithm in its paper, its preset, and the settings it takes by name.
+
+    ``told`` is False of one that is told neither kernel nor noise.
+    """
 
     label: str
     preset: Callable[..., Strategy]
     takes: tuple[str, ...] = ()
+    told: bool = True
 
     def make(self, settings: Settings) -> Strategy:
         """The strategy of these settings."""
-        own = {name: getattr(settings, name) for name in ("kernel", "noise", *self.takes)}
+        own = {name: getattr(settings, name) for name in (*self._told, *self.takes)}
         return self.preset(**own)
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        return ("kernel", "noise") if self.told else ()
 
 
 # The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
@@ -96,6 +104,7 @@ RIVALS = {
     "WGP": Rival("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
     "UI": Rival("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
     "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
+    "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),
     "TS": Rival("GP-TS", strategies.gp_ts, ("width",)),

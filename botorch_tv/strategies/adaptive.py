@@ -22,9 +22,10 @@ from botorch_tv.inference.mixture.inference import (
     bank_belief,
     bank_prior,
 )
-from botorch_tv.inference.mixture.moments import weights
+from botorch_tv.inference.mixture.moments import jump_chance, weights
 from botorch_tv.inference.mixture.prior import STARTS, BankPrior, prior_on_arms, prior_on_box
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.core import Strategy
@@ -194,6 +195,34 @@ class Adaptive(Strategy):
         """How the posterior is computed on a domain."""
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         return kind(self.process, samples=self.exploration.samples, starts=self.starts)
+
+    def jump(self, state: State) -> Tensor:
+        """Chance that the newest measurement came after a jump, `batch_shape`."""
+        return jump_chance(bank_belief(state.data).flat().groups).view(state.time.shape)
+
+    def describe(self, state: State) -> str:
+        """What is believed now, in words, in the units of the data.
+
+        Args:
+            state: Of one trial.
+
+        Raises:
+            InputDataError: If the state has several.
+        """
+        if state.time.numel() != 1:
+            raise InputDataError(
+                f"the state has {state.time.numel()} trials, but one can be told of at a time; "
+                "weights(state) is of all."
+            )
+        belief = bank_belief(state.data).flat()
+        if not bool(belief.units.known):
+            told = int(belief.number)
+            return (
+                f"Nothing is believed yet: {told} of the first {self.starts} measurements have "
+                "been told, and they must differ."
+            )
+        lengthscales = self.bank.lengthscales_of(state.domain.columns)
+        return in_words(believed(belief, self.bank, lengthscales))
 
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""

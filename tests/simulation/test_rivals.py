@@ -58,7 +58,7 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["W-SparQ-GP-UCB"].refresh.schedule.alpha == 2
     without_width = {"GP-EI", "GP-PI", "Random"}
     for label, strategy in made.items():
-        assert strategy.noise == 0.02
+        assert strategy.noise == (1 if label == "Adaptive-GP-UCB" else 0.02)
         if label in ("IGP-UCB", "BR-GP-UCB"):  # their width is what they are
             assert strategy.width == IGPUCB(B=1.0, R=math.sqrt(0.02), delta=0.1)
         elif label not in without_width:

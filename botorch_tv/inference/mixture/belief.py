@@ -46,6 +46,11 @@ class BankBelief(NamedTuple):
     """Measurements that did not fail, `batch_shape`, int64."""
     information_gain: Tensor
     """Nats that they told, `batch_shape`."""
+    jumped: Tensor
+    """Time of the newest measurement that came after a jump, more likely than not; NaN for none,
+    `batch_shape`, float64."""
+    jumped_with: Tensor
+    """That chance, as it was when the measurement came in, `batch_shape`."""
     settled: bool
     """Whether all trials are known to have their units."""
 
@@ -67,6 +72,8 @@ class BankBelief(NamedTuple):
             units=Units(*map(function, self.units)),
             number=function(self.number),
             information_gain=function(self.information_gain),
+            jumped=function(self.jumped),
+            jumped_with=function(self.jumped_with),
             settled=self.settled,
         )
 
@@ -105,6 +112,8 @@ def first_belief(prior: BankPrior, batch_shape: Size) -> BankBelief:
         units=units,
         number=torch.zeros_like(zero, dtype=torch.int64),
         information_gain=zero,
+        jumped=time + torch.nan,
+        jumped_with=zero,
         settled=False,
     ).view(batch_shape)
 

@@ -102,7 +102,11 @@ def observed(group: Group, passage: Passage, told: Told, shape: Tensor) -> tuple
     weights = torch.stack([-q * learned / S, -p / S_J, spread], -1)
     rows = torch.stack([g, g_J, apart], -2)
     covariance = _scaled(P, q * a.square(), q * a, q * grown + p)
-    covariance = covariance + (rows * weights.unsqueeze(-1)).mT @ rows
+    square, weighted = covariance.shape[-1], rows * weights.unsqueeze(-1)
+    # In place: of a covariance every pass over memory counts.
+    covariance.view(-1, square, square).baddbmm_(
+        weighted.view(-1, 3, square).mT, rows.view(-1, 3, square)
+    )
     return (
         Group(
             mean=q.unsqueeze(-1) * z_D + p.unsqueeze(-1) * z_J,

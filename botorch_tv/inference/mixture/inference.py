@@ -19,6 +19,7 @@ from botorch_tv.inference.mixture.drawn import Drawn, drawn
 from botorch_tv.inference.mixture.filter import Told, observed
 from botorch_tv.inference.mixture.moments import (
     Moments,
+    jump_chance,
     mixed,
     moments,
     scales,
@@ -34,6 +35,8 @@ LOOKED_AT = 128
 """Newest measurements near which a box is searched, so that a round costs the same at any time."""
 ARMS_AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
+LIKELY = 0.5
+"""From this chance on a jump is noted."""
 PASSES = 5
 """Copies of a covariance that a step works on."""
 
@@ -304,7 +307,11 @@ def _taken(
         gain.append(nats)
     share = weights(tuple(belief.groups))
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))
+    jump = jump_chance(tuple(groups))
+    jumps = takes & (jump > LIKELY)
     return belief._replace(
+        jumped=torch.where(jumps, time, belief.jumped),
+        jumped_with=torch.where(jumps, jump, belief.jumped_with),
         groups=tuple(groups),
         shape=belief.shape + 0.5 * takes,
         time=torch.where(takes, time, belief.time),

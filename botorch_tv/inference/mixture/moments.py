@@ -42,6 +42,12 @@ def weights(groups: tuple[Group, ...]) -> Tensor:
     return log_weight.flatten(-2).softmax(-1).view_as(log_weight)
 
 
+def jump_chance(groups: tuple[Group, ...]) -> Tensor:
+    """Chance that the newest measurement came after a jump, `T`."""
+    jump = torch.stack([one.jump for one in groups], -2)
+    return (weights(groups) * jump).sum((-2, -1))
+
+
 def scales(group: Group, shape: Tensor) -> Tensor:
     """E s² of the members, `T x K`, where A is ``shape``, `T`, above 1."""
     return group.scale / (shape.unsqueeze(-1) - 1)
