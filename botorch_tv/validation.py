@@ -45,7 +45,7 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
     Raises:
         ValueError: If it is no number, NaN, or outside.
     """
-    limit = f"but it {INTERVALS.get(within, f'lies in {within}')}; {fix}"
+    limit = f"but it must {INTERVALS.get(within, f'lie in {within}')}; {fix}"
     if not _is_number(value, numbers.Real):
         raise ValueError(f"{name} is {shown(value)}, which is no plain number, {limit}")
     number: float = value if type(value) in (int, float) else float(value)  # type: ignore[arg-type, assignment]
@@ -58,11 +58,11 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
 
 
 INTERVALS = {
-    "(-inf, inf)": "is finite",
-    "(0, 1)": "lies strictly between 0 and 1",
-    "(0, inf)": "is positive and finite",
-    "[-inf, inf]": "must be a number",
-    "[0, inf)": "is finite and at least 0",
+    "(-inf, inf)": "be finite",
+    "(0, 1)": "lie strictly between 0 and 1",
+    "(0, inf)": "be positive and finite",
+    "[-inf, inf]": "be a number",
+    "[0, inf)": "be finite and at least 0",
 }
 """What errors say of common intervals; that a number lies in them of all others."""
 

@@ -122,7 +122,7 @@ def test_greedy_refuses_what_cannot_be_a_bound(values):
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, NAN, INF])
 def test_greedy_refuses_a_noise_that_is_no_variance(noise):
-    with pytest.raises(ValueError, match=f"noise is {noise}, but it is positive and finite"):
+    with pytest.raises(ValueError, match=f"noise is {noise}, but it must be positive and finite"):
         Greedy.of(SMOOTH, noise, horizon=3)
 
 

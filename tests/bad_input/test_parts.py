@@ -31,10 +31,12 @@ AT_LEAST_ONE = "an integer of at least 1"
 STRICTLY = "strictly between 0 and 1"
 
 FORGETTING = {
-    "Markov epsilon": Parameter(Markov, (-0.1, 1.1, NAN, INF), "lies in [0, 1]", "0 keeps the obj"),
+    "Markov epsilon": Parameter(
+        Markov, (-0.1, 1.1, NAN, INF), "must lie in [0, 1]", "0 keeps the obj"
+    ),
     "Wiener sigma_w2": Parameter(Wiener, (-0.1, NAN, INF, 1e101), "[0, 1e100]", "0 keeps the obj"),
     "ExponentialWeights gamma": Parameter(
-        ExponentialWeights, (0.0, -0.5, 1.01, NAN), "lies in (0, 1]", "1 forgets nothing"
+        ExponentialWeights, (0.0, -0.5, 1.01, NAN), "must lie in (0, 1]", "1 forgets nothing"
     ),
     "UncertaintyInjection alpha": Parameter(
         UncertaintyInjection, (-0.5, NAN, INF), "finite and at least 0", "1 is usual"
@@ -45,20 +47,20 @@ FORGETTING = {
     "PeriodicReset period": Parameter(PeriodicReset, WHOLE, AT_LEAST_ONE, "or by='time'"),
     "SlidingWindow window": Parameter(SlidingWindow, WHOLE, AT_LEAST_ONE, "or by='time'"),
     "PeriodicReset time": Parameter(
-        lambda v: PeriodicReset(v, by="time"), (0.0, -3.0, NAN), "is positive and", "by='rounds'"
+        lambda v: PeriodicReset(v, by="time"), (0.0, -3.0, NAN), "be positive and", "by='rounds'"
     ),
     "SlidingWindow time": Parameter(
-        lambda v: SlidingWindow(v, by="time"), (0.0, -3.0, NAN), "is positive and", "by='rounds'"
+        lambda v: SlidingWindow(v, by="time"), (0.0, -3.0, NAN), "be positive and", "by='rounds'"
     ),
     "EventTrigger delta": Parameter(EventTrigger, CHANCE, STRICTLY, "the papers use 0.1"),
     "MarkovKernel epsilon": Parameter(
         MarkovKernel, (-0.1, 1.1, NAN, 1 - 1e-8), "1 - 1e-6 at most", "0 keeps the objective still"
     ),
     "WienerKernel sigma_w2": Parameter(
-        WienerKernel, (-0.1, NAN, INF), "lies in [0, 1e100]", "0 keeps the objective still"
+        WienerKernel, (-0.1, NAN, INF), "must lie in [0, 1e100]", "0 keeps the objective still"
     ),
     "ExponentialAging gamma": Parameter(
-        ExponentialAging, (0.0, 1.1, NAN), "lies in [1e-06, 1]", "1 forgets nothing"
+        ExponentialAging, (0.0, 1.1, NAN), "must lie in [1e-06, 1]", "1 forgets nothing"
     ),
 }
 
@@ -101,7 +103,7 @@ WIDTHS = {
     ),
     "Fixed gain": Parameter(gains.Fixed, SIZE, UP_TO, "[C17] uses 1"),
     "Greedy noise": Parameter(
-        lambda v: gains.Greedy.of(EYE, v, 3), (0.0, NAN), "is positive and finite", "give the var"
+        lambda v: gains.Greedy.of(EYE, v, 3), (0.0, NAN), "be positive and finite", "give the var"
     ),
     "Greedy horizon": Parameter(
         lambda v: gains.Greedy.of(EYE, 0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds to be"
@@ -110,7 +112,7 @@ WIDTHS = {
 OTHERS = {
     "Windows alpha": Parameter(Windows, (0, -1.0, NAN, INF), "positive and finite", "stands still"),
     "Refresh c_Q": Parameter(
-        lambda v: Refresh(c_Q=v), (0, -1.0, NAN, INF), "is positive and finite", "1 is usual"
+        lambda v: Refresh(c_Q=v), (0, -1.0, NAN, INF), "be positive and finite", "1 is usual"
     ),
     "MultiStart raw_samples": Parameter(MultiStart, WHOLE, AT_LEAST_ONE, "use 512"),
     "MultiStart evaluations": Parameter(
@@ -120,7 +122,7 @@ OTHERS = {
     "Refit least": Parameter(lambda v: Refit(least=v), WHOLE, AT_LEAST_ONE, "number of observa"),
     "Orbit period": Parameter(Orbit, (0, -1.0, NAN, INF), "positive and finite", "100 is usual"),
     "Orbit reach": Parameter(
-        lambda v: Orbit(reach=v), (0, -1.0, 1.1, NAN), "lies in (0, 1]", "0.8 is usual"
+        lambda v: Orbit(reach=v), (0, -1.0, 1.1, NAN), "must lie in (0, 1]", "0.8 is usual"
     ),
 }
 

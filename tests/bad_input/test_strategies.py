@@ -45,27 +45,27 @@ def preset(name, parameter):
 AT_LEAST_ONE = "an integer of at least 1"
 NUMBERS = {
     f"{name} noise": Parameter(
-        preset(name, "noise"), VARIANCE, "it is positive and finite", "use 1e-6 times"
+        preset(name, "noise"), VARIANCE, "must be positive and finite", "use 1e-6 times"
     )
     for name in PRESETS
 } | {
     f"{name} {parameter}": Parameter(preset(name, parameter), outside, limit, cure)
     for name, parameter, outside, limit, cure in [
-        ("igp_ucb", "delta", (0.0, 1.0, 1.5), "lies in [1e-100, 1)", "the papers use 0.1"),
-        ("gp_ts", "delta", (0.0, 1.0, 1.5), "lies in [1e-100, 1)", "the papers use 0.1"),
-        ("gp_ts", "B", (-1.0, NAN), "lies in [0, 1e100]", "it bounds the norm"),
+        ("igp_ucb", "delta", (0.0, 1.0, 1.5), "must lie in [1e-100, 1)", "the papers use 0.1"),
+        ("gp_ts", "delta", (0.0, 1.0, 1.5), "must lie in [1e-100, 1)", "the papers use 0.1"),
+        ("gp_ts", "B", (-1.0, NAN), "must lie in [0, 1e100]", "it bounds the norm"),
         ("r_gp_ucb", "period", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
         ("br_gp_ucb", "period", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
         ("sw_gp_ucb", "window", (0, 2.5), AT_LEAST_ONE, "give whole rounds"),
-        ("tv_gp_ucb", "epsilon", (-0.1, 1.1), "lies in [0, 1]", "0 keeps the objective still"),
-        ("w_gp_ucb", "gamma", (0.0, 1.01), "lies in (0, 1]", "1 forgets nothing"),
-        ("ui_tvbo", "sigma_w2", (-1.0,), "lies in [0, 1e100]", "0 keeps the objective still"),
+        ("tv_gp_ucb", "epsilon", (-0.1, 1.1), "must lie in [0, 1]", "0 keeps the objective still"),
+        ("w_gp_ucb", "gamma", (0.0, 1.01), "must lie in (0, 1]", "1 forgets nothing"),
+        ("ui_tvbo", "sigma_w2", (-1.0,), "must lie in [0, 1e100]", "0 keeps the objective still"),
         ("ui_gp_ucb", "alpha", (-1.0,), "finite and at least 0", "is usual"),
         ("ui_gp_ucb", "kappa", (-1.0,), "finite and at least 0", "is usual"),
         ("et_gp_ucb", "delta", (0.0, 1.0), "strictly between 0 and 1", "the papers use 0.1"),
         ("w_sparq_gp_ucb", "alpha", (-1.0, INF), "finite and at least 0", "is usual"),
         ("sparq_gp_ucb", "c_Q", (0.0, NAN), "positive and finite", "1 is usual"),
-        ("gp_ucb", "mean", (NAN, INF), "it is finite", "or give 'estimated'"),
+        ("gp_ucb", "mean", (NAN, INF), "must be finite", "or give 'estimated'"),
     ]
 }
 
@@ -85,7 +85,7 @@ PARTS = {
     "maximize a number": Row(strategy(maximize=1), "1", "must be a bool", "False is for those"),
     "learning True": Row(strategy(learning=True), "True", "Refit or None", "Refit() learns"),
     "inference text": Row(strategy(inference="magic"), "'magic'", "inference is", "'features'"),
-    "mean text": Row(strategy(mean="fitted"), "'fitted'", "it is finite", "'estimated'"),
+    "mean text": Row(strategy(mean="fitted"), "'fitted'", "must be finite", "'estimated'"),
     "width 0 of a preset": Row(
         partial(strategies.gp_ucb, **COMMON, width=0), "0", "must be a Width", "Logarithmic() is"
     ),

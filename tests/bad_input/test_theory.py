@@ -33,13 +33,15 @@ def bound(name):
 
 
 NUMBERS = {
-    "bound delta": Parameter(bound("delta"), CHANCE, "lies in [1e-100, 1)", "the papers use 0.1"),
-    "bound epsilon": Parameter(bound("epsilon"), RATE, "lies in [0, 1]", "0 is no change"),
+    "bound delta": Parameter(
+        bound("delta"), CHANCE, "must lie in [1e-100, 1)", "the papers use 0.1"
+    ),
+    "bound epsilon": Parameter(bound("epsilon"), RATE, "must lie in [0, 1]", "0 is no change"),
     "bound period": Parameter(bound("period"), WHOLE, AT_LEAST_ONE, "rounds between resets"),
     "bound dim": Parameter(bound("dim"), WHOLE, AT_LEAST_ONE, "the domain's dimension"),
     "bound a0": Parameter(bound("a0"), (-1.0, NAN, INF), "finite and at least 0", "the tail of"),
     "reset_period epsilon": Parameter(
-        lambda v: theory.reset_period(v, 10), RATE, "lies in [0, 1]", "0 is no change"
+        lambda v: theory.reset_period(v, 10), RATE, "must lie in [0, 1]", "0 is no change"
     ),
     "reset_period horizon": Parameter(
         lambda v: theory.reset_period(0.1, v), WHOLE, AT_LEAST_ONE, "number of rounds"
@@ -62,7 +64,7 @@ NUMBERS = {
     "necessary alpha": Parameter(
         lambda v: theory.necessary_side_queries(10, v),
         (1.0, NAN),
-        "lies in (1, inf)",
+        "must lie in (1, inf)",
         "about fast change",
     ),
     "gain noise": Parameter(

@@ -30,7 +30,7 @@ WORLD = MarkovWorld(LINE, kernel=KERNEL, epsilon=0.1, noise=0.1)
 PLAYERS = {"GP": gp_ucb(kernel=KERNEL, noise=0.1)}
 
 WHOLE, AT_LEAST_ONE = (0, -1, 2.5, NAN, INF), "an integer of at least 1"
-NOISE, VARIANCE = (-0.1, NAN, INF, 1e101), "lies in [0, 1e100]"
+NOISE, VARIANCE = (-0.1, NAN, INF, 1e101), "must lie in [0, 1e100]"
 
 
 def markov(name):
@@ -66,7 +66,9 @@ def function(name):
 
 RATE = (-0.1, 1.1, NAN, INF)
 NUMBERS = {
-    "MarkovWorld epsilon": Parameter(markov("epsilon"), RATE, "lies in [0, 1]", "0 keeps the obj"),
+    "MarkovWorld epsilon": Parameter(
+        markov("epsilon"), RATE, "must lie in [0, 1]", "0 keeps the obj"
+    ),
     "MarkovWorld noise": Parameter(markov("noise"), NOISE, VARIANCE, "0 measures exactly"),
     "StaticWorld noise": Parameter(
         lambda v: StaticWorld(LINE, functions=DRAW, noise=v), NOISE, VARIANCE, "0 measures exactly"
@@ -79,8 +81,12 @@ NUMBERS = {
     ),
     "DriftWorld horizon": Parameter(drift("horizon"), WHOLE, AT_LEAST_ONE, "of the whole way"),
     "DriftWorld legs": Parameter(drift("legs"), WHOLE, AT_LEAST_ONE, "one leg joins"),
-    "SineWorld scale": Parameter(sine("scale"), NOISE, "lies in [0, 1e100]", "the paper uses 5"),
-    "SineWorld frequency": Parameter(sine("frequency"), (NAN, INF), "is finite", "paper uses 0.3"),
+    "SineWorld scale": Parameter(
+        sine("scale"), NOISE, "must lie in [0, 1e100]", "the paper uses 5"
+    ),
+    "SineWorld frequency": Parameter(
+        sine("frequency"), (NAN, INF), "must be finite", "paper uses 0.3"
+    ),
     "KernelSum terms": Parameter(
         lambda v: KernelSum(KERNEL, terms=v), WHOLE, AT_LEAST_ONE, "the paper uses 20"
     ),
@@ -95,23 +101,26 @@ NUMBERS = {
         study("seed"), (-1, 0.5), "an integer of at least 0", "give a seed of 0 or more"
     ),
     "PanelWorld noise_share": Parameter(
-        panel("noise_share"), (0.0, 1.1, NAN), "lies in (0, 1]", "0.05 is usual"
+        panel("noise_share"), (0.0, 1.1, NAN), "must lie in (0, 1]", "0.05 is usual"
     ),
     "make_panel epsilon": Parameter(
-        lambda v: make_panel(epsilon=v), RATE, "lies in [0, 1]", "0 keeps the field still"
+        lambda v: make_panel(epsilon=v), RATE, "must lie in [0, 1]", "0 keeps the field still"
     ),
     "make_panel gaps": Parameter(
-        lambda v: make_panel(gaps=v), (-0.1, 1.0, NAN), "lies in [0, 1)", "0 leaves no reading out"
+        lambda v: make_panel(gaps=v),
+        (-0.1, 1.0, NAN),
+        "must lie in [0, 1)",
+        "0 leaves no reading out",
     ),
     "MarkovFunction epsilon": Parameter(
-        function("epsilon"), RATE, "lies in [0, 1]", "0 keeps the function still"
+        function("epsilon"), RATE, "must lie in [0, 1]", "0 keeps the function still"
     ),
     "MarkovFunction horizon": Parameter(function("horizon"), WHOLE, AT_LEAST_ONE, "in rounds"),
     "MarkovFunction features": Parameter(function("features"), WHOLE, AT_LEAST_ONE, "512 is the"),
     "DriftingAckley horizon": Parameter(
         lambda v: DriftingAckley(horizon=v),
         (0, NAN, INF),
-        "is positive and finite",
+        "be positive and finite",
         "1000 is usual",
     ),
 }

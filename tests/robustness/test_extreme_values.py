@@ -78,7 +78,7 @@ def test_the_smallest_noise(name, dtype):
     play(BY_NAME[name].strategy(kernel(), 1.01 * least), GRID, 0.3, dtype, rounds=12)
     strategy = BY_NAME[name].strategy(kernel(), 0.02)
     play(strategy, GRID, 0.3, dtype, rounds=12, noise=1.01 * least)
-    with pytest.raises(ValueError, match=r"noise is .* lies in .*; use (1e-06|0.0001) times"):
+    with pytest.raises(ValueError, match=r"noise is .* must lie in .*; use (1e-06|0.0001) times"):
         play(BY_NAME[name].strategy(kernel(), 0.9 * least), GRID, 0.3, dtype)
     with pytest.raises(InputDataError, match="noise variance is not positive and finite, from"):
         play(strategy, GRID, 0.3, dtype, noise=0.9 * least)

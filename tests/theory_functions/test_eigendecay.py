@@ -75,7 +75,7 @@ def test_arguments_outside_the_assumptions() -> None:
         discounted_gain_bound(gamma=1, noise=1, terms=1, tail=0)
     with pytest.raises(ValueError, match="noise is 0"):
         polynomial_gain_bound(gamma=0.9, noise=0, C_p=1, beta_p=3)
-    with pytest.raises(ValueError, match=r"beta_p is 1\.5, but it lies in \[2, inf\)"):
+    with pytest.raises(ValueError, match=r"beta_p is 1\.5, but it must lie in \[2, inf\)"):
         polynomial_gain_bound(gamma=0.9, noise=1, C_p=1, beta_p=1.5)
     with pytest.raises(ValueError, match=r"noise is 100, but with these constants .* below 5"):
         exponential_gain_bound(gamma=math.sqrt(0.8), noise=100, C_e1=1, C_e2=1)

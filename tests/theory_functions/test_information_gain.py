@@ -132,7 +132,7 @@ def test_bad_input_is_refused() -> None:
         weighted_information_gain(COVARIANCE, 0.1, 1.1)
     with pytest.raises(ValueError, match=r"gamma is -0\.5"):
         weighted_information_gain(COVARIANCE, 0.1, -0.5)
-    with pytest.raises(ValueError, match=r"epsilon is 1.5, but it lies in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"epsilon is 1.5, but it must lie in \[0, 1\]"):
         markov_information_gain(COVARIANCE, 0.1, 1.5, 3)
     with pytest.raises(ValueError, match="noise is 0"):
         markov_information_gain(COVARIANCE, 0, 0.5, 3)

@@ -54,7 +54,7 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="horizon is 0"):
         reset_period(0.1, 0)
     with pytest.raises(
-        ValueError, match=r"nu is 1\.5, but it lies in \(2, inf\); .* Corollary 4\.1"
+        ValueError, match=r"nu is 1\.5, but it must lie in \(2, inf\); .* Corollary 4\.1"
     ):
         reset_period(0.1, 100, nu=1.5, dim=1)
     with pytest.raises(ValueError, match="dim is None"):

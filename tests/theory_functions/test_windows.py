@@ -126,7 +126,7 @@ def test_alpha_tilde_outside_its_interval(alpha_tilde: float) -> None:
 
 
 def test_other_bad_input() -> None:
-    with pytest.raises(ValueError, match="alpha is 0, but it is positive"):
+    with pytest.raises(ValueError, match="alpha is 0, but it must be positive"):
         window_starts(10, 0, 0.25)
     with pytest.raises(ValueError, match="horizon is 0"):
         window_starts(0, 1.0, 0.25)
