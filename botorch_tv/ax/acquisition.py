@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,6 @@ from ax.generators.torch.botorch_modular.acquisition import Acquisition
 from ax.generators.torch.botorch_modular.surrogate import Surrogate
 from ax.generators.torch_base import TorchOptConfig
 from botorch.acquisition import AcquisitionFunction, AnalyticAcquisitionFunction
-from botorch.generation.sampling import SamplingStrategy
 from botorch.models.model import Model, ModelList
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
@@ -32,10 +30,10 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
     then, and points that an acquisition function compares with or keeps away from (observed ones,
     and those pending) count by what they would give now, since no other time is to be had.
 
-    Among ``options``, ``"width"`` is a confidence width, from which ``UpperConfidenceBound`` gets
-    its beta: in the round after as many as there are observations, and with the dimension of the
-    parameters other than time. Where suggestions are pending, analytic functions are those of the
-    model that has seen its own mean there ([D14]).
+    Arguments are those of Ax's own. Among ``options``, ``"width"`` is a confidence width, from
+    which ``UpperConfidenceBound`` gets its beta: in the round after as many as there are
+    observations, and with the dimension of the parameters other than time. Where suggestions are
+    pending, analytic functions are those of the model that has seen its own mean there ([D14]).
 
     [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization", 2014.
@@ -49,12 +47,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         surrogate: Surrogate,
         search_space_digest: SearchSpaceDigest,
         torch_opt_config: TorchOptConfig,
-        botorch_acqf_class: type[AcquisitionFunction] | None,
-        botorch_acqf_options: dict[str, Any] | None = None,
-        botorch_acqf_classes_with_options: list[tuple[type[AcquisitionFunction], dict[str, Any]]]
-        | None = None,
-        n: int | None = None,
-        options: dict[str, Any] | None = None,
+        **more: Any,
     ) -> None:
         time = time_varying_models(surrogate.model)[0].time_dim
         now = (torch_opt_config.fixed_features or {}).get(time)
@@ -70,11 +63,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
             surrogate=present,
             search_space_digest=search_space_digest,
             torch_opt_config=replace(torch_opt_config, pending_observations=pending),
-            botorch_acqf_class=botorch_acqf_class,
-            botorch_acqf_options=botorch_acqf_options,
-            botorch_acqf_classes_with_options=botorch_acqf_classes_with_options,
-            n=n,
-            options=options,
+            **more,
         )
 
     def _construct_botorch_acquisition(
@@ -112,13 +101,9 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         self,
         n: int,
         search_space_digest: SearchSpaceDigest,
-        inequality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
-        equality_constraints: list[tuple[Tensor, Tensor, float]] | None = None,
+        *,
         fixed_features: dict[int, float] | None = None,
-        rounding_func: Callable[[Tensor], Tensor] | None = None,
-        optimizer_options: dict[str, Any] | None = None,
-        candidate_set: Tensor | None = None,
-        sampling_strategy: SamplingStrategy | None = None,
+        **more: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """As Ax's, once it is clear what time it is.
 
@@ -128,15 +113,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         name = search_space_digest.feature_names[self.time_dim]
         check_fixed((fixed_features or {}).get(self.time_dim), name)
         return super().optimize(  # type: ignore[no-any-return]
-            n=n,
-            search_space_digest=search_space_digest,
-            inequality_constraints=inequality_constraints,
-            equality_constraints=equality_constraints,
-            fixed_features=fixed_features,
-            rounding_func=rounding_func,
-            optimizer_options=optimizer_options,
-            candidate_set=candidate_set,
-            sampling_strategy=sampling_strategy,
+            n=n, search_space_digest=search_space_digest, fixed_features=fixed_features, **more
         )
 
 

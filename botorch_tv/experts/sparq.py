@@ -37,7 +37,7 @@ from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require
 
 
@@ -137,33 +137,6 @@ class SparQ(Strategy):
                 ExpertWarning,
                 stacklevel=stacklevel,
             )
-
-    @without_gradients
-    def tell(
-        self,
-        state: State,
-        suggestion: Suggestion,
-        y: Tensor | float,
-        *,
-        time: float | Tensor | None = None,
-        ok: Tensor | None = None,
-        noise: float | Tensor | None = None,
-        check: bool = True,
-        consume: bool = False,
-    ) -> tuple[State, Info]:
-        """Take in an observation; as :meth:`Strategy.tell`.
-
-        ``Info.side_queries`` counts what the expert was asked between the observation before and
-        this one, that is, to decide this round.
-        """
-        after, info = super().tell(
-            state, suggestion, y, time=time, ok=ok, noise=noise, check=check, consume=consume
-        )
-        if state.expert is None:
-            return after, info
-        info = info._replace(side_queries=state.expert.asked)
-        expert = state.expert._replace(asked=torch.zeros_like(state.expert.asked))
-        return after._replace(expert=expert), info
 
     @without_gradients
     def consult(

@@ -404,9 +404,13 @@ class Strategy:
             )
         if self.learning is not None and self.learning.due(data.rounds):
             advanced = relearned(self.process, advanced, self.learning)
+        asked = torch.zeros_like(data.since)
+        if state.expert is not None:  # what was asked since the last round, told once
+            advanced = advanced._replace(expert=state.expert._replace(asked=asked))
+            asked = state.expert.asked
         info = Info(
             reset=reset,
-            side_queries=torch.zeros_like(data.since),
+            side_queries=asked,
             information_gain=0.5 * torch.log1p(suggestion.sd.square() / believed),
         )
         return advanced, info

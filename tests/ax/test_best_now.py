@@ -112,7 +112,7 @@ def test_what_is_refused(experiment, ask, tell):
     with pytest.raises(UserInputError, match=r"at 101\.0, but its bounds are \(0\.0, 100\.0\)"):
         best_now(client, {"t": 101.0})
     for bad in (float("nan"), "now"):
-        with pytest.raises(ValueError, match="t is .* must be finite; give the present time"):
+        with pytest.raises(ValueError, match=r"t is .* must be finite; give the present time"):
             best_now(client, {"t": bad})
     client.configure_optimization(objective="y, -z")
     with pytest.raises(UnsupportedError, match="get_pareto_frontier"):

@@ -70,7 +70,7 @@ NUMBERS = {
     "gain noise": Parameter(
         lambda v: theory.greedy_information_gain(EYE, v, 3),
         (0.0, NAN),
-        "is positive",
+        "be positive",
         "give the var",
     ),
     "gain epsilon": Parameter(
