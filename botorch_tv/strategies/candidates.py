@@ -415,7 +415,7 @@ def _beside(value: float | Tensor) -> float | Tensor:
 
 def _checked(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Scores as such: one for each candidate, and a number where looking costs no waiting."""
-    if getattr(score, "__module__", "").startswith("botorch_tv."):
+    if (getattr(score, "__module__", None) or "").startswith("botorch_tv."):
         return values
     if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):
         given = tuple(values.shape) if isinstance(values, Tensor) else shown(values)
