@@ -27,7 +27,8 @@ def differences(there: Description, here: Description, path: str = "") -> list[s
     if same_array(there, here):
         pairs = []
     elif _same_kind(there, here):
-        there = LATER.get(str(here.get(TYPE)), {}) | there
+        later = LATER.get(str(here.get(TYPE)), {})
+        there, here = later | there, later | here
         keys = [one for one in {**there, **here} if one != TYPE]
         deeper = {key: f"{path}.{key}" if path else str(key) for key in keys}
         pairs = [(there.get(key, ABSENT), here.get(key, ABSENT), deeper[key]) for key in keys]

@@ -16,5 +16,5 @@ PROBES = "probes"
 FORMER = {"Candidates": "DiscreteSearch", "Realised": "Realized"}
 """What classes are called now whose names stand in older files."""
 LATER: dict[str, dict[str, Description]] = {"Refit": {"decay": {}}, "Box": {"parameters": None}}
-"""What fields that classes were given later stand for in files that lack them: what was done then,
-which is what their defaults do."""
+"""What fields that classes were given later stand for in descriptions that lack them: what was done
+before, which is what their defaults do."""

@@ -11,14 +11,21 @@ import torch
 from torch import Tensor
 
 from botorch_tv.identity import Description, describe
-from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.box import Bounds, Box
+from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.validation import require
 
 KIND = "type"
+PARAMETERS = "parameters"
 MOST_ARMS = 10**8
 """No loop has more; a file that says so is damaged."""
+
+
+def as_domain(bounds: Domain | Bounds) -> Domain:
+    """The box of some bounds, sides or named parameters; anything else is handed on."""
+    return Box(bounds) if isinstance(bounds, (Tensor, Mapping, list, tuple)) else bounds  # type: ignore[return-value]
 
 
 def domain_data(domain: Domain) -> dict[str, Description]:
@@ -26,6 +33,10 @@ def domain_data(domain: Domain) -> dict[str, Description]:
 
     Domains and searches of one's own are described, but not in full.
     """
+    if type(domain) is Box and domain.parameters is not None:
+        search = _search_data(domain.search)
+        named = {PARAMETERS: domain.parameters.data(), "context_dim": domain.context_dim}
+        return {KIND: "Box", **named, "search": search}
     if type(domain) is Box:
         bounds = _numbers(domain.bounds)
         search = _search_data(domain.search)
@@ -48,7 +59,11 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
         search = _search_from(data["search"], device)
         if search is None:
             return None
-        return Box(_tensor(data["bounds"], device), context_dim=data["context_dim"], search=search)
+        named = PARAMETERS in data
+        bounds = (
+            Parameters.from_data(data[PARAMETERS]) if named else _tensor(data["bounds"], device)
+        )
+        return Box(bounds, context_dim=data["context_dim"], search=search)
     if data[KIND] == "Grid" and "axes" in data:
         axes = [_tensor(axis, device) for axis in data["axes"]]
         arms = math.prod(map(len, axes))

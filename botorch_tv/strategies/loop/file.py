@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -21,9 +21,12 @@ from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.loop.domain import domain_data, domain_from
+from botorch_tv.strategies.loop.clock import Clock, ClockData
+from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
+from botorch_tv.strategies.loop.units import Units
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
@@ -34,6 +37,8 @@ CHECKSUM = b',\n  "sha256": '
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 LARGEST = 2**62
 """Counters beyond are damage."""
+ROWS = ("open", "answers", "consultations", "replies")
+"""Fields whose rows stand there with the names and units of people."""
 COPY = "give a copy of it, or begin a new loop: Loop.from_table takes in old measurements."
 DAMAGE = (
     ArithmeticError,
@@ -67,6 +72,7 @@ class LoopFile:
         answers: In order of time.
         consultations: Those without answers.
         replies: What the expert answered, oldest first.
+        clock: How datetimes are counted; None where times are numbers.
     """
 
     strategy: Any
@@ -81,6 +87,7 @@ class LoopFile:
     answers: tuple[Answer, ...]
     consultations: tuple[Question, ...]
     replies: tuple[Reply, ...]
+    clock: ClockData | None = None
 
     @property
     def kind(self) -> torch.dtype:
@@ -95,6 +102,10 @@ class LoopFile:
         """
         content = {"format": FORMAT, "version": VERSION, "made_with": _libraries()}
         content |= {one.name: getattr(self, one.name) for one in fields(self)}
+        content["clock"] = None if self.clock is None else asdict(self.clock)
+        units = _units(self.domain, self.clock, self.kind)
+        for name in ROWS:
+            content[name] = tuple(units.written(asdict(one)) for one in getattr(self, name))
         text = "{\n" + ",\n".join(f'  "{key}": {_written(one)}' for key, one in content.items())
         text += f'{CHECKSUM.decode()}"{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
         write_whole(path.resolve(), lambda file: file.write(text.encode()))
@@ -115,6 +126,12 @@ class LoopFile:
             version = content["version"]
             if version == VERSION:
                 _require_checksum(content, text)
+                clock = content.get("clock")
+                clock = None if clock is None else _read(ClockData, clock, "clock")
+                units = _units(content["domain"], clock, DTYPES[content["dtype"]])
+                for name in ROWS:
+                    require(isinstance(content[name], list), f"{name} is no list")
+                    content[name] = [units.read(one) for one in content[name]]
                 file = _read(cls, content, "the file")
                 file._warn_of_versions(content["made_with"], path)
                 return file
@@ -230,6 +247,13 @@ def refused(what: str, fix: str) -> Iterator[None]:
         raise ValueError(f"{what} ({_told(error)}); {fix}") from error
 
 
+def _units(domain: Mapping[str, Any], clock: ClockData | None, dtype: torch.dtype) -> Units:
+    """The names and units of a file."""
+    named = domain.get(PARAMETERS)
+    parameters = None if named is None else Parameters.from_data(named)
+    return Units(parameters, Clock.of(clock), dtype)
+
+
 def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -> None:
     points, arms = row.points, row.arms
     require(len(points) > 0, f"{row.name} asks about no point")
@@ -297,7 +321,7 @@ def _written(value: Any) -> str:
     if not isinstance(value, tuple):
         return json.dumps(value)
     encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
-    lines = [f"    {encode(asdict(one))}" for one in value]
+    lines = [f"    {encode(one)}" for one in value]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
 
 
@@ -308,7 +332,11 @@ def _read(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
         KeyError, TypeError, ValueError: If the data are damaged.
     """
     require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
-    return kind(**{one: _value(hint, data[one], one) for one, hint in get_type_hints(kind).items()})
+    later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
+    hints = {
+        one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later
+    }
+    return kind(**{one: _value(hint, data[one], one) for one, hint in hints.items()})
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:

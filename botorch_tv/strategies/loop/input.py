@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.state import State
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
+Points = Any
+"""As numbers, or with named parameters a dict, a list of dicts or a DataFrame."""
 Column = Numbers | None
 """Of a table, which may lack it."""
 
@@ -66,9 +69,32 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     return X
 
 
-def as_point(name: str, value: object, columns: int, state: State) -> Tensor:
-    """One point, `columns`; see :func:`as_points`."""
-    X = as_points(name, value, columns, state)
+def as_places(name: str, value: object, state: State) -> Tensor:
+    """Points `q x d` of a domain, also from a dict of named parameters, or a list of such.
+
+    Raises:
+        InputDataError: If they are none, naming the parameter.
+    """
+    parameters = state.domain.parameters if isinstance(state.domain, Box) else None
+    if parameters is None or isinstance(value, Tensor):
+        return as_points(name, value, state.domain.dim, state)
+    if isinstance(value, Mapping):
+        return parameters.place(value, like(state), name).unsqueeze(0)
+    records = value.to_dict("records") if hasattr(value, "to_dict") else value
+    if not isinstance(records, (list, tuple)):
+        records = [records]
+    places = [parameters.place(one, like(state), name) for one in records]
+    return torch.stack(places) if places else like(state).new_empty(0, len(parameters))
+
+
+def count(value: object, state: State) -> int:
+    """How many points there are; see :func:`as_places`."""
+    return len(as_places("X", value, state))
+
+
+def as_place(name: str, value: object, state: State) -> Tensor:
+    """One point, `d`; see :func:`as_places`."""
+    X = as_places(name, value, state)
     if len(X) != 1:
         raise InputDataError(f"{name} holds {len(X)} points, but one is needed; pass one of them.")
     return X[0]
@@ -100,7 +126,7 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
 
 
 def measurements(
-    state: State, X: Numbers, y: Numbers, time: Column, noise: Column, context: Column
+    state: State, X: object, y: Numbers, time: list[float] | None, noise: Column, context: Column
 ) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
     """The rows of a table in order of time: point, value, time, noise and context.
 
@@ -116,7 +142,7 @@ def measurements(
         InputDataError: If the columns do not fit each other, or a number is not finite.
     """
     c = state.domain.columns - state.domain.dim
-    points = as_points("X", X, state.domain.dim, state)
+    points = as_places("X", X, state)
     n = len(points)
     values = as_series("y", y, n)
     times = as_series("time", list(range(1, n + 1)) if time is None else time, n)

@@ -12,15 +12,19 @@ from torch import Tensor
 
 from botorch_tv.experts.refresh import ExpertWarning
 from botorch_tv.experts.sparq import SparQ
+from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.loop.clock import Clock, Time, earliest
 from botorch_tv.strategies.loop.input import (
     Numbers,
+    Points,
     as_known,
     as_number,
-    as_point,
-    as_points,
+    as_place,
+    as_places,
     as_replies,
+    count,
     measurements,
 )
 from botorch_tv.strategies.loop.log import (
@@ -64,6 +68,9 @@ class Loop(Record):
     is forgotten, and one from what is left takes its place: otherwise every suggestion open at a
     change would fire again, and forget the first measurements made after it.
 
+    **Times** are numbers, or datetimes, with a zone or without, one kind for a loop. A file shows
+    them as they were given.
+
     **Experts.** After ``tell``, :meth:`consult` says what an expert is to measure again now, and
     :meth:`absorb` takes the answers: some, all, rounds later, or never. An expert is asked about
     the time of the newest measurement; whatever was measured before is set aside once it answers,
@@ -73,14 +80,19 @@ class Loop(Record):
         strategy: Any; with one of :mod:`botorch_tv.experts` the loop consults. Left out,
             ``Loop(domain)``, it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs to
             be told nothing.
-        domain: Where to choose.
+        domain: Where to choose: a :class:`Box` or :class:`Grid`, or the bounds of a box. With named
+            parameters points are dicts, in their own units.
         pending: Most suggestions open at once; may be changed later.
         seed: For strategies that draw random numbers, or the points they ask an expert about.
+        unit: Of the clock, ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``,
+            where times are datetimes; rates of forgetting are then meant per unit. Unless given,
+            the first time decides: with a datetime, hours are counted from it.
         dtype: Of all that is computed, float64 or float32.
         device: Where it is computed; the domain's unless given.
 
     Raises:
-        ValueError: If ``pending`` is below 1, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, there is no such ``unit``, or the strategy does
+            not fit the domain.
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
@@ -98,15 +110,16 @@ class Loop(Record):
     def from_table(
         cls,
         strategy: Strategy,
-        domain: Domain,
-        X: Numbers,
+        domain: Domain | Bounds,
+        X: Points,
         y: Numbers,
         *,
-        time: Numbers | None = None,
+        time: Numbers | Sequence[Time] | None = None,
         noise: Numbers | None = None,
         context: Numbers | None = None,
         pending: int = 1,
         seed: int = 0,
+        unit: str | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
@@ -115,13 +128,14 @@ class Loop(Record):
         Args:
             strategy: As for the class.
             domain: As for the class.
-            X: Where was measured, `n x d`.
+            X: Where was measured, `n x d`; with named parameters a list of dicts, or a DataFrame.
             y: What came out, `n`.
-            time: When, `n`, in any order; 1, 2, ..., n unless given.
+            time: When, `n`, in any order, numbers or datetimes; 1, 2, ..., n unless given.
             noise: Variance of each measurement, `n`; the strategy's unless given.
             context: What was known beforehand, `n x c`, for a domain with a context.
             pending: As for the class.
             seed: As for the class.
+            unit: As for the class.
             dtype: As for the class.
             device: As for the class.
 
@@ -129,22 +143,29 @@ class Loop(Record):
             InputDataError: If the columns do not fit each other or the domain, or a value is not
                 finite; rows without a measurement are to be left out.
         """
-        loop = cls(strategy, domain, pending=pending, seed=seed, dtype=dtype, device=device)
-        rows = measurements(loop.state, X, y, time, noise, context)
-        for point, value, when, variance, known in rows:
-            loop.observe(point, value, time=when, noise=variance, context=known)
+        loop = cls(
+            strategy, domain, pending=pending, seed=seed, unit=unit, dtype=dtype, device=device
+        )
+        times = (
+            None
+            if time is None
+            else loop._begun(earliest(time)).numbers(time, count(X, loop.state))
+        )
+        for point, value, when, variance, known in measurements(
+            loop.state, X, y, times, noise, context
+        ):
+            loop._observed(loop._columns(point, known), value, when, variance)
         return loop
 
     # ---------------------------------------------------------------- asking and telling
 
-    def ask(
-        self, *, now: float | None = None, context: Numbers | None = None
-    ) -> NumberedSuggestion:
+    def ask(self, *, now: Time | None = None, context: Numbers | None = None) -> NumberedSuggestion:
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement; one more than the newest time told or asked for, unless
-                given. It may not lie before the newest measurement.
+            now: Time of the measurement. Unless given it is one more than the newest time told
+                or, where times are datetimes, the time by the clock of this computer. It may not
+                lie before the newest measurement.
             context: What is known before this round and not chosen, `c` numbers, on a box with
                 ``context_dim`` c.
 
@@ -172,16 +193,17 @@ class Loop(Record):
         if waiting:
             honest = strategy.suggestion_at(self.state, choice.X, now=choice.time)
             choice = choice._replace(mean=honest.mean, sd=honest.sd)
+        choice = choice._replace(X=self._units.settled(choice.X))
         plan = planned(choice, self._open.asked + 1, len(self._replay.answers))
         self._open.add(plan)
-        return numbered(plan, state)
+        return numbered(plan, state, self._units)
 
     def tell(
         self,
         y: float | Tensor | None = None,
         *,
         suggestion: int | NumberedSuggestion | None = None,
-        time: float | None = None,
+        time: Time | None = None,
         noise: float | None = None,
         ok: bool = True,
     ) -> bool:
@@ -204,25 +226,27 @@ class Loop(Record):
         """
         plan = self._meant(suggestion)
         value = as_number("y", y, "tell(ok=False) says that a measurement failed.") if ok else None
-        reset = self._take(plan, value, plan.planned_for if time is None else time, noise)
+        when = plan.planned_for if time is None else self._number("time", time)
+        reset = self._take(plan, value, when, noise)
         del self._open.rows[plan.number]
         return reset
 
     def observe(
         self,
-        X: Numbers,
+        X: Points,
         y: float | Tensor,
         *,
-        time: float | None = None,
+        time: Time | None = None,
         noise: float | None = None,
         context: Numbers | None = None,
     ) -> bool:
         """Take in a measurement that nobody suggested.
 
         Args:
-            X: Where, `d` numbers.
+            X: Where, `d` numbers, or a dict of named parameters.
             y: What came out.
-            time: When; one more than the newest time told unless given. It may lie before that.
+            time: When; unless given, one more than the newest time told or, where times are
+                datetimes, the time by the clock of this computer. It may lie before that.
             noise: Variance of this measurement; the strategy's unless given.
             context: What was known beforehand, `c` numbers.
 
@@ -233,12 +257,15 @@ class Loop(Record):
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        point = self._columns(as_point("X", X, self.domain.dim, self.state), context)
+        point = self._columns(as_place("X", X, self.state), context)
         value = as_number("y", y, "leave out measurements that failed.")
-        if time is None:
-            when = float(self.state.time) + 1
-        else:
-            when = as_number("time", time, "give the time of the measurement.")
+        clock = self._begun(time)
+        time = clock.now() if time is None else time
+        when = float(self.state.time) + 1 if time is None else self._number("time", time)
+        return self._observed(point, value, when, noise)
+
+    def _observed(self, point: Tensor, value: float, when: float, noise: float | None) -> bool:
+        point = self._units.settled(point)
         known = len(self._replay.answers)
         if self._strategy.compares:
             state = self._replay.before(when)
@@ -278,11 +305,13 @@ class Loop(Record):
                 return None
             asked = self._strategy.consult(state, generator=self._generator)
             number, known = self._consultations.asked + 1, len(replay.answers)
+            if asked is not None:
+                asked = asked._replace(X=self._units.settled(asked.X))
             newest = None if asked is None else question(asked, number, known)
             if newest is None:
                 return None
             self._consultations.add(newest)
-        return numbered_consultation(newest, state)
+        return numbered_consultation(newest, state, self._units)
 
     def absorb(
         self,
@@ -327,27 +356,30 @@ class Loop(Record):
 
     # ---------------------------------------------------------------- looking
 
-    def recommend(self, *, now: float | None = None, context: Numbers | None = None) -> Tensor:
-        """The point whose predicted mean is best, `d`; arguments as in :meth:`ask`."""
+    def recommend(
+        self, *, now: Time | None = None, context: Numbers | None = None
+    ) -> Tensor | dict[str, float]:
+        """The point whose predicted mean is best, `d` or a dict; arguments as in :meth:`ask`."""
         best = self._strategy.recommend(
             self.state, now=self._present(now), context=as_known(self.state, context)
         )
-        return best[: self.domain.dim]
+        point = self._units.point(best.tolist())
+        return point if isinstance(point, dict) else best[: self.domain.dim]
 
     def posterior(
-        self, X: Numbers, *, now: float | None = None, context: Numbers | None = None
+        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
     ) -> GPyTorchPosterior:
         """What real answers say about the objective at some points, without observation noise.
 
         Args:
-            X: `q x d`.
+            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame.
             now: As in :meth:`ask`.
             context: The same for all points, `c`.
 
         Returns:
             A joint posterior over the q points.
         """
-        points = as_points("X", X, self.domain.dim, self.state)
+        points = as_places("X", X, self.state)
         points = self._columns(points, context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
 
@@ -359,26 +391,39 @@ class Loop(Record):
         return self._open.find(suggestion, self._replay.answers)
 
     def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
-        fix = "give the time of the measurement."
         variance = "give the variance of this measurement."
         answer = extended(
             Answer,
             plan,
             y=y,
-            time=as_number("time", time, fix),
+            time=time,
             noise=None if noise is None else as_number("noise", noise, variance),
             arrival=len(self._replay.answers),
         )
         return self._replay.add(answer, keep=2 * self.pending)
 
-    def _present(self, now: float | None) -> float | None:
+    def _begun(self, first: object) -> Clock:
+        """The clock, begun with the first time there is, unless the loop knows one already."""
+        asked = self._open.asked + self._consultations.asked
+        if not self._replay.answers and not asked:
+            if first is None:
+                first = self._units.clock.now()
+            self._units.clock = self._units.clock.begin(first)
+        return self._units.clock
+
+    def _number(self, name: str, time: object) -> float:
+        return self._begun(time).number(name, time, "give the time of the measurement.")
+
+    def _present(self, now: Time | None) -> float | None:
+        clock, newest = self._begun(now), float(self.state.time)
         if now is None:
-            return None
-        present = as_number("now", now, "give the time of the measurement.")
-        if self._replay.answers and present < float(self.state.time):
+            here = clock.now()
+            return None if here is None else max(self._number("now", here), newest)
+        present = self._number("now", now)
+        if self._replay.answers and present < newest:
             raise InputDataError(
-                f"now is {present:g}, but the newest measurement was made at "
-                f"{float(self.state.time):g}, and only its own time or a later one can be decided; "
+                f"now is {clock.said(present)}, but the newest measurement was made at "
+                f"{clock.said(newest)}, and only its own time or a later one can be decided; "
                 "leave now away, or give that time. For old measurements there is observe(X, y, "
                 "time=...)."
             )

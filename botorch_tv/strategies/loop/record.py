@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Self
 
 import torch
+from torch import Tensor
 
 from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
+from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.domain import domain_data
+from botorch_tv.strategies.loop.clock import Clock
+from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.log import Answer, Reply, like
 from botorch_tv.strategies.loop.replay import Replay, credulous
@@ -27,6 +30,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered_consultation,
     table,
 )
+from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer
@@ -37,27 +41,29 @@ class Record:
 
     def __init__(
         self,
-        strategy: Strategy | Domain,
-        domain: Domain | None = None,
+        strategy: Strategy | Domain | Bounds,
+        domain: Domain | Bounds | None = None,
         *,
         pending: int = 1,
         seed: int = 0,
+        unit: str | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
         fix = "give a seed from 0 to 2**64 - 1."
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
-        if isinstance(strategy, Domain):
+        if not isinstance(strategy, Strategy):
             require(domain is None, "Loop: two domains; give a strategy, then a domain.")
             domain, strategy = strategy, adaptive_gp_ucb()
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
-        start = strategy.init(domain, dtype=dtype, device=device)
+        start = strategy.init(as_domain(domain), dtype=dtype, device=device)
+        self._units = Units(parameters_of(start.domain), Clock(unit), dtype)
         self._strategy, self._credulous = strategy, credulous(strategy)
         self._replay = Replay(strategy, start)
-        self._open = OpenSuggestions(pending)
-        self._consultations = OpenConsultations()
+        self._open = OpenSuggestions(pending, self._units)
+        self._consultations = OpenConsultations(self._units)
         # Of the host, so that a file goes on anywhere.
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -83,13 +89,13 @@ class Record:
     @property
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
-        return [numbered(one, self.state) for one in self._open.rows.values()]
+        return [numbered(one, self.state, self._units) for one in self._open.rows.values()]
 
     @property
     def open_consultations(self) -> list[NumberedConsultation]:
         """Consultations that wait for an expert, oldest first."""
         waiting = self._consultations.rows.values()
-        return [numbered_consultation(one, self.state) for one in waiting]
+        return [numbered_consultation(one, self.state, self._units) for one in waiting]
 
     @property
     def pending(self) -> int:
@@ -117,7 +123,7 @@ class Record:
 
     def __repr__(self) -> str:
         count = len(self._replay.answers)
-        newest = f", the newest at time {float(self.state.time):g}" if count else ""
+        newest = f", the newest at time {self._said(self.state.time)}" if count else ""
         waiting = f"; open: {self._open}" if len(self._open) else ""
         if len(self._consultations):
             waiting += f"; open consultations: {self._consultations}"
@@ -145,6 +151,7 @@ class Record:
             domain=domain_data(self.domain),
             dtype=str(like(self.state).dtype).removeprefix("torch."),
             device=str(self.state.time.device),
+            clock=self._units.clock.data,
             pending=self.pending,
             asked=self._open.asked,
             consulted=self._consultations.asked,
@@ -159,8 +166,8 @@ class Record:
     def load(
         cls,
         path: str | PathLike[str],
-        strategy: Strategy,
-        domain: Domain | None = None,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
         *,
         device: torch.device | str | None = None,
     ) -> Self:
@@ -171,7 +178,8 @@ class Record:
 
         Args:
             path: The file.
-            strategy: The strategy of the loop that was saved.
+            strategy: The strategy of the loop that was saved;
+                :func:`~botorch_tv.strategies.adaptive_gp_ucb` unless given.
             domain: Its domain; made from the file unless given, which works for a :class:`Grid`,
                 and for a :class:`Box` with one of the searches of this package.
             device: Where to compute; as before unless given.
@@ -183,6 +191,8 @@ class Record:
         """
         path = Path(path)
         file = LoopFile.read(path)
+        strategy = adaptive_gp_ucb() if strategy is None else strategy
+        domain = None if domain is None else as_domain(domain)
         file.require_strategy(strategy, path)
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
@@ -195,6 +205,7 @@ class Record:
 
     def _restore(self, file: LoopFile, path: Path) -> None:
         """Take in all that a file holds."""
+        self._units.clock = Clock.of(file.clock)
         row: Answer | Reply
         fix = "Correct it in a copy of the file, without its line of sha256."
         for row in file.answers:
@@ -218,6 +229,10 @@ class Record:
             with refused(what, "give a copy of it."):
                 drawn = list(base64.b64decode(file.generator, validate=True))
                 self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8))
+
+    def _said(self, time: Tensor) -> str:
+        """A time in words."""
+        return self._units.clock.said(float(time))
 
     @property
     def _draws(self) -> bool:

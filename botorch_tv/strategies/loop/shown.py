@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.log import Planned, Question, like, short
+from botorch_tv.strategies.loop.units import Units
 from botorch_tv.strategies.state import State
 
 SHOWN = 20
@@ -23,40 +25,47 @@ class NumberedSuggestion:
 
     Attributes:
         number: By which ``tell`` and ``discard`` know it, counted from 1.
-        X: The point, `d`.
+        X: The point, `d`; its place in the unit cube where parameters have names.
         context: What was known before it was chosen, `c`; None where nothing was.
-        time: For which it was chosen.
+        time: For which it was chosen; a datetime where times are such.
         mean: Mean predicted there, from answers alone.
         sd: Standard deviation of that prediction, without observation noise.
+        point: The point as plain numbers, or as a dict of named parameters in their own units.
         row: What the loop has written down of it.
+        said: The point and the time, in words.
     """
 
     number: int
     X: Tensor
     context: Tensor | None
-    time: float
+    time: Time
     mean: float
     sd: float
+    point: Any = field(kw_only=True)
     row: Planned = field(kw_only=True)
-
-    @property
-    def point(self) -> list[float]:
-        """The point as plain numbers."""
-        return [float(one) for one in self.X]
+    said: str = field(kw_only=True)
 
     def __repr__(self) -> str:
-        at = f"at {short(self.point)} for time {self.time:g}"
+        at = self.said
         given = "" if self.context is None else f", context {short(self.context.tolist())}"
         return f"Suggestion {self.number}: {at}{given}; expects {self.mean:.4g} ± {self.sd:.2g}"
 
 
-def numbered(row: Planned, state: State) -> NumberedSuggestion:
+def numbered(row: Planned, state: State, units: Units) -> NumberedSuggestion:
     """A suggestion that is written down, for those who are to measure."""
     assert row.predicted is not None
     X, d = like(state).new_tensor(row.point), state.domain.dim
-    known = X[d:] if len(X) > d else None
-    mean, sd = row.predicted.mean, row.predicted.sd
-    return NumberedSuggestion(row.number, X[:d], known, row.planned_for, mean, sd, row=row)
+    return NumberedSuggestion(
+        row.number,
+        X[:d],
+        X[d:] if len(X) > d else None,
+        units.clock.shown(row.planned_for),
+        row.predicted.mean,
+        row.predicted.sd,
+        point=units.point(row.point[:d]),
+        row=row,
+        said=units.said(row),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,33 +76,38 @@ class NumberedConsultation:
         number: By which ``absorb`` knows it, counted from 1.
         X: The points, `Q x d`.
         time: The time that is asked about, that of the newest measurement.
+        points: The points as plain numbers, or as dicts of named parameters in their own units.
         row: What the loop has written down of it.
+        said: The first points, in words.
     """
 
     number: int
     X: Tensor
-    time: float
+    time: Time
+    points: Any = field(kw_only=True)
     row: Question = field(kw_only=True)
-
-    @property
-    def points(self) -> list[list[float]]:
-        """The points as plain numbers."""
-        rows: list[list[float]] = self.X.tolist()
-        return rows
+    said: str = field(kw_only=True)
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __repr__(self) -> str:
         many = f"{len(self)} points" if len(self) > 1 else "1 point"
-        shown = ", ".join(short(point) for point in self.points[:3])
-        rest = ", ..." if len(self) > 3 else ""
-        return f"Consultation {self.number}: {many} at time {self.time:g}: {shown}{rest}"
+        return f"Consultation {self.number}: {many} at time {self.said}"
 
 
-def numbered_consultation(row: Question, state: State) -> NumberedConsultation:
+def numbered_consultation(row: Question, state: State, units: Units) -> NumberedConsultation:
     """A consultation that is written down, for those who are to measure."""
-    return NumberedConsultation(row.number, like(state).new_tensor(row.points), row.time, row=row)
+    some = "; ".join(units.said_point(point) for point in row.points[:3])
+    rest = ", ..." if len(row.points) > 3 else ""
+    return NumberedConsultation(
+        row.number,
+        like(state).new_tensor(row.points),
+        units.clock.shown(row.time),
+        points=[units.point(point) for point in row.points],
+        row=row,
+        said=f"{units.clock.said(row.time)}: {some}{rest}",
+    )
 
 
 class Table(NamedTuple):

@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion
+from botorch_tv.strategies.loop.units import Units
 from botorch_tv.validation import require_integer
 
 MOST_OPEN = 16
@@ -22,6 +23,9 @@ Meant = int | NumberedSuggestion | NumberedConsultation
 class Waiting(ABC, Generic[Row, Settled]):
     """Rows without an answer, oldest first.
 
+    Args:
+        units: In which they are shown.
+
     Attributes:
         rows: By number.
         asked: How many there have ever been, which is the number of the newest.
@@ -32,15 +36,17 @@ class Waiting(ABC, Generic[Row, Settled]):
     source: ClassVar[str]
     """The method that they come from."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, units: Units) -> None:
+        self.units, self.asked = units, 0
         self.rows: dict[int, Row] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __str__(self) -> str:
-        return ", ".join(f"number {one.number} {one}" for one in self.rows.values())
+        return ", ".join(
+            f"number {one.number} {self.units.said(one)}" for one in self.rows.values()
+        )
 
     @property
     def newest(self) -> Row | None:
@@ -91,6 +97,7 @@ class OpenSuggestions(Waiting[Planned, Answer]):
 
     Args:
         most: How many there may be at once.
+        units: In which they are shown.
 
     Raises:
         ValueError: If ``most`` is below 1.
@@ -99,8 +106,8 @@ class OpenSuggestions(Waiting[Planned, Answer]):
     kind = "suggestion"
     source = "ask()"
 
-    def __init__(self, most: int) -> None:
-        super().__init__()
+    def __init__(self, most: int, units: Units) -> None:
+        super().__init__(units)
         self.most = most
 
     @property
@@ -146,15 +153,15 @@ class OpenSuggestions(Waiting[Planned, Answer]):
         return f"{len(self)} suggestion{' is' if len(self) == 1 else 's are'}"
 
     def _what(self, row: Planned) -> str:
-        return f"number {row.number} is {row}"
+        return f"number {row.number} is {self.units.said(row)}"
 
     def _why_closed(self, number: int, settled: Sequence[Answer]) -> str:
         for one in settled:
             if one.number == number:
                 came = "failed" if one.y is None else f"gave {one.y:g}"
                 return (
-                    f"answered already: at time {one.time:g} it {came}; observe(X, y, time=...) "
-                    "takes in another measurement"
+                    f"answered already: at time {self.units.clock.said(one.time)} it {came}; "
+                    "observe(X, y, time=...) takes in another measurement"
                 )
         return "discarded; observe(X, y, time=...) takes in what was measured after all"
 
@@ -175,14 +182,16 @@ class OpenConsultations(Waiting[Question, Reply]):
         self.rows = {number: one for number, one in self.rows.items() if number > question.number}
 
     def _what(self, row: Question) -> str:
-        return f"number {row.number} asks about {len(row.points)} points at time {row.time:g}"
+        when = self.units.clock.said(row.time)
+        return f"number {row.number} asks about {len(row.points)} points at time {when}"
 
     def _why_closed(self, number: int, settled: Sequence[Reply]) -> str:
         if any(one.number == number for one in settled):
             return "absorbed already"
         if settled and settled[-1].number > number:
             return (
-                f"overtaken: answers to consultation {settled[-1].number}, {settled[-1]}, have "
-                "been absorbed, and answers that come after newer ones are dropped"
+                f"overtaken: answers to consultation {settled[-1].number}, "
+                f"{self.units.said(settled[-1])}, have been absorbed, and answers that come after "
+                "newer ones are dropped"
             )
         return f"given up, because {MOST_OPEN} newer ones wait for answers"

@@ -1,0 +1,186 @@
+"""Times as people have them: numbers, or dates and times of day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.strategies.loop.input import as_number, as_series
+from botorch_tv.validation import require
+
+SPANS = {
+    "seconds": timedelta(seconds=1),
+    "minutes": timedelta(minutes=1),
+    "hours": timedelta(hours=1),
+    "days": timedelta(days=1),
+    "weeks": timedelta(weeks=1),
+}
+Time = float | datetime
+"""A number, or a date with a time of day."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClockData:
+    """A clock as a file has it.
+
+    Attributes:
+        start: Which is time 0, by ISO 8601; None where no time has been told.
+        unit: Of the numbers with which all is computed.
+    """
+
+    start: str | None
+    unit: str
+
+
+class Clock:
+    """Turns datetimes into numbers and back; numbers are left alone.
+
+    The first time decides which of them a loop has. Datetimes are counted from the first of them,
+    in a unit; those with a zone are counted through changes to and from summer time, those without
+    cannot be.
+
+    Args:
+        unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, for loops whose
+            times are datetimes; None where the first time decides, and hours are counted then.
+
+    Raises:
+        ValueError: If it is another.
+    """
+
+    def __init__(self, unit: str | None) -> None:
+        require(
+            unit is None or unit in SPANS,
+            f"Loop: unit is {unit!r}, but datetimes are counted in {', '.join(SPANS)}; give one, "
+            "or None where times are numbers.",
+        )
+        self.unit = self._declared = unit
+        self.start: datetime | None = None
+
+    @classmethod
+    def of(cls, data: ClockData | None) -> Clock:
+        """That of a file.
+
+        Raises:
+            ValueError: If the data are damaged.
+        """
+        clock = cls(None if data is None else data.unit)
+        if data is not None and data.start is not None:
+            clock.start = datetime.fromisoformat(data.start)
+        return clock
+
+    @property
+    def data(self) -> ClockData | None:
+        """As a file has it; None where times are numbers."""
+        if self.unit is None:
+            return None
+        return ClockData(None if self.start is None else self.start.isoformat(), self.unit)
+
+    def begin(self, first: object) -> Clock:
+        """A clock for a loop that knows no time yet, whose first one this is."""
+        clock, when = Clock(self._declared), as_datetime("time", first)
+        if when is not None:
+            clock.start, clock.unit = when, self._declared or "hours"
+        return clock
+
+    def number(self, name: str, value: object, fix: str) -> float:
+        """A time as a number.
+
+        Raises:
+            InputDataError: If it is none, or of another kind than the loop's.
+        """
+        when = as_datetime(name, value)
+        if self.start is None and self.unit is None:
+            if when is not None:
+                raise InputDataError(
+                    f"{name} is {when}, but the times of this loop are numbers; give a number. "
+                    "Loops that begin with a datetime, or with unit='hours', count from it."
+                )
+            return as_number(name, value, fix)
+        if when is None:
+            raise InputDataError(
+                f"{name} is {value!r}, but the times of this loop are datetimes; give one such as "
+                "datetime.now(UTC)."
+            )
+        assert self.start is not None
+        if (when.tzinfo is None) != (self.start.tzinfo is None):
+            has, fix = ("no zone", "have one; give datetime.now(UTC)")
+            if when.tzinfo is not None:
+                has, fix = ("a zone", "have none; leave it out")
+            raise InputDataError(f"{name} is {when}, with {has}, but those of this loop {fix}.")
+        # Python subtracts times of one zone as clocks show them, an hour off in summer.
+        return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
+
+    def numbers(self, value: object, rows: int) -> list[float]:
+        """Times of a table, of which the earliest begins; see :meth:`number`."""
+        if earliest(value) is None and self.start is None:
+            return as_series("time", value, rows)
+        whole = list(value)  # type: ignore[call-overload]
+        if len(whole) != rows:
+            raise InputDataError(
+                f"time has {len(whole)} entries, but X has {rows} rows; give one per row."
+            )
+        return [self.number("time", one, "give the time of the measurement.") for one in whole]
+
+    def shown(self, number: float) -> Time:
+        """A number as people have it."""
+        if self.start is None:
+            return number
+        when = _universal(self.start) + number * SPANS[self._unit]
+        return when if self.start.tzinfo is None else when.astimezone(self.start.tzinfo)
+
+    def said(self, number: float) -> str:
+        """The same in words."""
+        when = self.shown(number)
+        return f"{when:g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
+
+    def now(self) -> datetime | None:
+        """The present by the clock of this computer; None where times are numbers."""
+        if self.unit is None:
+            return None
+        zone = UTC if self.start is None else self.start.tzinfo
+        return datetime.now(zone)
+
+    @property
+    def _unit(self) -> str:
+        return self.unit or "hours"
+
+
+def as_datetime(name: str, value: object) -> datetime | None:
+    """A datetime of Python, also from those of NumPy and pandas; None where it is none.
+
+    Raises:
+        InputDataError: If it is none that says a time, as pandas's NaT.
+    """
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if not isinstance(value, datetime):
+        return None
+    if value != value:
+        raise InputDataError(f"{name} is {value}; leave out rows without a time.")
+    plain = getattr(value, "to_pydatetime", None)
+    whole: datetime = value if plain is None else plain(warn=False)
+    return whole
+
+
+def earliest(column: object) -> datetime | None:
+    """The first of the datetimes in a column; None where there is none.
+
+    Raises:
+        InputDataError: If some have a zone and others have none.
+    """
+    if isinstance(column, Tensor) or not isinstance(column, Iterable):
+        return None
+    found = [as_datetime("time", one) for one in column]
+    times = [one for one in found if one is not None]
+    if len({one.tzinfo is None for one in times}) > 1:
+        raise InputDataError("time has rows with a zone and others without; give all a zone.")
+    return min(times, default=None)
+
+
+def _universal(when: datetime) -> datetime:
+    return when if when.tzinfo is None else when.astimezone(UTC)
