@@ -198,15 +198,32 @@ class Greedy(InformationGain):
         horizon = require_integer(
             "Greedy: horizon", horizon, 1, "give the number of rounds to be played."
         )
-        posterior = checked(covariance.to(torch.float64))
-        steps = []
-        for _ in range(horizon):
-            variance, arm = posterior.diagonal().clamp_min(0).max(0)
-            steps.append(0.5 * torch.log1p(variance / noise))
-            column = posterior.index_select(1, arm.unsqueeze(0))  # `M x 1`
-            posterior = posterior - column @ (column.mT / (noise + variance))
-        bound = torch.stack(steps).cumsum(0) / GREEDY_SHARE
+        bound = greedy_gain(covariance, noise, horizon) / GREEDY_SHARE
         return cls((0.0, *bound.tolist()))
+
+
+def greedy_gain(covariance: Tensor, noise: float, horizon: int, epsilon: float = 0.0) -> Tensor:
+    """The gain of arms whose variance is the largest left, after 1 to ``horizon`` observations.
+
+    Args:
+        covariance: As in :meth:`Greedy.of`, as the next two.
+        noise: σ².
+        horizon: Observations.
+        epsilon: Rate at which the objective is redrawn between them.
+
+    Raises:
+        InputDataError: If ``covariance`` is no covariance matrix.
+    """
+    prior = posterior = checked(covariance.to(torch.float64))
+    steps = []
+    for _ in range(horizon):
+        variance, arm = posterior.diagonal().clamp_min(0).max(0)
+        steps.append(0.5 * torch.log1p(variance / noise))
+        column = posterior.index_select(1, arm.unsqueeze(0))  # `M x 1`
+        posterior = posterior - column @ (column.mT / (noise + variance))
+        if epsilon > 0:
+            posterior = (1 - epsilon) * posterior + epsilon * prior
+    return torch.stack(steps).cumsum(0)
 
 
 def _given(gain: Tensor | None, source: str, field: str) -> Tensor:

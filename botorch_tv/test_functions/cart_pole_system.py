@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from botorch_tv.test_functions.linear_quadratic import sampled
-from botorch_tv.validation import require
+from botorch_tv.validation import require, require_number
 
 GRAVITY = 9.81
 """m / s²."""
@@ -64,12 +63,8 @@ class CartPoleSystem:
                 f"CartPoleSystem: {field.name} is {given}, but there are four states.",
             )
             for value in given if several else (given,):
-                least = "at least 0" if field.name in may_vanish else "positive"
-                good = value >= 0 if field.name in may_vanish else value > 0
-                require(
-                    good and math.isfinite(value),
-                    f"CartPoleSystem: {field.name} is {given}, but it must be finite and {least}.",
-                )
+                within = "[0, inf)" if field.name in may_vanish else "(0, inf)"
+                require_number(f"CartPoleSystem: {field.name}", value, within, "see the defaults.")
 
     def dynamics(self, bearing_friction: float) -> tuple[Tensor, Tensor]:
         """A, `4 x 4`, and B, `4 x 1`, of x_{k+1} = A x_k + B u_k at some bearing friction."""

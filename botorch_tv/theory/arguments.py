@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_tv.validation import require, require_integer, require_number
+from botorch_tv.validation import INTERVALS, require, require_integer, require_number
 
 Number = float | Tensor
 
@@ -68,20 +68,31 @@ def beside(name: str, value: Number, T: Tensor) -> Tensor:
     return value
 
 
-def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
-    """An information gain as a tensor beside ``T``, at least 0 and finite.
+def within(name: str, value: Number, T: Tensor, interval: str, fix: str) -> Tensor:
+    """As :func:`beside`, of finite values from 0 on, or above 0.
+
+    Args:
+        name: What it is, for the error.
+        value: Any shape.
+        T: Horizons, broadcastable with it.
+        interval: ``"[0, inf)"`` or ``"(0, inf)"``.
+        fix: What to give, for the error.
 
     Raises:
-        ValueError: If a value is negative or not finite, or the shapes do not go together.
+        ValueError: If a value lies outside, or the shapes do not go together.
     """
-    gain = beside(name, gain, T)
-    wrong = ~((gain >= 0) & gain.isfinite())
+    value = beside(name, value, T)
+    wrong = ~((value > 0 if interval == "(0, inf)" else value >= 0) & value.isfinite())
     if bool(wrong.any()):
         raise ValueError(
-            f"{name} is {gain[wrong][0].item():g}, but an information gain is finite and at least "
-            "0; greedy_information_gain bounds the largest one."
+            f"{name} is {value[wrong][0].item():g}, but it must {INTERVALS[interval]}; {fix}"
         )
-    return gain
+    return value
+
+
+def gain_like(name: str, gain: Number, T: Tensor) -> Tensor:
+    """An information gain as a tensor beside ``T``; see :func:`within`."""
+    return within(name, gain, T, "[0, inf)", "greedy_information_gain bounds the largest one.")
 
 
 COUNTS = {

@@ -10,8 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext
-from botorch_tv.inference.definite import checked
+from botorch_tv.acquisition.gains import ClosedForm, Greedy, WidthContext, greedy_gain
 from botorch_tv.theory.arguments import Number, check, rounds
 
 
@@ -67,15 +66,8 @@ def markov_information_gain(
     check("markov_information_gain", epsilon=epsilon, noise=noise, horizon=horizon)
     if epsilon == 0:
         return greedy_information_gain(covariance, noise, horizon)
-    prior = checked(covariance.to(torch.float64))
-    posterior, steps = prior, []
-    for _ in range(int(horizon)):
-        variance, arm = posterior.diagonal().clamp_min(0).max(0)
-        steps.append(torch.log1p(variance / noise))  # twice ½ ln(1 + variance / noise)
-        column = posterior[:, arm, None]
-        posterior = posterior - column @ column.mT / (noise + variance)
-        posterior = (1 - epsilon) * posterior + epsilon * prior
-    return torch.nn.functional.pad(torch.stack(steps).cumsum(0), (1, 0))
+    twice = 2 * greedy_gain(covariance, noise, int(horizon), epsilon)
+    return torch.nn.functional.pad(twice, (1, 0))
 
 
 def closed_form_information_gain(

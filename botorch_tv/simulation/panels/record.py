@@ -37,7 +37,8 @@ class Panel:
     def __post_init__(self) -> None:
         require(
             self.values.ndim == 2 and self.values.size > 0,
-            f"Panel: values have shape {self.values.shape}; give rounds x arms, at least 1 x 1.",
+            f"Panel: values have shape {self.values.shape}; give rounds x arms, "
+            "at least 1 x 1; values.reshape(len(values), -1) flattens the axes after the first.",
         )
         rounds, arms = self.values.shape
         require(
@@ -54,7 +55,8 @@ class Panel:
         if self.coordinates is not None:
             require(
                 self.coordinates.ndim == 2 and len(self.coordinates) == arms,
-                f"Panel: coordinates have shape {self.coordinates.shape}; give {arms} x d.",
+                f"Panel: coordinates have shape {self.coordinates.shape}; give {arms} x d, a row "
+                f"for each of {arms} arms.",
             )
         if self.times is not None:
             require(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -106,16 +107,12 @@ class PanelWorld(GridWorld):
         first_arm: int | Literal["random", "each"] | None = "random",
         coordinates: np.ndarray | Tensor | None = None,
     ) -> None:
-        names = None
-        if isinstance(values, Panel):
-            names = values.arms
-            coordinates = values.coordinates if coordinates is None else coordinates
-            _warn_if_uneven(values)
-            values = values.values
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
-        readings = _readings(values)
+        panel = _as_panel(values, coordinates)
+        _warn_if_uneven(panel)
+        readings = panel.values
         rows, arms = readings.shape
-        _check_rows(readings, train, names)
+        _check_rows(panel, train)
         require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
         if not isinstance(noise_share, str) or noise_share != "fitted":
             noise_share = require_number(
@@ -132,7 +129,7 @@ class PanelWorld(GridWorld):
                 first_arm < arms,
                 f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
             )
-        super().__init__(_domain(coordinates, arms, device), observation_noise)
+        super().__init__(_domain(panel, device), observation_noise)
         group_starts(groups, train)  # refuses bad groups now, not when ε is asked for
         scaled = scaling(readings[:train], center, standardize)
         played = scaled.apply(carried_forward(readings))[train:]
@@ -212,23 +209,24 @@ def _warn_if_uneven(panel: Panel) -> None:
     )
 
 
-def _readings(values: np.ndarray | Tensor) -> np.ndarray:
+def _as_panel(
+    values: Panel | np.ndarray | Tensor, coordinates: np.ndarray | Tensor | None
+) -> Panel:
+    places = None if coordinates is None else _numbers(coordinates)
+    if isinstance(values, Panel):
+        return values if places is None else replace(values, coordinates=places)
+    readings = _numbers(values)
+    return Panel(readings, tuple(map(str, range(readings.shape[-1]))), coordinates=places)
+
+
+def _numbers(values: np.ndarray | Tensor) -> np.ndarray:
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
-    readings = np.asarray(values, dtype=np.float64)
-    require(
-        readings.ndim == 2 and readings.size > 0,
-        f"PanelWorld: values have shape {readings.shape}; give rounds x arms, "
-        "values.reshape(len(values), -1) flattens the axes after the first.",
-    )
-    require(
-        not np.isinf(readings).any(),
-        "PanelWorld: some readings are infinite; use NaN where there is no reading.",
-    )
-    return readings
+    return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def _check_rows(readings: np.ndarray, train: int, names: Sequence[str] | None) -> None:
+def _check_rows(panel: Panel, train: int) -> None:
+    readings = panel.values
     rows = len(readings)
     train = require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
@@ -246,27 +244,20 @@ def _check_rows(readings: np.ndarray, train: int, names: Sequence[str] | None) -
     silent = np.flatnonzero(~read.any(0))
     if len(silent):
         others = f" (and {len(silent) - 1} others)" if len(silent) > 1 else ""
-        name = silent[0] if names is None else repr(names[silent[0]])
         raise ValueError(
-            f"PanelWorld: arm {name}{others} has no reading in the {train} training rows; leave it "
-            "out (Panel.select chooses arms, --without on the command line) or train on more rows."
+            f"PanelWorld: arm {panel.arms[silent[0]]!r}{others} has no reading in the {train} "
+            "training rows; leave it out (Panel.select chooses arms, --without on the command line)"
+            " or train on more rows."
         )
 
 
-def _domain(coordinates: np.ndarray | Tensor | None, arms: int, device: torch.device) -> Grid:
-    if coordinates is None:
-        return Grid(torch.arange(arms, dtype=torch.float64, device=device).unsqueeze(-1))
-    if not isinstance(coordinates, Tensor):
-        coordinates = np.ascontiguousarray(coordinates)  # views may run backwards, tensors not
-    points = torch.as_tensor(coordinates, dtype=torch.float64, device=device)
+def _domain(panel: Panel, device: torch.device) -> Grid:
+    places = panel.coordinates
+    if places is None:
+        places = np.arange(len(panel.arms))[:, None]
     require(
-        points.dim() == 2 and len(points) == arms,
-        f"PanelWorld: coordinates have shape {tuple(points.shape)}, but there are {arms} arms; "
-        f"give {arms} x d.",
-    )
-    require(
-        len(np.unique(points.cpu().numpy(), axis=0)) == arms,
+        len(np.unique(places, axis=0)) == len(panel.arms),
         "PanelWorld: some arms have the same coordinates, so a point would not tell which arm it "
         "is; move them apart or leave coordinates out.",
     )
-    return Grid(points)
+    return Grid(torch.tensor(np.ascontiguousarray(places), dtype=torch.float64, device=device))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import WidthContext
 from botorch_tv.acquisition.widths import IGPUCB
-from botorch_tv.theory.arguments import Number, beside, check, gain_like, rounds
+from botorch_tv.theory.arguments import Number, check, gain_like, rounds, within
 from botorch_tv.validation import require, require_number
 
 OPTIMISM = 1 / (4 * math.e * math.sqrt(math.pi))
@@ -118,12 +118,8 @@ def gp_ts_regret(
     name = "gp_ts_regret"
     horizons = rounds(name, T)
     gains = gain_like(f"{name}: gain", gain, horizons)
-    size = beside(f"{name}: log_decisions", log_decisions, horizons)
-    require(
-        bool((size >= 0).all()) and bool(size.isfinite().all()),
-        f"{name}: log_decisions is {float(size.min()):.4g}, but it is the logarithm of the number "
-        "of points to choose from, finite and at least 0.",
-    )
+    fix = "it is the logarithm of the number of points to choose from."
+    size = within(f"{name}: log_decisions", log_decisions, horizons, "[0, inf)", fix)
     first = float(_width(torch.zeros_like(horizons), B, R, delta / 2).max())
     slack = 2 * B * first / OPTIMISM
     require(

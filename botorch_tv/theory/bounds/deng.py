@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import WidthContext
 from botorch_tv.acquisition.widths import WGPUCB
-from botorch_tv.theory.arguments import Number, beside, check, gain_like, rounds
+from botorch_tv.theory.arguments import Number, check, gain_like, rounds, within
 from botorch_tv.validation import require
 
 
@@ -66,11 +66,7 @@ def w_gp_ucb_regret(
     horizons = rounds(name, T)
     single = gain_like(f"{name}: gain", gain, horizons)
     double = gain_like(f"{name}: double_gain", double_gain, horizons)
-    change = beside(f"{name}: budget", budget, horizons)
-    require(
-        bool(((change >= 0) & change.isfinite()).all()),
-        f"{name}: budget is {float(change.min())}, but it must be finite and at least 0.",
-    )
+    change = within(f"{name}: budget", budget, horizons, "[0, inf)", "it bounds the change.")
     gamma, memory, features = check(name, gamma=gamma, memory=memory, features=features)
     check(name, feature_error=feature_error)
     width = WGPUCB(B=B, R=R, noise=noise, delta=delta)
@@ -113,12 +109,8 @@ def w_gp_ucb_order(
     """
     horizons = rounds("w_gp_ucb_order", T)
     gains = gain_like("w_gp_ucb_order: gain", gain, horizons)
-    change = beside("w_gp_ucb_order: budget", budget, horizons)
-    require(
-        bool(((change > 0) & change.isfinite()).all()),
-        f"w_gp_ucb_order: budget is {float(change.min())}, but it must be positive and finite; "
-        "without change see igp_ucb_order.",
-    )
+    fix = "without change see igp_ucb_order."
+    change = within("w_gp_ucb_order: budget", budget, horizons, "(0, inf)", fix)
     check("w_gp_ucb_order", constant=constant)
     power = 0.25 if budget_known else 1.0
     return constant * gains.pow(0.875) * change.pow(power) * horizons.pow(0.75)

@@ -207,7 +207,7 @@ def test_bad_input(options, message):
 def test_arms_without_a_reading_are_named():
     values = np.random.default_rng(0).random((10, 4))
     values[:5, [1, 3]] = GAP
-    with pytest.raises(ValueError, match=r"arm 1 \(and 1 others\) has no reading in the 5"):
+    with pytest.raises(ValueError, match=r"arm '1' \(and 1 others\) has no reading in the 5"):
         PanelWorld(values, 5)
 
 
