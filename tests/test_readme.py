@@ -14,7 +14,7 @@ def test_every_python_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 15
+    assert len(blocks) == 16
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:

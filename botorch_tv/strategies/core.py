@@ -415,6 +415,14 @@ class Strategy:
         )
         return advanced, info
 
+    def describe(self, state: State) -> str:
+        """What is believed of the objective now, in words; of most strategies what they were told.
+
+        Args:
+            state: All that has been told.
+        """
+        return f"What it was told: {self!r}."
+
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
 
-from botorch_tv.strategies import Grid, adaptive_gp_ucb
+from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
 
 DOMAIN = Grid.regular(points=12, dim=1)
 
@@ -44,6 +45,13 @@ def test_a_jump_is_dated_in_the_unit_of_the_clock():
     assert 40 * 3600 <= float(belief.jumped) <= 44 * 3600
     assert f"It jumped before time {float(belief.jumped):g}" in player.describe(state)
     assert 0 <= float(player.jump(state)) < 0.5
+
+
+def test_a_loop_says_it_too():
+    loop = Loop(DOMAIN)
+    assert loop.describe() == adaptive_gp_ucb().describe(loop.state)
+    told_all = gp_ucb(kernel=RBFKernel().double(), noise=0.1)
+    assert "noise=0.1" in Loop(told_all, DOMAIN).describe()
 
 
 def test_before_anything_is_known_and_of_several_trials():

@@ -366,6 +366,10 @@ class Loop(Record):
         point = self._units.point(best.tolist())
         return point if isinstance(point, dict) else best[: self.domain.dim]
 
+    def describe(self) -> str:
+        """What is believed of the objective now, in words; see :meth:`Strategy.describe`."""
+        return self._strategy.describe(self.state)
+
     def posterior(
         self, X: Points, *, now: Time | None = None, context: Numbers | None = None
     ) -> GPyTorchPosterior:
