@@ -191,6 +191,12 @@ class RowLoss(Loss):
             lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
         return lost
 
+    def as_root(self) -> RootLoss:
+        """The same of a static objective, by the Cholesky factor of I - D."""
+        matrix = self.matrix()
+        identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+        return RootLoss(torch.linalg.cholesky_ex(identity - matrix).L)
+
     def _appended(
         self, basis: Basis, coordinates: Tensor, root: Tensor, sign: int, out: Tensor
     ) -> tuple[Tensor, RowLoss]:

@@ -97,7 +97,12 @@ class Recursion(Inference):
         """The data with a belief computed from the rows kept, at the time of the newest of all."""
         evidence, basis = self.evidence(data, data.time, data.time), basis_of(data)
         evidence = evidence._replace(choice=self._located(basis, evidence.choice))
-        return data._replace(belief=recursion.from_evidence(basis, evidence))
+        belief = recursion.from_evidence(basis, evidence)
+        if self._form(basis) is RootLoss and not amplifies(data.least_noise, basis):
+            assert isinstance(belief.loss, RowLoss)
+            # Or every sample would have to take a root.
+            belief = belief._replace(loss=belief.loss.as_root())
+        return data._replace(belief=belief)
 
     def _emptied(self, data: Data, *, read_only: bool) -> Data:
         """The data with the belief of no row at all, at the time of the newest of all."""

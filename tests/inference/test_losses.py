@@ -89,3 +89,19 @@ def test_samples_have_the_posterior_covariance(form: type[Loss]) -> None:
     unit = torch.eye(basis.normals, dtype=torch.float64)
     samples = basis.expand(loss.draw(basis, None, unit))
     torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
+
+
+def test_rows_become_a_root() -> None:
+    """Before and after they have been absorbed, and it is gone on with."""
+    basis = factor(K, GRID.shape, "features")
+    generator = torch.Generator().manual_seed(4)
+    played = torch.randint(len(GRID), (70, 2), generator=generator)
+    loss: Loss = RowLoss.none(basis, torch.Size([2]))
+    for number, index in enumerate(played[:-1]):
+        _, _, loss = observe(loss, basis, index)
+        if number in (0, 5, 68):
+            assert isinstance(loss, RowLoss)
+            _, covariance, _ = observe(loss.as_root(), basis, played[-1])
+            for trial in range(2):
+                expected = dense(played[: number + 1, trial].tolist())[played[-1, trial]]
+                torch.testing.assert_close(covariance[trial], expected, rtol=0, atol=1e-9)
