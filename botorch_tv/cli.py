@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
     add = partial(option, parser.add_argument_group("run"))
-    add("--seed", "same seed, same study", 0, type=_seed)
+    add("--seed", "same seed, same study", 0)
     add("--device", "cpu, cuda, cuda:1, ...", "cpu")
     add("--dtype", "precision", "float64", choices=("float64", "float32"))
     add("--chunk", "trials at once (default: as memory allows)", type=int)
@@ -273,13 +273,6 @@ def _tell_prediction_error(result: StudyResult, stem: Path) -> None:
     print(f"\n{errors_text(result)}")
     for path in write_maps(result, stem):
         print(f"Written: {path}")
-
-
-def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise argparse.ArgumentTypeError(f"{seed} is negative; give 0 or more")
-    return seed
 
 
 def _dtype(name: str) -> torch.dtype:

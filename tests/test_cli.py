@@ -130,7 +130,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--strategies", "GP,EF"], "Unknown strategy 'EF'.*Did you mean ET"),
         (["compare", "--trials", "many"], "--trials: invalid int value: 'many'"),
         (["compare", "--trials", "0"], "trials is 0"),
-        (["compare", "--seed", "-1"], "--seed: -1 is negative"),
+        (["compare", "--seed", "-1"], "seed is -1, but it must be an integer of at least 0"),
         (["compare", "--noise", "-1"], "noise is -1"),
         (["compare", "--epsilon", "2"], r"epsilon is 2.0.*\[0, 1\]"),
         (["compare", "--gamma", "0"], "gamma is 0"),

@@ -70,10 +70,12 @@ class Setting:
     """A kernel, and whether its functions are draws from the process or their smooth twins.
 
     Args:
+        title: Of its panel.
         kernel_name: "se" or "matern52".
         smooth: Whether the functions lie in the kernel's space.
     """
 
+    title: str
     kernel_name: str
     smooth: bool
 
@@ -110,19 +112,13 @@ class Setting:
 
 
 _SETTINGS = {
-    "se-rkhs": Setting("se", smooth=True),
-    "se-gp": Setting("se", smooth=False),
-    "matern52-rkhs": Setting("matern52", smooth=True),
-    "matern52-gp": Setting("matern52", smooth=False),
-}
-_TITLES = {
-    "se-rkhs": "SE, f in the kernel's space",
-    "se-gp": "SE, f drawn from the process",
-    "matern52-rkhs": "Matérn-5/2, f in the kernel's space",
-    "matern52-gp": "Matérn-5/2, f drawn from the process",
+    "se-rkhs": Setting("SE, f in the kernel's space", "se", smooth=True),
+    "se-gp": Setting("SE, f drawn from the process", "se", smooth=False),
+    "matern52-rkhs": Setting("Matérn-5/2, f in the kernel's space", "matern52", smooth=True),
+    "matern52-gp": Setting("Matérn-5/2, f drawn from the process", "matern52", smooth=False),
 }
 _CASES = {
-    name: Drawn(_TITLES[name], setting.variance, setting.world, setting.strategies)
+    name: Drawn(setting.title, setting.variance, setting.world, setting.strategies)
     for name, setting in _SETTINGS.items()
 }
 _OTHERS = ("GP-UCB", "GP-TS", "GP-EI", "GP-PI")

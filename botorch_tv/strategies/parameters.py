@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 
-from botorch_tv.validation import require, require_number, settle_integer, shown
+from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
 """Decimal digits of a side, or of a value on a logarithmic scale, to which values are kept. They
@@ -89,9 +89,8 @@ class Float(Parameter):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            limit = "it must be a finite number below 1e150 in size; choose another unit."
-            number = require_number(f"Float: {name}", getattr(self, name), "(-1e150, 1e150)", limit)
-            object.__setattr__(self, name, float(number))
+            settle_number(self, name, "(-1e150, 1e150)", "choose another unit.")
+            object.__setattr__(self, name, float(getattr(self, name)))
         self._check()
         ends = self.scaled(self.low), self.scaled(self.high)
         require(

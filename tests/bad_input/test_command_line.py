@@ -20,7 +20,7 @@ COMPARE = {
     "trials": (["--trials", "0"], "0", "at least 1", "number of worlds"),
     "trials text": (["--trials", "many"], "'many'", "invalid int value", "--help"),
     "horizon": (["--horizon", "0"], "0", "at least 1", "number of rounds"),
-    "seed": (["--seed", "-1"], "-1", "negative", "give 0 or more"),
+    "seed": (["--seed", "-1"], "-1", "at least 0", "give a seed of 0 or more"),
     "chunk": (["--chunk", "0"], "0", "at least 1", "run together"),
     "strategies": (["--strategies", "no-such"], "NO-SUCH", "known:", "GP, IGP"),
     "period": (["--period", "0", "--strategies", "R"], "0", "at least 1", "whole rounds"),

@@ -65,7 +65,12 @@ GRIDS = {
 BOXES = {
     "vector": data(lambda: Box(CUBE[0]), "(2,)", "shape 2 x d", CORNERS),
     "three rows": data(lambda: Box(torch.zeros(3, 2)), "(3, 2)", "shape 2 x d", CORNERS),
-    "list": data(lambda: Box([[0.0], [1.0]]), "[[0.0], [1.0]]", "shape 2 x d", CORNERS),
+    "list": data(
+        lambda: Box([[0.0], [1.0]]),
+        "[[0.0], [1.0]]",
+        "sides are pairs of numbers",
+        "give [(low, high), ",
+    ),
     "None": data(lambda: Box(None), "None", "shape 2 x d", CORNERS),
     "integers": data(lambda: Box(CUBE.long()), "torch.int64", "at least one", "pass float64"),
     "no columns": data(lambda: Box(torch.zeros(2, 0)), "0 columns", "at least one", "pass float64"),
