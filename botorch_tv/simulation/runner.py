@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +15,7 @@ from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.turns import take_turn, wait_until
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
@@ -24,11 +23,6 @@ if TYPE_CHECKING:
 
 Take = Callable[[Chunk, Arrays], None]
 """What becomes of a finished chunk."""
-
-POLL_SECONDS = 0.2
-"""How often a chunk that another process computes is looked for."""
-PATIENCE_SECONDS = 3.0
-"""Whoever waits for longer is told what for."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +69,13 @@ class Runner:
             progressed = Progress(bar, settings.horizon, known)
 
             def turn(chunk: Chunk, stop: threading.Event) -> bool:
-                arrays = _turn(game, chunk, folder, progressed, stop)
+                arrays = take_turn(game, chunk, folder, progressed, stop)
                 if arrays is not None:
                     take(chunk, arrays)
                 return arrays is not None
 
             def patient_turns(chunk: Chunk, stop: threading.Event) -> bool:
-                done, began, told = turn(chunk, stop), time.monotonic(), False
-                while not done and not stop.wait(POLL_SECONDS):
-                    done = turn(chunk, stop)
-                    late = time.monotonic() - began > PATIENCE_SECONDS
-                    if not done and folder is not None and late and not told:
-                        told = True
-                        warnings.warn(folder.waited_for(chunk), stacklevel=2)
-                return done
+                return wait_until(lambda: turn(chunk, stop), chunk, folder, stop)
 
             for work in (turn, patient_turns):
                 done = side_by_side(work, missing, self.workers)
@@ -126,26 +113,3 @@ def _missing(folder: StudyFolder, chunks: list[Chunk], take: Take) -> list[Chunk
         else:
             take(chunk, arrays)
     return missing
-
-
-def _turn(
-    game: Game,
-    chunk: Chunk,
-    folder: StudyFolder | None,
-    progress: Progress,
-    stop: threading.Event,
-) -> Arrays | None:
-    """Play a chunk and keep it; None if stopped, or while another process plays it."""
-    if folder is None:
-        return game.play(chunk, progress, stop)
-    with folder.claim(chunk) as mine:
-        if not mine:
-            return None
-        arrays = folder.find(chunk)  # perhaps finished elsewhere since the last look
-        if arrays is not None:
-            progress.add(chunk.trials * game.settings.horizon)
-            return arrays
-        arrays = game.play(chunk, progress, stop)
-        if arrays is not None:
-            folder.keep(chunk, arrays)
-        return arrays

@@ -10,7 +10,7 @@ import pytest
 from lasting import CHUNK, TRIALS, files, same, study
 
 from botorch_tv.files import this_host
-from botorch_tv.simulation import locks, runner
+from botorch_tv.simulation import locks, turns
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.folder import StudyFolder
 from botorch_tv.simulation.locks import Holder, WorkLock
@@ -89,7 +89,7 @@ def test_a_study_needs_no_locks_of_the_operating_system(
 
 
 def test_a_study_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.1)
     file = tmp_path / "locks" / "chunk-00001.lock"
     held_by(file, "elsewhere", 7)
     honest = StudyFolder.waited_for

@@ -1,0 +1,70 @@
+"""Turns at a chunk that several processes may want: one of them plays it, the others find it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.records import Arrays
+
+if TYPE_CHECKING:
+    from botorch_tv.simulation.folder import StudyFolder
+
+POLL_SECONDS = 0.2
+"""How often a chunk that another process computes is looked for."""
+PATIENCE_SECONDS = 3.0
+"""Whoever waits for longer is told what for."""
+
+
+def take_turn(
+    game: Game,
+    chunk: Chunk,
+    folder: StudyFolder | None,
+    progress: Progress,
+    stop: threading.Event,
+) -> Arrays | None:
+    """Play a chunk and keep it; None if stopped, or while another process plays it."""
+    if folder is None:
+        return game.play(chunk, progress, stop)
+    with folder.claim(chunk) as mine:
+        if not mine:
+            return None
+        arrays = folder.find(chunk)  # perhaps finished elsewhere since the last look
+        if arrays is not None:
+            progress.add(chunk.trials * game.settings.horizon)
+            return arrays
+        arrays = game.play(chunk, progress, stop)
+        if arrays is not None:
+            folder.keep(chunk, arrays)
+        return arrays
+
+
+def wait_until(
+    done: Callable[[], bool], chunk: Chunk, folder: StudyFolder | None, stop: threading.Event
+) -> bool:
+    """Ask again and again for a chunk that another process may be at work on.
+
+    Args:
+        done: Whether there is nothing more to wait for.
+        chunk: What is waited for.
+        folder: Where it is kept.
+        stop: Ends waiting once it is set.
+
+    Returns:
+        Whether it is done; False if stopped.
+    """
+    began, told = time.monotonic(), False
+    while not done():
+        if stop.wait(POLL_SECONDS):
+            return False
+        late = time.monotonic() - began > PATIENCE_SECONDS
+        if late and folder is not None and not told:
+            told = True
+            warnings.warn(folder.waited_for(chunk), stacklevel=2)
+    return True
