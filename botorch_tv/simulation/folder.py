@@ -39,11 +39,11 @@ class StudyFolder:
     Attributes:
         path: The folder.
         cut: How the study in it is computed.
+        files: What its chunks look like.
     """
 
     def __init__(self, path: Path, cut: Cut, files: ChunkFormat) -> None:
-        self.path, self.cut = path, cut
-        self._files = files
+        self.path, self.cut, self.files = path, cut, files
         self._reported: set[Path] = set()
         self._locks: dict[Chunk, WorkLock] = {}
         self._made_with: dict[str, list[Chunk]] = {}
@@ -109,7 +109,7 @@ class StudyFolder:
         """
         file = self._file(chunk)
         try:
-            arrays = self._files.read(file, chunk.first)
+            arrays = self.files.read(file, chunk.first)
         except Damaged as error:
             if file not in self._reported:
                 self._reported.add(file)
@@ -125,7 +125,7 @@ class StudyFolder:
         if arrays is None:
             return None
         made_with, held = str(arrays.pop(MADE_WITH)), arrays["regret"].shape[1]
-        if held < chunk.trials or (held > chunk.trials and self._files.layout.averaged):
+        if held < chunk.trials or (held > chunk.trials and self.files.layout.averaged):
             return None
         self._made_with.setdefault(made_with, []).append(chunk)
         if held == chunk.trials:
@@ -142,24 +142,30 @@ class StudyFolder:
         Raises:
             OSError: If the disk has less room than their files will take.
         """
-        files = self._files
+        files = self.files
         each = [files.layout.bytes_of(chunk.trials, files.strategies) for chunk in chunks]
         require_disk(self.path, sum(each) + besides)
 
-    def keep(self, chunk: Chunk, arrays: Arrays) -> None:
+    def keep(self, chunk: Chunk, arrays: Arrays, made_with: str | None = None) -> None:
         """Write a finished chunk, unless more of its trials are there; its lock must be held.
+
+        Args:
+            chunk: Its trials.
+            arrays: Their variables.
+            made_with: Versions that computed them, as :meth:`made_with` tells; those of this
+                process unless given.
 
         Raises:
             OSError: If it cannot be written; nothing else in the folder has changed.
         """
-        file = self._file(chunk)
+        file, made_with = self._file(chunk), made_with or own_versions()
         with suppress(Damaged):
-            found = self._files.read(file, chunk.first)
+            found = self.files.read(file, chunk.first)
             if found is not None and found["regret"].shape[1] > chunk.trials:
                 return
         try:
-            self._files.write(file, chunk.first, {**arrays, MADE_WITH: np.array(_versions())})
-            self._made_with.setdefault(_versions(), []).append(chunk)
+            self.files.write(file, chunk.first, {**arrays, MADE_WITH: np.array(made_with)})
+            self._made_with.setdefault(made_with, []).append(chunk)
         except OSError as error:
             raise OSError(
                 f"{file} could not be written ({error.strerror or error}). The chunks finished "
@@ -204,6 +210,10 @@ class StudyFolder:
                 locks.mkdir(exist_ok=True)
             self._locks[chunk] = WorkLock(locks / f"{self._name(chunk)}.lock")
         return self._locks[chunk]
+
+    def made_with(self, chunk: Chunk) -> str:
+        """Versions, as JSON, that computed a chunk which was found or kept."""
+        return next(text for text, chunks in self._made_with.items() if chunk in chunks)
 
     def versions(self) -> dict[str, str]:
         """Versions of the libraries that the chunks found and kept were computed with.
@@ -293,7 +303,8 @@ def discard(path: Path, trials: int) -> None:
             folder.rmdir()
 
 
-def _versions() -> str:
+def own_versions() -> str:
+    """Versions of the libraries of this process, as JSON."""
     return json.dumps(versions(), sort_keys=True)
 
 

@@ -18,6 +18,9 @@ Result = TypeVar("Result")
 def torch_threads(count: int) -> Iterator[None]:
     """Let PyTorch use this many threads per operation for a while."""
     before = torch.get_num_threads()
+    if before == count:  # so that of several Python threads none restores what another has set
+        yield
+        return
     torch.set_num_threads(count)
     try:
         yield

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
 from botorch_tv.simulation.chunks import Game
 from botorch_tv.simulation.cut import Chunk, Cut
+from botorch_tv.simulation.executors import Elsewhere, Executor
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
@@ -37,12 +38,16 @@ class Runner:
         workers: Chunks at once.
         progress: Whether to show a progress bar.
         besides: Bytes that will be written to the disk of a folder besides its chunks.
+        executor: Who plays them in place of this process, if anybody.
+        made_with: Filled with the versions, as JSON, of workers that sent chunks back.
     """
 
     trials: int
     workers: int
     progress: bool
     besides: int
+    executor: Executor | None = None
+    made_with: set[str] = field(default_factory=set)
 
     def play(
         self, settings: StudySettings, cut: Cut, take: Take, folder: StudyFolder | None = None
@@ -65,6 +70,15 @@ class Runner:
             folder.require_room(missing, self.besides)
         bar = tqdm(total=self.trials, initial=known, unit="trial", disable=not self.progress)
         with torch_threads(cut.threads), bar:
+            if self.executor is not None:
+
+                def take_and_tell(chunk: Chunk, arrays: Arrays) -> None:
+                    take(chunk, arrays)
+                    bar.update(chunk.trials)
+
+                elsewhere = Elsewhere(self.executor, settings, cut, take_and_tell, folder)
+                self.made_with.update(elsewhere.play(missing))
+                return known
             game = Game(settings, settings.initial_states())
             progressed = Progress(bar, settings.horizon, known)
 

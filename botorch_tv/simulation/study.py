@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
 from botorch_tv.simulation.cut import Cut, choose_cut
-from botorch_tv.simulation.devices import usable_device
+from botorch_tv.simulation.devices import is_here, named_device, usable_device
+from botorch_tv.simulation.executors import Executor, require_executor
+from botorch_tv.simulation.folder import discard_results, require_disk, result_file
+from botorch_tv.simulation.line_ups import LineUp, open_line_ups
 from botorch_tv.simulation.memory import fits_memory
 from botorch_tv.simulation.merging import told_together
 from botorch_tv.simulation.recorders.recorder import Recorder
@@ -25,8 +29,8 @@ from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import require_integer
 
-if TYPE_CHECKING:
-    from botorch_tv.simulation.line_ups import LineUp
+WORKERS_ELSEWHERE = 16
+"""Workers that trials are dealt out to by an executor, which does not say how many it has."""
 
 
 def run_study(
@@ -42,6 +46,7 @@ def run_study(
     workers: int | None = None,
     save_to: str | os.PathLike[str] | None = None,
     record: Sequence[Recorder] = (),
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> StudyResult:
     """Play every strategy on the same worlds with the same noise.
@@ -62,6 +67,11 @@ def run_study(
     Results that are larger than half of the free memory need ``save_to``: they stay in a file in
     that folder, and whatever is asked of the result is worked out from some trials at a time.
 
+    With an ``executor`` chunks are tasks of its workers, on this machine or others: what it submits
+    is pickled, draws its numbers by the trials alone, and computes on a device of the worker.
+    Results are those of one process. Workers that see the folder of ``save_to`` keep their chunks
+    there themselves; others send them back, and this process keeps them. The executor stays open.
+
     Args:
         world: Where objectives are drawn from: on a grid, or as a :class:`BoxWorld` on a box.
         strategies: Strategies by the labels that results carry.
@@ -74,11 +84,15 @@ def run_study(
             Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
             and learned hyperparameters may amplify over many rounds.
         workers: Chunks computed side by side; on a CPU as many as PyTorch has threads unless given,
-            elsewhere 1. Choices do not depend on it.
+            elsewhere 1. Choices do not depend on it. With an ``executor``, how many workers trials
+            are dealt out to, 16 or more unless given.
         save_to: Folder that keeps finished chunks, made if there is none.
         record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
             ``PredictionError()``, or a :class:`Recorder` of your own. Where averages are recorded,
             fewer trials than ``save_to`` holds are partly computed again.
+        executor: Whose workers compute; this process unless given. Anything with
+            ``submit(function, *arguments)`` that returns something with ``result()``, such as a
+            ``ProcessPoolExecutor``; its ``batch()`` is used if there is one.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -94,11 +108,20 @@ def run_study(
             such device, memory does not hold a single trial, or the result without ``save_to``, or
             that holds another study or a damaged description of one.
         OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
+        RuntimeError: If a worker of ``executor`` has other versions of libraries.
+        Exception: Any that a worker raised, or the executor itself when it lost one, with a note on
+            where and what to do; what is finished is then kept.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
-    place = usable_device(world.domain.device if device is None else device)
+    require_executor(executor)
+    place = named_device(world.domain.device if device is None else device)
+    if executor is None:
+        usable_device(place)
     if workers is None:
-        workers = torch.get_num_threads() if place.type == "cpu" else 1
+        threads = torch.get_num_threads()
+        workers = threads if place.type == "cpu" else 1
+        if executor is not None:
+            workers = max(threads, WORKERS_ELSEWHERE)
     workers = require_integer(
         "run_study: workers", workers, 1, "give the chunks computed side by side."
     )
@@ -112,24 +135,21 @@ def run_study(
     fits = fits_memory(settings, trials, lasting=folder is not None)
     size = settings.layout.bytes_of(trials)
     if folder is not None and not fits:
-        from botorch_tv.simulation.folder import require_disk
-
         require_disk(folder, size)
 
     def new_cut() -> Cut:
+        # Without the device of its workers, this machine chooses as if they had none.
+        planned = settings if is_here(place) else replace(settings, device=torch.device("cpu"))
         return choose_cut(
-            settings, trials=trials, chunk=chunk, workers=workers, lasting=folder is not None
+            planned, trials=trials, chunk=chunk, workers=workers, lasting=folder is not None
         )
 
-    runner = Runner(trials, workers, progress, besides=0 if fits else size)
-    made_with: Mapping[str, str] = {}
+    runner = Runner(trials, workers, progress, 0 if fits else size, executor)
     if folder is None:
         with in_memory(settings.layout, trials) as assembly:
             found = runner.play(settings, new_cut(), assembly.taker(list(strategies)))
+        made_with = _together(map(json.loads, sorted(runner.made_with)))
     else:
-        from botorch_tv.simulation.folder import discard_results, result_file
-        from botorch_tv.simulation.line_ups import open_line_ups
-
         study = settings.description()
         line_ups = open_line_ups(folder, study, new_cut, layout=settings.layout, chunk=chunk)
         file = result_file(folder, study, trials)
@@ -161,14 +181,21 @@ def _go_on(
     Returns:
         How many trials were found finished, and the versions of libraries that computed them.
     """
-    found = runner.trials
-    made_with: dict[str, str] = {}
+    found, made_with = runner.trials, []
     for one in line_ups:
         cut, take = one.folder.cut, assembly.taker(one.kept)
         if one.left_out:
             find_all(one, cut.chunks(runner.trials), take)
         else:
             found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
-        for name, version in one.folder.versions().items():
-            made_with[name] = told_together(made_with.get(name), version)
-    return found, made_with
+        made_with.append(one.folder.versions())
+    return found, _together(made_with)
+
+
+def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Versions of libraries, where there are several of one all of them."""
+    together: dict[str, str] = {}
+    for one in several:
+        for name, version in one.items():
+            together[name] = told_together(together.get(name), version)
+    return together

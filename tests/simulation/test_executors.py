@@ -1,0 +1,349 @@
+"""Studies played by workers of others: the same results, and nothing lost when they are."""
+
+import json
+import pickle
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from lasting import CHUNK, CHUNKS, PRELOAD, TRIALS, Child, files, hold_lock, same, study
+from strange_executors import (
+    DeadlyWorld,
+    Interrupted,
+    Lazy,
+    PeculiarWorld,
+    PlainWorld,
+    Promise,
+    Queue,
+    Remote,
+    StumblingWorld,
+)
+
+from botorch_tv.simulation import PredictionError, StudyResult, executors, tasks, turns
+from botorch_tv.simulation.chunk_files import ChunkFormat
+from botorch_tv.simulation.cut import Chunk, Cut
+from botorch_tv.simulation.devices import device_of_worker
+from botorch_tv.simulation.folder import StudyFolder
+from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.tasks import SharedFolder, libraries
+
+EXECUTORS = {
+    "lazy": Lazy,
+    "remote": Remote,
+    "queue": Queue,
+    "threads": partial(ThreadPoolExecutor, 2),
+}
+
+
+def processes(workers: int) -> ProcessPoolExecutor:
+    """Workers that start in milliseconds."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    return ProcessPoolExecutor(workers, mp_context=context)
+
+
+def identical(first: StudyResult, second: StudyResult) -> bool:
+    return bool(first.data.drop_attrs().identical(second.data.drop_attrs()))
+
+
+def first(result: StudyResult, trials: int) -> StudyResult:
+    return StudyResult(result.data.isel(trial=slice(trials)))
+
+
+@pytest.fixture(scope="module")
+def whole() -> StudyResult:
+    """The study in one process."""
+    return study()
+
+
+@pytest.fixture(scope="module")
+def spawned() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        yield executor
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that do not see the folder of the study."""
+    monkeypatch.setattr(SharedFolder, "here", lambda self: None)
+
+
+# ------------------------------------------------------------------ the same results
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_results_are_those_of_one_process(whole, tmp_path, name) -> None:
+    threads = torch.get_num_threads()
+    assert identical(study(executor=EXECUTORS[name](), trials=20), first(whole, 20))
+    assert identical(study(tmp_path, executor=EXECUTORS[name](), trials=20), first(whole, 20))
+    assert torch.get_num_threads() == threads
+    before = files(tmp_path)
+    assert len(before) == 3
+    again = study(tmp_path, trials=20)  # in this process: it is the same study
+    assert identical(again, first(whole, 20))
+    assert again.data.attrs["trials_found"] == 20
+    assert files(tmp_path) == before
+
+
+def test_spawned_processes(whole, spawned, tmp_path) -> None:
+    assert identical(study(executor=spawned), whole)
+    assert identical(study(tmp_path, executor=spawned), whole)
+    assert spawned.submit(abs, -1).result() == 1  # open as before
+
+
+@pytest.mark.parametrize("chunk", [1, 7, TRIALS, None])
+def test_whatever_the_blocks(whole, chunk) -> None:
+    assert same(study(executor=Remote(), chunk=chunk, trials=12), first(whole, 12))
+
+
+def test_averages_are_those_of_one_process() -> None:
+    settings: dict[str, Any] = {"record": (PredictionError(),), "trials": 20}
+    assert identical(study(executor=Remote(), **settings), study(**settings))
+
+
+def test_studies_go_on(whole, tmp_path) -> None:
+    study(tmp_path, trials=2 * CHUNK, executor=Remote())
+    executor = Queue()
+    assert identical(study(tmp_path, executor=executor), whole)
+    assert executor.arrays == [CHUNKS - 2]
+    assert identical(study(tmp_path, executor=executor), whole)
+    assert executor.arrays == [CHUNKS - 2]  # nothing to do
+
+
+def test_tasks_are_small() -> None:
+    executor, world = Remote(), PlainWorld()
+    for _ in range(2):  # the second time its grid remembers kernels
+        study(executor=executor, world=world, chunk=1, trials=2, horizon=1)
+    assert len(executor.sent) == 4
+    assert max(executor.sent) < 1.01 * min(executor.sent)
+    assert max(executor.sent) < 40_000
+
+
+# ------------------------------------------------------------------ who keeps what
+
+
+def test_workers_keep_what_they_play(whole, tmp_path, monkeypatch) -> None:
+    executor = Remote()
+    answers = []
+    fetch = executor.fetch
+    monkeypatch.setattr(executor, "fetch", lambda order: answers.append(fetch(order)))
+    assert identical(study(tmp_path, executor=executor), whole)
+    assert answers == [None] * CHUNKS
+
+
+def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, apart) -> None:
+    known, other = libraries(), {"torch": "2.99", "numpy": "9"}
+    monkeypatch.setattr(tasks, "own_versions", lambda: json.dumps(other))
+    monkeypatch.setattr(executors, "libraries", lambda: known)
+    monkeypatch.setattr(tasks, "libraries", lambda: known)
+    result = study(tmp_path, executor=Remote())
+    assert identical(result, whole)
+    assert len(files(tmp_path)) == CHUNKS
+    assert not list((tmp_path / "locks").iterdir())
+    assert result.data.attrs["torch"] == "2.99"
+    assert study(tmp_path).data.attrs["torch"] == "2.99"
+    assert study(executor=Remote(), trials=1).data.attrs["torch"] == "2.99"
+
+
+def test_a_folder_of_that_name_elsewhere_is_another(tmp_path) -> None:
+    description = tmp_path / "study.json"
+    description.write_text("a study")
+    files = ChunkFormat("of the study", 1, Layout({}, xr.Dataset()), CHUNK)
+    shared = SharedFolder.of(StudyFolder(tmp_path, Cut(CHUNK, 1), files))
+    here = pickle.loads(pickle.dumps(shared)).here()
+    assert here is not None
+    assert here.path == tmp_path
+    description.rename(tmp_path / "elsewhere")
+    assert shared.here() is None
+    description.write_text("a study")
+    assert shared.here() is None
+
+
+def test_a_chunk_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) -> None:
+    find, blind = StudyFolder.find, []
+
+    def late(self: StudyFolder, chunk: Chunk) -> Any:
+        arrays = find(self, chunk)
+        if arrays is not None and not self.path.is_absolute():  # this process, not its workers
+            blind.append(chunk)
+            return None
+        return arrays
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(StudyFolder, "find", late)
+    executor = Queue()
+    assert identical(study(Path("here"), executor=executor), whole)
+    assert blind
+    assert executor.arrays == [CHUNKS, CHUNKS]
+
+
+def test_chunks_of_other_processes_are_waited_for(whole, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_SECONDS", 0.1)
+    study(tmp_path, trials=CHUNK)
+    (tmp_path / "locks").mkdir(exist_ok=True)
+    child = Child(hold_lock, tmp_path, number=2)
+    child.told()
+    waited_for = StudyFolder.waited_for
+
+    def killing(self: StudyFolder, chunk: Chunk) -> str:
+        told = waited_for(self, chunk)
+        child.kill()
+        return told
+
+    monkeypatch.setattr(StudyFolder, "waited_for", killing)
+    executor = Queue()
+    with pytest.warns(UserWarning, match="waiting for trials 16 to 23, which process"):
+        result = study(tmp_path, executor=executor)
+    assert identical(result, whole)
+    assert executor.arrays == [CHUNKS - 1, 1]
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_errors_say_where_they_came_up(name) -> None:
+    with pytest.raises(KeyError) as error:
+        study(world=StumblingWorld(), trials=16, executor=EXECUTORS[name]())
+    assert error.value.__notes__ == [
+        "run_study: in round 3 of trials 8 to 15, as the world makes its objective."
+    ]
+
+
+@pytest.mark.parametrize("kind", [Lazy, Remote])
+def test_errors_that_cannot_be_sent_are_put_into_words(kind) -> None:
+    with pytest.raises(RuntimeError, match=r"^Peculiar: this and that\n") as error:
+        study(world=PeculiarWorld(), executor=kind())
+    assert error.value.__notes__ == [
+        "run_study: in round 1 of trials 8 to 15, as the world makes its objective."
+    ]
+
+
+def test_errors_before_the_first_round_say_where(monkeypatch) -> None:
+    def unable(self: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("botorch_tv.simulation.settings.StudySettings.initial_states", unable)
+    with pytest.raises(ZeroDivisionError) as error:
+        study(executor=Remote())
+    assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
+
+
+def test_a_worker_that_dies_loses_nothing_else(whole, tmp_path) -> None:
+    trap = tmp_path / "trap"
+    trap.touch()
+    with processes(2) as executor:
+        with pytest.raises(BrokenProcessPool) as error:
+            study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
+        (note,) = error.value.__notes__
+        assert note.startswith("run_study: no result of trials ")
+        assert "run the same call again, with a new executor if this one is broken" in note
+        assert f"what is finished is kept in {tmp_path / 'it'}" in note
+        with pytest.raises(BrokenProcessPool) as error:
+            study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
+        assert "run the same call again" in error.value.__notes__[0]
+    before = files(tmp_path / "it")
+    assert len(before) < CHUNKS
+    with processes(2) as executor:
+        result = study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
+    assert identical(result, whole)
+    assert before.items() <= files(tmp_path / "it").items()
+    lost = Cut(CHUNK, 1).chunks(TRIALS)
+    lost = [one for one in lost if f"chunk-{one.first // CHUNK:05}.npz" not in before]
+    assert result.data.attrs["trials_found"] == TRIALS - sum(one.trials for one in lost)
+
+
+def test_without_a_folder_the_cure_is_one(tmp_path) -> None:
+    class Broken:
+        def submit(self, function: Any, /, *arguments: Any) -> Any:
+            raise OSError("no node is free")
+
+    with pytest.raises(OSError, match="no node is free") as error:
+        study(executor=Broken())
+    (note,) = error.value.__notes__
+    assert note.startswith("run_study: no result of trials 0 to 43 came back.")
+    assert "give save_to=FOLDER as well" in note
+
+
+@pytest.mark.parametrize("done", [0, 3])
+def test_an_interrupt_cancels_what_has_not_begun_and_keeps_the_rest(
+    whole, tmp_path, apart, done
+) -> None:
+    executor = Interrupted(done)
+    with pytest.raises(KeyboardInterrupt, match="pressed"):
+        study(tmp_path, executor=executor)
+    assert [one.cancelled() for one in executor.futures] == [False] * (done + 1) + [True] * (
+        CHUNKS - done - 1
+    )
+    assert len(files(tmp_path)) == done
+    assert identical(study(tmp_path, executor=Lazy()), whole)
+
+
+def test_what_cannot_be_pickled_is_told_with_a_cure() -> None:
+    class Local(PlainWorld):
+        pass
+
+    with pytest.raises((pickle.PicklingError, AttributeError)) as error:
+        study(world=Local(), executor=Remote())
+    assert "at the top level of a module" in error.value.__notes__[0]
+
+
+def test_other_libraries_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr(tasks, "libraries", lambda: {**libraries(), "torch": "1.0"})
+    with pytest.raises(RuntimeError, match=r"has torch 1.0 instead of .*; install the same"):
+        study(executor=Lazy())
+
+
+def test_builds_for_a_device_are_one_version(monkeypatch) -> None:
+    told = [
+        json.dumps({"torch": f"2.13.0{build}", "botorch_tv": "0.1.0"}) for build in ("+cpu", "")
+    ]
+    each = []
+    for one in told:
+        monkeypatch.setattr(tasks, "own_versions", lambda one=one: one)
+        each.append(libraries())
+    assert each[0] == each[1]
+    assert "code" in each[0]["botorch_tv"]
+
+
+@pytest.mark.parametrize("executor", [2, ProcessPoolExecutor, object()])
+def test_what_is_no_executor_is_refused(executor) -> None:
+    with pytest.raises(ValueError, match=r"executor is .*; give an instance with submit"):
+        study(executor=executor)
+
+
+def test_an_executor_that_answers_something_else_is_refused() -> None:
+    class Confused:
+        def submit(self, function: Any, /, *arguments: Any) -> Any:
+            return Promise(lambda: np.zeros(3))
+
+    with pytest.raises(TypeError, match="returned a ndarray in place of"):
+        study(executor=Confused())
+
+
+# ------------------------------------------------------------------ devices of workers
+
+
+def test_tasks_take_turns_at_the_gpus_of_a_machine(monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    gpu = torch.device("cuda")
+    assert [str(device_of_worker(gpu, one)) for one in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert device_of_worker(torch.device("cuda:1"), 2) == torch.device("cuda:1")
+    assert device_of_worker(torch.device("cpu"), 1) == torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="wants a machine without a GPU")
+def test_a_gpu_is_wanted_of_workers_alone() -> None:
+    with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices") as error:
+        study(executor=Remote(), device="cuda")
+    assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
+    with pytest.raises(ValueError, match="'gpu', which is none"):
+        study(executor=Remote(), device="gpu")
