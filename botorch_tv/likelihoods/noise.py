@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods.aging import Aging, FixedAging
-from botorch_tv.likelihoods.rows import stacked
+from botorch_tv.likelihoods.rows import joined
 from botorch_tv.validation import largest, require_bounds
 
 SMALLEST_LEARNED_NOISE = 1e-4
@@ -227,17 +227,10 @@ class AgeNoise(Noise):  # type: ignore[misc]
             X: The new ones, `... x q x d`.
             noise: Their variances at lag 0, `... x q`; as :attr:`fresh` where None.
         """
-        self.row_noise = None
-        if before.row_noise is None and noise is None:
-            return
-        q = X.shape[-2]
-        unknown = inputs.new_full((), torch.nan)
-        old, new = before.row_noise, noise
-        if old is None:
-            old = unknown.expand(inputs.shape[-2] - q)
-        if new is None:
-            new = unknown.expand(q) if self.learned else before.fresh.expand(*old.shape[:-1], q)
-        self.row_noise = stacked(old, new, -1)
+        old, q = before.row_noise, X.shape[-2]
+        if noise is None and old is not None and not self.learned:
+            noise = before.fresh.expand(*old.shape[:-1], q)
+        self.row_noise = joined(old, noise, inputs.shape[-2] - q, q, inputs)
 
     def _aged(self, base: Tensor, X: Tensor, power: float = 1.0) -> Tensor:
         """Variances `... x n` from those at lag 0; lags count back from ``now``.

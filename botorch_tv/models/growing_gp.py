@@ -12,7 +12,7 @@ from botorch.models.utils.assorted import fantasize as fantasizing
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
-from botorch_tv.likelihoods.rows import stacked
+from botorch_tv.likelihoods.rows import joined, stacked
 from botorch_tv.models.checks import check_honoured, check_new_outputs
 from botorch_tv.models.factored_gp import FactoredGP
 from botorch_tv.models.regression import GrowingRegression
@@ -151,13 +151,9 @@ class GrowingGP(FactoredGP):
             fixed = self.likelihood.noise_covar
             known = old._known_noise(X, noise)
             fixed.noise = stacked(old.likelihood.noise_covar.noise, known, -1)
-        elif noise is not None or old._row_noise is not None:
-            unknown = variance.new_full((), torch.nan)
-            before = old._row_noise
-            if before is None:
-                before = unknown.expand(inputs.shape[-2] - X.shape[-2])
-            rows = unknown.expand(X.shape[-2]) if noise is None else noise
-            self._row_noise = stacked(before, rows, -1)
+        else:
+            q = X.shape[-2]
+            self._row_noise = joined(old._row_noise, noise, inputs.shape[-2] - q, q, variance)
         return variance
 
     def _copy_without_data(self) -> Self:

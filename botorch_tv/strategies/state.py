@@ -84,6 +84,7 @@ class Info(NamedTuple):
     """Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of a period
     before this round was decided, or a trigger that its observation set off."""
     side_queries: Tensor
-    """Measurements asked of an expert, `batch_shape`, int64."""
+    """Measurements asked of an expert since the observation before, that is, to decide this round,
+    `batch_shape`, int64."""
     information_gain: Tensor
     """What the observation told about f, ½ ln(1 + var / noise) in nats, `batch_shape`."""

@@ -13,9 +13,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition.widths import BayesEventTriggered, BayesResetting
 from botorch_tv.theory.arguments import Number, check
-from botorch_tv.theory.bounds.shared import (
-    block_regret,
-)
+from botorch_tv.theory.bounds.shared import block_regret
 
 
 def et_gp_ucb_regret(
