@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from botorch.exceptions import InputDataError
@@ -38,6 +39,7 @@ from botorch_tv.strategies.loop.log import (
 )
 from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.replay import pretended
+from botorch_tv.strategies.loop.resting import elsewhere, resting
 from botorch_tv.strategies.loop.shown import (
     NumberedConsultation,
     NumberedSuggestion,
@@ -56,6 +58,12 @@ class Loop(Record):
     **Several at once.** While suggestions are open, the next is chosen as if each of them had been
     answered with the mean predicted for it (GP-BUCB, Desautels et al., 2014), so that it goes
     somewhere else. What a suggestion itself predicts rests on real answers alone.
+
+    **Failures.** A point that failed rests, ``tell(ok=False)``: it is not asked for again before
+    one other answer, after two failures in a row before three, then seven, and so on; on a box that
+    holds for its surroundings, a twentieth of every side at first, twice as far after each failure,
+    up to a quarter. A success there ends it. A strategy that would choose
+    what rests draws again, or gets the best of the rest by its own confidence bound.
 
     **Late answers.** An answer that was measured before the newest one known is taken in at its
     place: what came after it is told anew. That is cheap for the last 2 ``pending`` answers, and
@@ -180,13 +188,15 @@ class Loop(Record):
         present = self._present(now)
         known = as_known(self.state, context)
         state, strategy = self.state, self._credulous
+        rest = resting(self._replay.answers, self.domain)
         waiting = list(self._open.rows.values())
         if isinstance(self._strategy, SparQ):
             self._strategy.warn_of_absence(state, stacklevel=3)
         if waiting:
             state = pretended(strategy, state, waiting, present)
+        chosen = partial(strategy.ask, state, now=present, context=known, generator=self._generator)
         try:
-            choice = strategy.ask(state, now=present, context=known, generator=self._generator)
+            choice = elsewhere(strategy, state, chosen(), rest, chosen)
         except Exception as error:
             error.add_note(f"Loop: as suggestion {self._open.asked + 1} is chosen.")
             raise
