@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -97,6 +98,22 @@ def test_spawned_processes(whole, spawned, tmp_path) -> None:
     assert identical(study(executor=spawned), whole)
     assert identical(study(tmp_path, executor=spawned), whole)
     assert spawned.submit(abs, -1).result() == 1  # open as before
+
+
+@pytest.mark.parametrize("library", ["loky", "submitit", "distributed"])
+def test_those_of_libraries(whole, tmp_path, library) -> None:
+    module = pytest.importorskip(library)
+    with ExitStack() as stack:
+        executor: Any
+        if library == "loky":
+            executor = stack.enter_context(module.ProcessPoolExecutor(1))
+        elif library == "submitit":
+            executor = module.AutoExecutor(folder=tmp_path / "logs", cluster="debug")
+        else:
+            local = {"n_workers": 1, "processes": False, "dashboard_address": None}
+            executor = stack.enter_context(module.Client(**local)).get_executor()
+        assert identical(study(executor=executor), whole)
+        assert identical(study(tmp_path / "kept", executor=executor), whole)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, TRIALS, None])
