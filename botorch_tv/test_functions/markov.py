@@ -101,14 +101,14 @@ class MarkovFunction(TimeVaryingTestFunction):
         self._spectrum = spectrum_of(kernel, dim)
         self.discrete_inds = [dim]
         self.continuous_inds = list(range(dim))
-        super().__init__(box, horizon=int(horizon), noise_std=noise_std, negate=negate)
+        super().__init__(box, horizon=horizon, noise_std=noise_std, negate=negate)
         self.batch_shape = torch.Size(batch_shape)
         self.epsilon = epsilon
         self.changes = tuple(int(change) for change in changes)
         generator = torch.Generator().manual_seed(seed)
-        drawn = self._spectrum.frequencies(*self.batch_shape, int(features), generator=generator)
+        drawn = self._spectrum.frequencies(*self.batch_shape, features, generator=generator)
         self.register_buffer("_frequencies", drawn)
-        self.register_buffer("_weights", self._chain(2 * int(features), generator))
+        self.register_buffer("_weights", self._chain(2 * features, generator))
         self._forget_optima()
 
     def optimizers_at(self, t: float) -> Tensor:

@@ -63,10 +63,11 @@ def markov_information_gain(
         InputDataError: If ``covariance`` is no covariance matrix.
         ValueError: If ``noise``, ``epsilon`` or ``horizon`` is out of range.
     """
-    check("markov_information_gain", epsilon=epsilon, noise=noise, horizon=horizon)
+    name = "markov_information_gain"
+    epsilon, noise, horizon = check(name, epsilon=epsilon, noise=noise, horizon=horizon)
     if epsilon == 0:
         return greedy_information_gain(covariance, noise, horizon)
-    twice = 2 * greedy_gain(covariance, noise, int(horizon), epsilon)
+    twice = 2 * greedy_gain(covariance, noise, horizon, epsilon)
     return torch.nn.functional.pad(twice, (1, 0))
 
 

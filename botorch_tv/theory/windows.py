@@ -33,7 +33,7 @@ def next_window_start(start: int, alpha: float, alpha_tilde: float) -> int:
         ValueError: If an argument is out of range.
     """
     start = require_integer("next_window_start: start", start, 1, "rounds count from 1.")
-    return _next(int(start), window_exponent(alpha, alpha_tilde))
+    return _next(start, window_exponent(alpha, alpha_tilde))
 
 
 def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
         ValueError: If an argument is out of range.
     """
     horizon = require_integer("window_starts: horizon", horizon, 1, "give the number of rounds.")
-    return _starts(int(horizon), window_exponent(alpha, alpha_tilde))
+    return _starts(horizon, window_exponent(alpha, alpha_tilde))
 
 
 def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
@@ -66,7 +66,7 @@ def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
         ValueError: If an argument is out of range.
     """
     t = require_integer("is_window_start: t", t, 1, "rounds count from 1.")
-    return int(t) in _starts_below(int(t).bit_length(), window_exponent(alpha, alpha_tilde))
+    return t in _starts_below(t.bit_length(), window_exponent(alpha, alpha_tilde))
 
 
 def window_count(horizon: int, alpha: float, alpha_tilde: float) -> int:

@@ -129,18 +129,9 @@ class GridWorld(World):
         rounds = require_integer(f"{name}: rounds", rounds, 1, "give the number of rounds.")
         trials = require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
         seed = require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
-        stream = Stream(
-            int(seed),
-            "world",
-            0,
-            int(trials),
-            dtype=torch.float64,
-            device=torch.device("cpu"),
-        )
+        stream = Stream(seed, "world", 0, trials, dtype=torch.float64, device=torch.device("cpu"))
         # Copied one by one, for a world may use the memory of a round again.
-        seen = [
-            values.detach().clone() for values in islice(self._checked_rounds(stream), int(rounds))
-        ]
+        seen = [values.detach().clone() for values in islice(self._checked_rounds(stream), rounds)]
         require(
             len(seen) == rounds,
             f"{name}: rounds is {rounds}, but {self!r} has {len(seen)}; give rounds={len(seen)} or "

@@ -52,9 +52,9 @@ class DriftWorld(DrawnWorld):
             "DriftWorld: horizon", horizon, 1, "give the rounds of the whole way."
         )
         legs = require_integer("DriftWorld: legs", legs, 1, "one leg joins two functions.")
-        super().__init__(domain, functions, int(legs) + 1, noise)
-        self.horizon = int(horizon)
-        self.legs = int(legs)
+        super().__init__(domain, functions, legs + 1, noise)
+        self.horizon = horizon
+        self.legs = legs
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         ends = [drawn.values for drawn in self.draw(stream)]

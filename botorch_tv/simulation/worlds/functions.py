@@ -175,7 +175,6 @@ class KernelSum(_KernelFunctions):
         basis = self._factored(domain, "auto", stream.dtype, stream.device)
         # In float32 the product with a number just below 1 may be rounded up.
         arms = (stream.uniform(self.terms) * basis.arms).long().clamp_max(basis.arms - 1)
-        arms.clamp_(max=basis.arms - 1)  # float32 rounds 1 - 1e-9 to 1
         alpha = 2 * stream.uniform(self.terms) - 1
         weights = alpha.new_zeros(stream.trials, basis.arms).scatter_add_(-1, arms, alpha)
         values = basis.mixture(arms, alpha)

@@ -190,6 +190,6 @@ def time_varying_gain(T: Number, *, block: int, gain: float, epsilon: float) -> 
     """
     name = "time_varying_gain"
     block, epsilon = check(name, block=block, epsilon=epsilon)
-    horizons = rounds(f"{name}: block is {block}, at most T", T, int(block))
+    horizons = rounds(f"{name}: block is {block}, at most T", T, block)
     gains = gain_like(f"{name}: gain", gain, horizons)
     return (horizons / block + 1) * (gains + block**3 * epsilon)
