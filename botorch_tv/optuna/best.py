@@ -73,5 +73,5 @@ def best_now(
     X = strategy.recommend(state, now=present)
     posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
     mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
-    center, scale = known.unit
+    center, scale, _ = known.unit
     return BestNow(space.params(X), center + scale * mean, scale * sd)

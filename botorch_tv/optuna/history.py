@@ -15,8 +15,8 @@ from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.replay import credulous
 from botorch_tv.strategies.state import State, Suggestion
 
-KEPT = 16
-"""States kept, so that a trial which ends after younger ones is told at its place."""
+OLDEST = 5
+"""States up to 2⁵ trials old are kept."""
 
 
 class Row(NamedTuple):
@@ -43,7 +43,8 @@ class History(NamedTuple):
     space: Space
     rows: tuple[Row, ...]
     states: tuple[State, ...]
-    """After all rows, and after fewer of them, newest last."""
+    """After all rows, and after fewer of them, newest last; so that a trial which ends after
+    younger ones is told at its place."""
 
     @classmethod
     def begin(cls, strategy: Strategy, space: Space) -> History:
@@ -70,7 +71,8 @@ class History(NamedTuple):
             return History.begin(self.strategy, self.space).brought_to(rows)
         for row in rows[states[-1].told :]:
             states.append(told(self.strategy, states[-1], row))
-            del states[: -KEPT - 1]
+            newest = states[-1].told
+            states = [one for one in states if _kept(one.told, newest)]
         return self._replace(rows=rows, states=tuple(states))
 
 
@@ -85,6 +87,16 @@ def suggested(
     """A point as if it had been asked for."""
     X = torch.as_tensor(point, dtype=torch.float64)
     return strategy.suggestion_at(state, X, now=time)
+
+
+def _kept(told: int, newest: int) -> bool:
+    """Whether a state is kept: few of them, which may be large, and the fewer the older.
+
+    One after a multiple of 2^j trials stays until it is 2^(j + 1) old, so that for a trial that is
+    late by some there is one about as old.
+    """
+    twos = (told & -told).bit_length() if told else OLDEST
+    return newest - told <= 1 << min(twos, OLDEST)
 
 
 def _alike(one: Sequence[Row], other: Sequence[Row]) -> int:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
@@ -26,18 +27,23 @@ from botorch_tv.optuna.default import default_strategy
 from botorch_tv.optuna.history import History, Row, suggested
 from botorch_tv.optuna.space import Space
 from botorch_tv.optuna.trials import Sorted, sort
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
+
+FIRST = 8
+"""Values that set the units where a strategy does not find them."""
 
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class Unit(NamedTuple):
-    """What values are measured in inside a model."""
+    """What values and times are measured in inside a model."""
 
-    center: float
-    scale: float
+    center: float = 0.0
+    scale: float = 1.0
+    tempo: float = 1.0
 
 
 class Known(NamedTuple):
@@ -51,7 +57,8 @@ class Known(NamedTuple):
 
     def time(self, clock_time: float) -> float:
         """A time that a strategy can decide about: no earlier than the newest value."""
-        return max(clock_time - self.origin, float(self.history.state.time))
+        own = (clock_time - self.origin) / self.unit.tempo
+        return max(own, float(self.history.state.time))
 
 
 class DriftSampler(BaseSampler):
@@ -78,9 +85,11 @@ class DriftSampler(BaseSampler):
 
     Args:
         strategy: Whose choices they are; whether it maximises is taken from the study. It sees
-            values as they are, and time in the ``unit``. Unless given, one that learns
-            lengthscale, noise and rate of change from the trials, whatever the units of values and
-            time: :func:`~botorch_tv.optuna.default.default_strategy`.
+            values as they are, and time in the ``unit``. Unless given,
+            :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which is told nothing; beyond its 8
+            columns, one that learns lengthscale, noise and rate of change
+            (:func:`~botorch_tv.optuna.default.learning_strategy`), in units that the first 8 trials
+            set.
         time_key: User attribute with the time of each trial, a number in any unit, which every
             trial sets before its first ``suggest_``; Optuna's time stamps unless given: the end of
             a trial that is told, the start of one that asks.
@@ -133,6 +142,10 @@ class DriftSampler(BaseSampler):
         self._warns = warn_independent_sampling
         # Replaced as a whole, never changed, so that threads may share the sampler.
         self._history: History | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what follows from the study, which would be large."""
+        return self.__dict__ | {"_history": None}
 
     def reseed_rng(self) -> None:
         """Nothing for this sampler, whose random numbers differ from trial to trial."""
@@ -227,11 +240,6 @@ class DriftSampler(BaseSampler):
         valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
         origin = valued[0][0] if valued else 0.0
         values = [float(trial.values[0]) for _, trial in valued]
-        unit = self._unit(values)
-        rows = [
-            Row(time - origin, one.number, space.point(one.params), (y - unit.center) / unit.scale)
-            for (time, one), y in zip(valued, values)
-        ]
         maximize = study.direction == StudyDirection.MAXIMIZE
         history = self._history
         if (
@@ -239,8 +247,18 @@ class DriftSampler(BaseSampler):
             or history.space.distributions != space.distributions
             or history.strategy.maximize != maximize
         ):
-            given = default_strategy() if self._strategy is None else self._strategy
+            given = self._strategy or default_strategy(space.columns)
             history = History.begin(replace(given, maximize=maximize), space)
+        unit = self._unit(history.strategy, values, [time for time, _ in valued])
+        rows = [
+            Row(
+                (time - origin) / unit.tempo,
+                one.number,
+                space.point(one.params),
+                (y - unit.center) / unit.scale,
+            )
+            for (time, one), y in zip(valued, values)
+        ]
         if len(rows) >= self._startup:
             history = history.brought_to(rows)
         self._history = history
@@ -274,12 +292,13 @@ class DriftSampler(BaseSampler):
             state = _pretend(strategy, state, history.space.point(trial.params), now)
         return state
 
-    def _unit(self, values: list[float]) -> Unit:
-        """The unit of values, from the first of them; their own for a strategy that was given."""
-        first = values[: self._startup]
-        if self._strategy is not None or len(first) < self._startup:
-            return Unit(0.0, 1.0)
-        return Unit(fmean(first), pstdev(first) or 1.0)
+    def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
+        """Those of the study, but for a default that does not find units by itself."""
+        first = values[:FIRST]
+        if len(first) < 2 or self._strategy is not None or isinstance(strategy, Adaptive):
+            return Unit()
+        between = median(later - one for one, later in pairwise(times[:FIRST]))
+        return Unit(fmean(first), pstdev(first) or 1.0, between or 1.0)
 
     def _spread(self, space: Space, number: int) -> Tensor:
         """A point of a sequence that fills the space, `D`."""

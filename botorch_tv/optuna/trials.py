@@ -29,7 +29,7 @@ class Sorted(NamedTuple):
     running: list[FrozenTrial]
     """With parameters and without an end, of the newest ``RECENT``."""
     undecided: list[FrozenTrial]
-    """Running trials whose parameters are not known yet."""
+    """Running trials whose parameters are not all known yet."""
 
 
 def sort(trials: Sequence[FrozenTrial], space: Space, clock: Clock) -> Sorted:
@@ -47,7 +47,7 @@ def sort(trials: Sequence[FrozenTrial], space: Space, clock: Clock) -> Sorted:
         if trial.state == TrialState.RUNNING:
             if space.holds(trial):
                 found.running.append(trial)
-            elif not trial.params:
+            else:
                 found.undecided.append(trial)
         elif trial.state.is_finished() and space.holds(trial):
             if not _has_value(trial):

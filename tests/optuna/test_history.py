@@ -7,7 +7,7 @@ import torch
 from optuna.distributions import FloatDistribution
 
 from botorch_tv.optuna import history as module
-from botorch_tv.optuna.history import KEPT, History, Row
+from botorch_tv.optuna.history import History, Row
 from botorch_tv.optuna.space import Space
 
 
@@ -67,5 +67,25 @@ def test_only_what_is_new_is_told(empty, monkeypatch):
     late = grown.brought_to(every[:31])
     assert told_rows == every[29:31]
     told_rows.clear()
-    assert len(late.states) == KEPT + 1
+    assert len(late.states) <= 7
     told_alike(late.brought_to(every[1:31]), empty.brought_to(every[1:31]))
+
+
+@pytest.mark.parametrize("lateness", range(1, 20))
+def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
+    told_rows = []
+
+    def counted(strategy, state, row):
+        told_rows.append(row)
+        return plain(strategy, state, row)
+
+    plain = module.told
+    every = rows(60)
+    monkeypatch.setattr(module, "told", counted)
+    for number in (40, 47, 59):
+        grown = empty.brought_to(every[:number])
+        told_rows.clear()
+        late = Row(number - lateness - 0.5, 99, (0.5,), 1.0)
+        grown.brought_to([*every[:number], late])
+        assert lateness + 1 <= len(told_rows) <= 4 * lateness + 3
+        assert told_rows[-1] == every[number - 1]

@@ -1,0 +1,104 @@
+"""Processes that share a storage, or take over from one that is gone."""
+
+import ast
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+from optuna_worker import choose, objective, sampler
+
+from botorch_tv.optuna import DriftSampler, best_now
+
+WORKER = Path(__file__).parents[1] / "optuna_worker.py"
+
+
+@pytest.fixture
+def storage(tmp_path):
+    name = f"sqlite:///{tmp_path / 'line.db'}"
+    optuna.create_study(study_name="line", storage=name)
+    return name
+
+
+def study_of(storage, **settings):
+    return optuna.load_study(study_name="line", storage=storage, **settings)
+
+
+def start(storage, trials):
+    command = [sys.executable, str(WORKER), storage, str(trials)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_another_process_suggests_the_same_from_the_same_trials(storage):
+    study = study_of(storage, sampler=sampler())
+    study.optimize(objective, n_trials=11)
+    other = start(storage, 0)
+    found = ast.literal_eval(other.communicate()[0])
+    study.tell(11, state=TrialState.FAIL)  # as if it had never asked
+    again = study_of(storage, sampler=sampler())
+    copy = optuna.create_study(sampler=study.sampler)  # with all that was remembered
+    for trial in again.trials[:11]:
+        copy.add_trial(trial)
+    assert choose(copy.ask()) == found
+
+
+def test_a_sampler_survives_a_pickle_with_all_it_knows():
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(objective, n_trials=7)
+    copy = optuna.create_study(sampler=pickle.loads(pickle.dumps(study.sampler)))
+    for trial in study.trials:
+        copy.add_trial(trial)
+    assert choose(copy.ask()) == choose(study.ask())
+
+
+def test_two_workers_share_a_storage(storage):
+    workers = [start(storage, 7) for _ in range(2)]
+    assert [one.wait() for one in workers] == [0, 0]
+    study = study_of(storage, sampler=sampler())
+    assert [trial.number for trial in study.trials] == list(range(14))
+    assert all(trial.state.is_finished() for trial in study.trials)
+    own = best_now(study)
+    assert set(own.params) == {"c", "n", "x"}
+    assert own == best_now(study_of(storage), sampler())
+
+
+def test_threads_share_a_sampler():
+    study = optuna.create_study(sampler=sampler())
+    study.optimize(objective, n_trials=12, n_jobs=3)
+    states = [trial.state for trial in study.trials]
+    pruned = [TrialState.PRUNED if n % 6 == 5 else TrialState.COMPLETE for n in range(12)]
+    assert states == pruned
+    assert best_now(study) == best_now(study, sampler())  # told in pieces, and at once
+
+
+def test_samplers_without_seed_differ():
+    first, second = optuna.create_study(), optuna.create_study()
+    first.sampler, second.sampler = DriftSampler(), DriftSampler()
+    assert first.ask().suggest_float("x", 0, 1) != second.ask().suggest_float("x", 0, 1)
+
+
+def test_what_fails_is_not_tried_again_at_once(run):
+    """A third of the range breaks the machine, and the best lies at its edge."""
+
+    def fragile(trial, time):
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if x > 2 / 3:
+            raise RuntimeError
+        return -x
+
+    study = optuna.create_study(sampler=sampler())
+    for time in range(30):
+        study.optimize(
+            lambda trial, time=time: (trial.set_user_attr("t", time), fragile(trial, time))[1],
+            n_trials=1,
+            catch=RuntimeError,
+        )
+    tried = [trial.params["x"] for trial in study.trials]
+    for one, following, trial in zip(tried, tried[1:], study.trials):
+        assert trial.state == TrialState.COMPLETE or abs(one - following) > 1e-3
+    complete = [trial.state == TrialState.COMPLETE for trial in study.trials]
+    assert sum(complete[8:]) >= 12
+    assert best_now(study).params["x"] > 0.5
