@@ -8,7 +8,6 @@ from functools import partial
 
 import torch
 from botorch.exceptions import InputDataError
-from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.experts.refresh import ExpertWarning
@@ -16,14 +15,13 @@ from botorch_tv.experts.sparq import SparQ
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.clock import Clock, Time, earliest
+from botorch_tv.strategies.loop.clock import Time, earliest
 from botorch_tv.strategies.loop.input import (
     Numbers,
     Points,
     as_known,
     as_number,
     as_place,
-    as_places,
     as_replies,
     count,
     measurements,
@@ -37,7 +35,7 @@ from botorch_tv.strategies.loop.log import (
     question,
     unpredicted,
 )
-from botorch_tv.strategies.loop.record import Record
+from botorch_tv.strategies.loop.looking import Looking
 from botorch_tv.strategies.loop.replay import pretended
 from botorch_tv.strategies.loop.resting import elsewhere, resting
 from botorch_tv.strategies.loop.shown import (
@@ -48,7 +46,7 @@ from botorch_tv.strategies.loop.shown import (
 )
 
 
-class Loop(Record):
+class Loop(Looking):
     """A strategy at work: it asks where to measure, is told what came out, and remembers.
 
     The same choices as ``strategy.ask`` and ``strategy.tell`` make by hand, for one trial. Besides,
@@ -364,39 +362,6 @@ class Loop(Record):
             )
         return reply.unanswered
 
-    # ---------------------------------------------------------------- looking
-
-    def recommend(
-        self, *, now: Time | None = None, context: Numbers | None = None
-    ) -> Tensor | dict[str, float]:
-        """The point whose predicted mean is best, `d` or a dict; arguments as in :meth:`ask`."""
-        best = self._strategy.recommend(
-            self.state, now=self._present(now), context=as_known(self.state, context)
-        )
-        point = self._units.point(best.tolist())
-        return point if isinstance(point, dict) else best[: self.domain.dim]
-
-    def describe(self) -> str:
-        """What is believed of the objective now, in words; see :meth:`Strategy.describe`."""
-        return self._strategy.describe(self.state)
-
-    def posterior(
-        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
-    ) -> GPyTorchPosterior:
-        """What real answers say about the objective at some points, without observation noise.
-
-        Args:
-            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame.
-            now: As in :meth:`ask`.
-            context: The same for all points, `c`.
-
-        Returns:
-            A joint posterior over the q points.
-        """
-        points = as_places("X", X, self.state)
-        points = self._columns(points, context)
-        return self._strategy.posterior(self.state, points, now=self._present(now))
-
     # ---------------------------------------------------------------- within
 
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
@@ -415,35 +380,3 @@ class Loop(Record):
             arrival=len(self._replay.answers),
         )
         return self._replay.add(answer, keep=2 * self.pending)
-
-    def _begun(self, first: object) -> Clock:
-        """The clock, begun with the first time there is, unless the loop knows one already."""
-        asked = self._open.asked + self._consultations.asked
-        if not self._replay.answers and not asked:
-            if first is None:
-                first = self._units.clock.now()
-            self._units.clock = self._units.clock.begin(first)
-        return self._units.clock
-
-    def _number(self, name: str, time: object) -> float:
-        return self._begun(time).number(name, time, "give the time of the measurement.")
-
-    def _present(self, now: Time | None) -> float | None:
-        clock, newest = self._begun(now), float(self.state.time)
-        if now is None:
-            here = clock.now()
-            return None if here is None else max(self._number("now", here), newest)
-        present = self._number("now", now)
-        if self._replay.answers and present < newest:
-            raise InputDataError(
-                f"now is {clock.said(present)}, but the newest measurement was made at "
-                f"{clock.said(newest)}, and only its own time or a later one can be decided; "
-                "leave now away, or give that time. For old measurements there is observe(X, y, "
-                "time=...)."
-            )
-        return present
-
-    def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
-        """Points `* x d` with the context behind, `* x (d + c)`."""
-        known = as_known(self.state, context)
-        return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)

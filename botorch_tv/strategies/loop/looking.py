@@ -1,0 +1,269 @@
+"""What a loop knows, as people look at it: the best point, a table, a picture, words."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.posteriors import GPyTorchPosterior
+from torch import Tensor
+
+from botorch_tv.inference.surface import Surface
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.loop.clock import Clock, Time
+from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
+from botorch_tv.strategies.loop.log import Answer
+from botorch_tv.strategies.loop.record import Record
+from botorch_tv.strategies.loop.units import in_words
+from botorch_tv.strategies.loop.words import forgetting_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from botorch_tv.strategies.loop.picture import Slice
+
+SLICE = 101
+"""Points along a side of a box that are drawn."""
+
+
+class Looking(Record):
+    """A record that can be looked at."""
+
+    def recommend(
+        self, *, now: Time | None = None, context: Numbers | None = None
+    ) -> Tensor | dict[str, float]:
+        """The point whose predicted mean is best, `d` or a dict; arguments as in :meth:`ask`."""
+        best = self._strategy.recommend(
+            self.state, now=self._present(now), context=as_known(self.state, context)
+        )
+        point = self._units.point(best.tolist())
+        return point if isinstance(point, dict) else best[: self.domain.dim]
+
+    def posterior(
+        self, X: Points, *, now: Time | None = None, context: Numbers | None = None
+    ) -> GPyTorchPosterior:
+        """What real answers say about the objective at some points, without observation noise.
+
+        Args:
+            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame.
+            now: As in :meth:`ask`.
+            context: The same for all points, `c`.
+
+        Returns:
+            A joint posterior over the q points.
+        """
+        points = as_places("X", X, self.state)
+        points = self._columns(points, context)
+        return self._strategy.posterior(self.state, points, now=self._present(now))
+
+    def table(self) -> pd.DataFrame:
+        """Everything measured, in order of time and in its own units, for which pandas is needed.
+
+        Returns:
+            A row per measurement: ``number`` of the suggestion, 0 where there was none; a column
+            per parameter, ``x0, x1, ...`` where they have no names, and ``context0, ...``;
+            ``time``; ``y``, NaN where it failed; ``ok``; ``noise``, the variance, relative to
+            the usual one where the strategy is told none; ``mean`` and
+            ``sd``, which were predicted before it, NaN where nobody suggested it; ``reset``,
+            whether everything before was forgotten with it.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "Loop.table needs pandas: pip install 'botorch-tv[study]'; loop.history is the "
+                "same as tensors."
+            ) from error
+        pairs = zip(self._replay.answers, self._replay.resets)
+        frame = pd.DataFrame([self._row(answer, reset) for answer, reset in pairs])
+        return frame if len(frame) else pd.DataFrame(columns=self._columns_of_table)
+
+    def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
+        """What is believed now, in words: of forgetting, of what was measured, of the best point.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As there; without it the best point of a domain with context is left out.
+        """
+        process, state = self._strategy.process, self.state
+        learned = state.basis.decay if isinstance(state.basis, Surface) else None
+        decay = process.decay if learned is None else learned
+        forgets = forgetting_in_words(decay, process.inflation, self._units.clock.unit or "")
+        words = [self._strategy.describe(self.state), forgets, self._measured_in_words()]
+        if self._replay.answers and (context is not None or self.domain.columns == self.domain.dim):
+            present = self._present(now)
+            known = as_known(self.state, context)
+            X = self._strategy.recommend(self.state, now=present, context=known)
+            posterior = self._strategy.posterior(self.state, X.unsqueeze(0), now=present)
+            mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
+            when = float(self.state.time) + 1 if present is None else present
+            point = in_words(self._units.point(X.tolist()[: self.domain.dim]))
+            words.append(
+                f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
+                f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
+                "objective, without noise)."
+            )
+        return "\n".join(one for one in words if one)
+
+    def plot(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        now: Time | None = None,
+        context: Numbers | None = None,
+    ) -> Figure:
+        """Draw what was got and chosen over time, and the objective as it is believed to be now.
+
+        Above, what was measured, beside what was predicted before each measurement, two standard
+        deviations to either side. Below, for each parameter, where was measured over time, and a
+        slice through the best point of now.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+            ax: Axes for the upper part alone; nothing else is drawn then.
+            now: As in :meth:`ask`.
+            context: As there; without it slices of a domain with context are left out.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            InputDataError: If there is no measurement yet.
+        """
+        if not self._replay.answers:
+            raise InputDataError("nothing has been measured; tell() or observe() something first.")
+        from botorch_tv.strategies.loop.picture import draw_loop
+
+        parameters, d = self.parameters, self.domain.dim
+        logs = {
+            name: parameters is not None and parameters[name].log
+            for name in self._columns_of_table[1 : 1 + d]
+        }
+        sliced = ax is None and (context is not None or self.domain.columns == d)
+        slices = self._slices(now, context) if sliced else []
+        return draw_loop(self.table(), logs, slices, path, ax)
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """The named parameters; None where coordinates have no names."""
+        return self._units.parameters
+
+    # ---------------------------------------------------------------- within
+
+    def _slices(self, now: Time | None, context: Numbers | None) -> list[Slice]:
+        from botorch_tv.strategies.loop.picture import Slice
+
+        domain, present = self.domain, self._present(now)
+        known = as_known(self.state, context)
+        best = self._strategy.recommend(self.state, now=present, context=known)
+        slices = []
+        for side in range(domain.dim):
+            X = _along(domain, best, side)
+            posterior = self._strategy.posterior(self.state, X, now=present)
+            sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
+            values = [self._value(row, side) for row in X.tolist()]
+            means = posterior.mean.squeeze(-1).cpu().numpy()
+            slices.append(Slice(values, means, sd.cpu().numpy(), self._value(best.tolist(), side)))
+        return slices
+
+    def _value(self, point: list[float], side: int) -> float:
+        values = self._units.point(point[: self.domain.dim])
+        return list(values.values() if isinstance(values, dict) else values)[side]
+
+    def _row(self, answer: Answer, reset: bool) -> dict[str, object]:
+        d, said = self.domain.dim, answer.predicted
+        suggested = answer.number > 0 and said is not None
+        values = self._units.point(answer.point[:d])
+        named = values if isinstance(values, dict) else {f"x{n}": x for n, x in enumerate(values)}
+        noise = self._strategy.noise if answer.noise is None else answer.noise
+        cells = (
+            answer.number,
+            *named.values(),
+            *answer.point[d:],
+            self._units.clock.shown(answer.time),
+            float("nan") if answer.y is None else answer.y,
+            answer.y is not None,
+            noise,
+            said.mean if suggested and said is not None else float("nan"),
+            said.sd if suggested and said is not None else float("nan"),
+            reset,
+        )
+        return dict(zip(self._columns_of_table, cells))
+
+    @property
+    def _columns_of_table(self) -> list[str]:
+        d, parameters = self.domain.dim, self._units.parameters
+        names = [f"x{n}" for n in range(d)] if parameters is None else list(parameters)
+        names += [f"context{n}" for n in range(self.domain.columns - d)]
+        return ["number", *names, "time", "y", "ok", "noise", "mean", "sd", "reset"]
+
+    def _measured_in_words(self) -> str:
+        answers, said = self._replay.answers, self._units.clock.said
+        if not answers:
+            return "Nothing has been measured yet."
+        failed = sum(one.y is None for one in answers)
+        times = [one.time for one, reset in zip(answers, self._replay.resets) if reset]
+        many = f"{len(answers)} measurement{'' if len(answers) == 1 else 's'}"
+        words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
+        words += f", of which {failed} failed" if failed else ""
+        if self._strategy.process.retention:
+            last = f", the last at time {said(times[-1])}" if times else ""
+            often = "once" if len(times) == 1 else f"{len(times)} times"
+            words += f"; everything was forgotten {often}{last}"
+        return words + (f"; open: {self._open}." if len(self._open) else ".")
+
+    def _begun(self, first: object) -> Clock:
+        """The clock, begun with the first time there is, unless the loop knows one already."""
+        asked = self._open.asked + self._consultations.asked
+        if not self._replay.answers and not asked:
+            if first is None:
+                first = self._units.clock.now()
+            self._units.clock = self._units.clock.begin(first)
+        return self._units.clock
+
+    def _number(self, name: str, time: object) -> float:
+        return self._begun(time).number(name, time, "give the time of the measurement.")
+
+    def _present(self, now: Time | None) -> float | None:
+        clock, newest = self._begun(now), float(self.state.time)
+        if now is None:
+            here = clock.now()
+            return None if here is None else max(self._number("now", here), newest)
+        present = self._number("now", now)
+        if self._replay.answers and present < newest:
+            raise InputDataError(
+                f"now is {clock.said(present)}, but the newest measurement was made at "
+                f"{clock.said(newest)}, and only its own time or a later one can be decided; "
+                "leave now away, or give that time. For old measurements there is observe(X, y, "
+                "time=...)."
+            )
+        return present
+
+    def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
+        """Points `* x d` with the context behind, `* x (d + c)`."""
+        known = as_known(self.state, context)
+        return X if known is None else torch.cat([X, known.expand(*X.shape[:-1], -1)], -1)
+
+
+def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
+    """Points of a domain that differ from one along a side alone, in order, `q x (d + c)`."""
+    if isinstance(domain, Grid):
+        arms = domain.X.to(best)
+        others = [one for one in range(domain.dim) if one != side]
+        X = arms[(arms[:, others] == best[others]).all(-1)]
+        return X[X[:, side].argsort()]
+    assert isinstance(domain, Box)
+    U = domain.to_unit(best[: domain.dim]).repeat(SLICE, 1)
+    U[:, side] = torch.linspace(0, 1, SLICE).to(best)
+    X = best[: domain.dim].repeat(SLICE, 1)
+    X[:, side] = domain.from_unit(U)[:, side]
+    X = torch.unique(X, dim=0)  # whole numbers once; sorted by the one side that differs
+    return torch.cat([X, best[domain.dim :].expand(len(X), -1)], -1)

@@ -1,0 +1,124 @@
+"""A loop as a picture: what was got and chosen over time, and what is believed now."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BELIEF, MEASURED, FAILED = COLORS[0], COLORS[6], COLORS[3]
+FEW = 25
+"""Values of a slice up to which each has a dot."""
+
+
+class Slice(NamedTuple):
+    """What is believed along a parameter, through the best point."""
+
+    values: list[float]
+    mean: np.ndarray
+    sd: np.ndarray
+    best: float
+
+
+def draw_loop(
+    table: pd.DataFrame,
+    logs: dict[str, bool],
+    slices: list[Slice],
+    path: str | os.PathLike[str] | None,
+    ax: Axes | None,
+) -> Figure:
+    """See :meth:`Looking.plot`.
+
+    Args:
+        table: Everything measured.
+        logs: The parameters, and whether each is on a logarithmic scale.
+        slices: One for each of them, or none.
+        path: As there.
+        ax: As there.
+    """
+    if ax is not None:
+        _draw_values(ax, table)
+        whole = ax.get_figure(root=True)
+        assert whole is not None
+        return whole
+    figure = canvas(10, 3.2 + 1.9 * len(logs))
+    shape = (1 + len(logs), 2)
+    grid = figure.add_gridspec(*shape, height_ratios=[3.0] + [1.9] * len(logs), width_ratios=[3, 2])
+    values = figure.add_subplot(grid[0, :])
+    values.set_title("What was measured, and what was predicted before", loc="left")
+    _draw_values(values, table)
+    for row, (name, log) in enumerate(logs.items()):
+        chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
+        _draw_chosen(chosen, table, name, log)
+        if row == 0:
+            chosen.set_title("Where", loc="left")
+        if slices:
+            axes = figure.add_subplot(grid[1 + row, 1])
+            _draw_slice(axes, slices[row], name, log)
+            if row == 0:
+                axes.set_title("Believed now, through the best point", loc="left")
+    return written(figure, path)
+
+
+def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
+    """Measurements over time, beside predictions."""
+    good = table[table["ok"]]
+    said = table[table["mean"].notna()]
+    mean, sd = said["mean"], said["sd"]
+    axes.errorbar(
+        *(said["time"], mean, 2 * sd),
+        fmt="o",
+        color=BELIEF,
+        markersize=3,
+        elinewidth=3,
+        alpha=0.35,
+        label="predicted, 2 standard deviations",
+    )
+    axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
+    bad = table[~table["ok"]]
+    if len(bad):
+        low = axes.get_ylim()[0]
+        axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
+    for n, time in enumerate(table[table["reset"]]["time"]):
+        axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
+    axes.legend(loc="best", frameon=False, fontsize="small")
+    axes.set_ylabel("y")
+    _settle_times(axes)
+
+
+def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, log: bool) -> None:
+    good, bad = table[table["ok"]], table[~table["ok"]]
+    axes.plot(good["time"], good[name], "o", color=MEASURED, markersize=3)
+    axes.plot(bad["time"], bad[name], "x", color=FAILED)
+    axes.set_yscale("log" if log else "linear")
+    axes.set_ylabel(name)
+    _settle_times(axes)
+
+
+def _draw_slice(axes: Axes, part: Slice, name: str, log: bool) -> None:
+    x, mean, sd, best = part
+    few = len(x) <= FEW
+    axes.plot(x, mean, color=BELIEF, marker="o" if few else "", markersize=3)
+    axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
+    axes.axvline(best, color=GRAY, linestyle="dotted")
+    axes.set_xscale("log" if log else "linear")
+    axes.set_xlabel(name)
+    axes.set_ylabel("y")
+    lighten(axes)
+
+
+def _settle_times(axes: Axes) -> None:
+    axes.tick_params(axis="x", labelsize="small")
+    locator = axes.xaxis.get_major_locator()
+    if isinstance(locator, AutoDateLocator):
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    lighten(axes)

@@ -1,0 +1,150 @@
+"""What a loop shows: a table, words, a picture."""
+
+import math
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from matplotlib.figure import Figure
+from strategies.loop.loops import BOX, GRID, QUICK, STRATEGIES, WITH_CONTEXT, made
+from strategies.loop.loops import measured as answered
+from strategies.loop.test_units import HOUR, MACHINE, START, machine, measured
+
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
+from botorch_tv.strategies import Box, Loop
+from botorch_tv.strategies.loop.words import forgetting_in_words
+
+LATER = START + 8 * HOUR
+
+
+def night() -> Loop:
+    """A night with a failure, and a measurement that nobody suggested."""
+    loop = machine(pending=2)
+    for t in range(6):
+        suggestion = loop.ask(now=START + t * HOUR)
+        loop.tell(measured(suggestion.point, t), ok=t != 3, noise=0.04 if t == 2 else None)
+    loop.observe({"temperature": 41, "rate": 0.01, "layers": 3}, 0.75, time=START + HOUR / 2)
+    return loop
+
+
+def test_the_table_is_the_log_in_its_own_units() -> None:
+    loop = night()
+    frame = loop.table()
+    names = ["number", *MACHINE, "time", "y", "ok", "noise", "mean", "sd", "reset"]
+    assert list(frame.columns) == names
+    assert frame["number"].tolist() == [1, 0, 2, 3, 4, 5, 6]
+    assert frame["time"][1] == START + timedelta(minutes=30)
+    own = frame.iloc[1]
+    assert (own["temperature"], own["rate"], own["layers"], own["y"]) == (41, 0.01, 3, 0.75)
+    assert math.isnan(own["mean"])
+    assert frame["ok"].tolist() == [True] * 4 + [False] + [True] * 2
+    assert frame["y"].isna().tolist() == (~frame["ok"]).tolist()
+    assert frame["noise"].tolist() == [0.01] * 3 + [0.04] + [0.01] * 3
+    np.testing.assert_array_equal(frame["y"], loop.history.y.numpy())
+    suggestion = loop.ask(now=LATER)
+    loop.tell(0.5)
+    newest = loop.table().iloc[-1]
+    assert (newest["mean"], newest["sd"]) == (suggestion.mean, suggestion.sd)
+
+
+def test_tables_without_names() -> None:
+    loop = made(("trigger", "grid"))
+    assert list(loop.table().columns) == ["number", "x0", "x1", *loop.table().columns[3:]]
+    assert len(loop.table()) == 0
+    for t in range(16):
+        loop.tell(answered(loop.ask().point, t))
+    frame = loop.table()
+    np.testing.assert_array_equal(frame[["x0", "x1"]], loop.history.X.numpy())
+    np.testing.assert_array_equal(frame["reset"], loop.history.reset.numpy())
+    assert frame["reset"].any()
+    last = frame[frame["reset"]]["time"].iloc[-1]
+    assert f"the last at time {last:g}" in loop.describe()
+    there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
+    there.observe([0.5, 0.5], 1.0, context=[0.25])
+    assert there.table()["context0"].tolist() == [0.25]
+    assert "Best point" not in there.describe()
+    assert "Best point" in there.describe(context=[0.3])
+
+
+def test_the_best_point_in_words_is_that_of_the_posterior() -> None:
+    loop = night()
+    loop.ask(now=LATER)
+    best = loop.recommend(now=LATER)
+    posterior = loop.posterior(best, now=LATER)
+    mean, sd = float(posterior.mean), float(posterior.variance.sqrt())
+    told = loop.describe(now=LATER)
+    assert f"temperature {best['temperature']:.6g}" in told  # type: ignore[call-overload]
+    assert f"expects {mean:.4g}, from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g}" in told
+    assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in told
+    assert "of which 1 failed; open: number 7 at temperature" in told
+    assert "Nothing has been measured yet." in machine().describe()
+
+
+def test_how_fast_it_forgets_is_the_textbooks() -> None:
+    """(1 - ε)^(age/2) = 1/2; 1/√(1 + σ² age) = 1/2; γ^age = 1/2; (1 + age)^-α ..."""
+
+    def said(age: float) -> str:
+        return f"{age:.3g} hours"
+
+    markov = forgetting_in_words(Markov(0.05), Static(), "hours")
+    assert said(2 * math.log(0.5) / math.log(0.95)) in markov
+    assert said(3 / 0.2) in forgetting_in_words(Wiener(0.2), Static(), "hours")
+    weights = forgetting_in_words(Static(), ExponentialWeights(0.9), "hours")
+    assert said(math.log(0.5) / math.log(0.9)) in weights
+    assert "noise doubles" in forgetting_in_words(Static(), UncertaintyInjection(1.0), "")
+    assert forgetting_in_words(Static(), Static(), "") == ""
+
+
+def test_what_was_learned_is_said() -> None:
+    loop = made(("learning", "box"))
+    for t in range(8):
+        loop.observe([0.5, 0.0], math.cos(t))
+    decay = loop.state.basis.decay  # type: ignore[union-attr]
+    told = loop.describe()
+    age = 2 * math.log(0.5) / math.log(1 - float(decay.value("epsilon")))
+    assert f"falls to 1/2 after {age:.3g}" in told
+
+
+def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
+    loop = night()
+    figure = loop.plot(tmp_path / "night.png", now=LATER)
+    assert (tmp_path / "night.png").stat().st_size > 10_000
+    assert len(figure.axes) == 1 + 2 * len(MACHINE)
+    best = loop.recommend(now=LATER)
+    assert isinstance(best, dict)
+    slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
+    assert list(slices) == list(MACHINE)
+    assert slices["rate"].get_xscale() == "log"
+    assert slices["layers"].lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]  # type: ignore[union-attr]
+    for name, axes in slices.items():
+        line = axes.lines[0]
+        points = [best | {name: value} for value in line.get_xdata()]
+        want = loop.posterior(points, now=LATER).mean.squeeze(-1)
+        got = torch.as_tensor(np.asarray(line.get_ydata()))
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
+
+
+def test_pictures_of_grids_contexts_and_axes_of_ones_own() -> None:
+    loop = made(("Markov", "grid"))
+    with pytest.raises(InputDataError, match="nothing has been measured"):
+        loop.plot()
+    for t in range(4):
+        loop.tell(answered(loop.ask().point, t))
+    figure = loop.plot()
+    assert len(figure.axes[2].lines[0].get_xdata()) == 6  # type: ignore[arg-type]
+    assert len(GRID) == 36
+    there = Loop(STRATEGIES["Markov"](), WITH_CONTEXT)
+    there.observe([0.5, 0.5], 1.0, context=[0.25])
+    assert len(there.plot().axes) == 3
+    assert len(there.plot(context=[0.25]).axes) == 5
+    own = Figure()
+    axes = own.add_subplot()
+    assert loop.plot(ax=axes) is own
+    assert len(own.axes) == 1
+    named = Loop(STRATEGIES["Markov"](), Box({"a": (0, 1)}, search=QUICK))
+    named.observe({"a": 0.5}, 1.0)
+    assert len(named.plot().axes) == 3
+    assert BOX.dim == 2
