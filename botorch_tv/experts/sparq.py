@@ -66,6 +66,7 @@ class SparQ(Strategy):
     refresh: Refresh = field(default_factory=Refresh)
 
     consults: ClassVar[bool] = True
+    _replaces_data: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,7 +93,7 @@ class SparQ(Strategy):
             )
         return super()._initial(domain, basis, shape)
 
-    def inference_for(self, domain: Domain) -> Inference:
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
         """How the posterior is computed on a domain: regression, since answers replace data."""
         return (PointRegression if isinstance(domain, Box) else ArmRegression)(
             self.process, samples=self.exploration.samples

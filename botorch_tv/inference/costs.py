@@ -16,6 +16,35 @@ A term costs r memory-bound numbers and a product of M r multiplications in feat
 numbers over the arms; a product does at least four multiplications while one number is fetched.
 """
 
+FEW_FEATURES = 128
+"""Up to as many functions make up a kernel on a box unless somebody asks: a round in them costs
+what a regression on as many observations does, from the first round on."""
+
+MOST_FEATURES = 1024
+"""Up to as many do where somebody does."""
+
+AUTO_TOLERANCE = 1e-8
+"""Error that they may make then, by which engines may differ everywhere."""
+
+KERNEL_SHARE = 1 / 100
+"""Largest error of a kernel k that is made up by functions, as a share of the error of means and
+standard deviations that is allowed, times the noise's standard deviation, all in the unit of k.
+
+Measured against regression at 100 to 3,000 points, spread or crowded, squared exponential kernels
+of lengthscale .2 of a side (d = 1, 2) and .4 (d = 3) and noise 1e-2 k and 1e-4 k: means are off by
+at most 15 errors of the kernel over that deviation, standard deviations by 4."""
+
+NOISE_SHARE = 1 / 16
+"""Smallest noise variance of an observation, as a share of the strategy's, that this leaves room
+for."""
+
+LEAST_SHARE = 1e-13
+"""Smaller errors of a kernel are rounding."""
+
+FAMILIAR = 256
+"""Newest observations that a search of a box looks at where a round is to take the same time
+always; before there are more, it looks at all, and raw samples find the places of older ones."""
+
 SMALL_RANK = 64
 """Up to this many features a step on all of them is cheaper than one on the arms played."""
 
@@ -67,6 +96,9 @@ DECAYS_AT_ONCE = 4
 
 POSTERIOR_MATRICES = 6
 """Matrices of all pairs of observations that a posterior is computed in."""
+
+ROOT_MATRICES = 5
+"""Matrices of all pairs of functions on a box that a posterior is computed in."""
 
 DECAY_MATRICES = 2
 """Those besides where covariances decay with time."""

@@ -65,7 +65,7 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
     # Pivots beyond a half mean that no low rank exists; an ordinary factorisation is faster then.
     largest = float(covariance.diagonal().max())
-    columns, pivots, residual = pivoted_cholesky(
+    columns, pivots, residual, _ = pivoted_cholesky(
         covariance, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
     )
     if float(residual.max()) <= RANK_TOLERANCE * largest:
@@ -160,7 +160,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for dim, use in enumerate(used):
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     places = selected.flatten().nonzero().squeeze(-1)
-    columns, pivots, _ = pivoted_cholesky(
+    columns, pivots, _, _ = pivoted_cholesky(
         covariance, len(covariance), DRAWN_PIVOTS[0] * float(corner)
     )
     # Φᵀ C, one dimension after the other; every product sends a dimension to the end.

@@ -80,6 +80,8 @@ class PivotedFactor(NamedTuple):
     """What the columns before each left over at its pivot, `r`."""
     residual: Tensor
     """Diagonal of K - C Cᵀ, `M`."""
+    places: list[int]
+    """Where the pivots are, `r`."""
 
 
 def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> PivotedFactor:
@@ -97,18 +99,20 @@ def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> Piv
     residual = covariance.diagonal().clone()
     factor = covariance.new_zeros(max_rank, len(residual))
     pivots: list[float] = []
+    places: list[int] = []
     while len(pivots) < max_rank:
         rank, largest = len(pivots), float(residual.max())
         if largest <= tolerance:
             break
         place = int((residual >= (1 - PIVOT_TIE) * largest).view(torch.uint8).argmax())
+        places.append(place)
         pivots.append(float(residual[place]))
         column = covariance[place] - factor[:rank, place] @ factor[:rank]
         column = column / pivots[-1] ** 0.5
         factor[rank] = column
         residual = residual - column.square()
         residual[place] = 0
-    return PivotedFactor(factor[: len(pivots)].T, residual.new_tensor(pivots), residual)
+    return PivotedFactor(factor[: len(pivots)].T, residual.new_tensor(pivots), residual, places)
 
 
 def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,9 +42,67 @@ class Path:
         return Path(self.waves.select(trials), self.weight[trials], self.correction[trials])
 
 
+class PointPosterior(ABC):
+    """Posteriors of some trials at any points of a box, however they were computed.
+
+    Attributes:
+        X: Points measured, `trials x n x d`.
+        live: Whether each observation is in use, `trials x n`.
+        offset: The prior mean estimated, `trials`; None where it was not.
+        information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
+    """
+
+    X: Tensor
+    live: Tensor
+    offset: Tensor | None
+    information_gain: Tensor
+
+    @property
+    @abstractmethod
+    def has_function(self) -> bool:
+        """Whether a function was drawn from it."""
+
+    @property
+    def familiar(self) -> int:
+        """How many of the newest observations a search may look at; each of them takes time."""
+        return self.X.shape[-2]
+
+    @abstractmethod
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+
+    @abstractmethod
+    def mean_at(self, X: Tensor) -> Tensor:
+        """The mean alone, `trials x q x d -> trials x q`."""
+
+    @abstractmethod
+    def sample_at(self, X: Tensor) -> Tensor:
+        """The function drawn, less the mean, `trials x q x d -> trials x q`."""
+
+    @abstractmethod
+    def select(self, trials: Tensor) -> PointPosterior:
+        """The posteriors of some trials."""
+
+
+class GaussianPosterior(PointPosterior):
+    """Posteriors of which covariances say all."""
+
+    @abstractmethod
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and covariance of e groups of points of each trial.
+
+        Args:
+            X: `trials x e x q x d`.
+
+        Returns:
+            The mean, `trials x e x q`, and the covariance within each group,
+            `trials x e x q x q`.
+        """
+
+
 @dataclass(frozen=True)
-class PointPosterior:
-    """Posteriors of some trials, `trials` in number, on n observations each.
+class RegressionPosterior(GaussianPosterior):
+    """Posteriors of regressions, `trials` in number, on n observations each.
 
     Attributes:
         kernel: The spatial covariance.
@@ -67,8 +126,11 @@ class PointPosterior:
     information_gain: Tensor
     path: Path | None = None
 
+    @property
+    def has_function(self) -> bool:
+        return self.path is not None
+
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
         cross = self.kernel.covariance(X, self.X)
         lost = (cross @ self.rows.mT).square().sum(-1)
         prior = self.kernel.variance(X)
@@ -78,19 +140,9 @@ class PointPosterior:
         return _times(cross, self.weights), variance.sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
-        """The mean alone, `trials x q x d -> trials x q`."""
         return _times(self.kernel.covariance(X, self.X), self.weights)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of e groups of points of each trial.
-
-        Args:
-            X: `trials x e x q x d`.
-
-        Returns:
-            The mean, `trials x e x q`, and the covariance within each group,
-            `trials x e x q x q`.
-        """
         trials, groups, q, _ = X.shape
         cross = self.kernel.covariance(X.flatten(1, 2), self.X)
         whitened = (cross @ self.rows.mT).view(trials, groups, q, self.rows.shape[-2])
@@ -105,14 +157,12 @@ class PointPosterior:
         return mean, prior - whitened @ whitened.mT
 
     def sample_at(self, X: Tensor) -> Tensor:
-        """The function drawn, less the mean, `trials x q x d -> trials x q`."""
         assert self.path is not None
         prior = _times(self.path.waves.at(X), self.path.weight)
         return prior - _times(self.kernel.covariance(X, self.X), self.path.correction)
 
-    def select(self, trials: Tensor) -> PointPosterior:
-        """The posteriors of some trials."""
-        return PointPosterior(
+    def select(self, trials: Tensor) -> RegressionPosterior:
+        return RegressionPosterior(
             kernel=self.kernel.select(trials),
             X=self.X[trials],
             live=self.live[trials],
@@ -138,7 +188,7 @@ class PathDraw(NamedTuple):
 
 def point_posterior(
     kernel: PointKernel, evidence: Evidence, draw: PathDraw | None = None
-) -> PointPosterior:
+) -> RegressionPosterior:
     """Regression on points.
 
     Args:
@@ -166,7 +216,7 @@ def point_posterior(
     path = None
     if draw is not None:
         path = _path(evidence, draw, spatial, inverse, rows)
-    return PointPosterior(
+    return RegressionPosterior(
         kernel=kernel,
         X=X,
         live=root > 0,

@@ -5,6 +5,8 @@ Trials are flattened to one dimension here, whatever their batch shape.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Size, Tensor
 
@@ -13,14 +15,56 @@ from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
-from botorch_tv.inference.point_posterior import PathDraw, PointPosterior, point_posterior
+from botorch_tv.inference.point_posterior import (
+    GaussianPosterior,
+    PathDraw,
+    RegressionPosterior,
+    point_posterior,
+)
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 from botorch_tv.inference.regression import Evidence
 from botorch_tv.inference.surface import Surface
 
 
-class PointRegression(Inference):
+class PointInference(Inference):
+    """An inference at any points of a box."""
+
+    @abstractmethod
+    def predict(
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        normal: Normal | None = None,
+        most: int = 0,
+    ) -> GaussianPosterior:
+        """The posterior at time ``now``, lags counted from ``reference``, of flattened trials.
+
+        Args:
+            data: The observations.
+            now: The present, `batch_shape`.
+            reference: Time from which lags are counted, `batch_shape`.
+            normal: Random numbers for a function drawn from it; None for none.
+            most: Rows that a trial could have if it kept all of them.
+        """
+
+    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+        with torch.no_grad():
+            posterior = self.predict(data, now, reference)
+        shape, q = data.time.shape, choice.shape[-2]
+        mean, covariance = posterior.joint(choice.reshape(data.time.numel(), *choice.shape[-3:]))
+        offset = self.prior_mean(posterior.offset)
+        if isinstance(offset, Tensor):
+            offset = offset[:, None, None]
+        return Joint(
+            (mean + offset).view(*shape, choice.shape[-3], q),
+            covariance.view(*shape, choice.shape[-3], q, q),
+            posterior.information_gain.view(shape),
+        )
+
+
+class PointRegression(PointInference):
     """Regression at any points of a box: any process."""
 
     def start(self, prior: Prior, batch_shape: Size) -> None:
@@ -40,36 +84,13 @@ class PointRegression(Inference):
         reference: Tensor,
         normal: Normal | None = None,
         most: int = 0,
-    ) -> PointPosterior:
-        """The posterior at time ``now``, lags counted from ``reference``, of flattened trials.
-
-        Args:
-            data: The observations.
-            now: The present, `batch_shape`.
-            reference: Time from which lags are counted, `batch_shape`.
-            normal: Random numbers for a function drawn from it; None for none.
-            most: Rows that a trial could have if it kept all of them.
-        """
+    ) -> RegressionPosterior:
         kernel = _surface(data).points
         evidence = self._flat_evidence(data, now, reference)
         draw = None
         if normal is not None:
             draw = _path_draw(kernel, evidence, normal, most)
         return point_posterior(kernel, evidence, draw)
-
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        with torch.no_grad():
-            posterior = self.predict(data, now, reference)
-        shape, q = data.time.shape, choice.shape[-2]
-        mean, covariance = posterior.joint(choice.reshape(data.time.numel(), *choice.shape[-3:]))
-        offset = self.prior_mean(posterior.offset)
-        if isinstance(offset, Tensor):
-            offset = offset[:, None, None]
-        return Joint(
-            (mean + offset).view(*shape, choice.shape[-3], q),
-            covariance.view(*shape, choice.shape[-3], q, q),
-            posterior.information_gain.view(shape),
-        )
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
         evidence = self._flat_evidence(data, now, reference, inflation_power=2)

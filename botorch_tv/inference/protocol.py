@@ -93,6 +93,10 @@ class Inference(ABC):
         while the posterior is held and a box is searched.
         """
 
+    def rows_searched(self, data: Data, horizon: int) -> int:
+        """Numbers per point that a search of a box works on, by round ``horizon``."""
+        return self.process.most_kept(horizon)
+
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         """What noise variances told, `batch_shape`, are taken for now."""
         return noise

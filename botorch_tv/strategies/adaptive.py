@@ -25,6 +25,7 @@ from botorch_tv.inference.mixture.inference import (
 from botorch_tv.inference.mixture.moments import jump_chance, weights
 from botorch_tv.inference.mixture.prior import STARTS, BankPrior, prior_on_arms, prior_on_box
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
@@ -191,7 +192,7 @@ class Adaptive(Strategy):
         sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
         return Choice(choice, mean[..., 0, 0], sd, decision.sqrt_beta(gain))
 
-    def inference_for(self, domain: Domain) -> MixtureInference:
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> MixtureInference:
         """How the posterior is computed on a domain."""
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         return kind(self.process, samples=self.exploration.samples, starts=self.starts)

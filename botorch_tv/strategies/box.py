@@ -12,7 +12,11 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.features import in_features
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_kernel import formula
+from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
 from botorch_tv.inference.surface import Surface, surface_at
 from botorch_tv.strategies.cube import Parameters
@@ -102,6 +106,11 @@ class Box(Domain):
         self.context_dim = context_dim
         self.search = MultiStart() if search is None else search
         self.search.check(self)
+        self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is kept of a box: not what was computed of kernels on it."""
+        return {**self.__dict__, "_in_features": {}}
 
     @property
     def dim(self) -> int:
@@ -132,6 +141,21 @@ class Box(Domain):
     ) -> Surface:
         _require_extent(self.bounds, dtype)
         return surface_at(self.probe(dtype, device), kernel)
+
+    def in_features(
+        self, process: Process, surface: Surface, tolerance: float, most: int
+    ) -> PointBasis | str:
+        """As :func:`botorch_tv.inference.features.in_features`, found once for equal kernels."""
+        said = formula(surface.kernel)
+        like = surface.variance
+        key = (said, process.noise, tolerance, most, like.dtype, like.device)
+        found = None if said is None else self._in_features.get(key)
+        if found is None:
+            corners = self._corners.like(like)
+            found = in_features(process, surface, corners, tolerance=tolerance, most=most)
+            if said is not None:
+                self._in_features[key] = found
+        return found
 
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """Points at which a kernel is looked at: the middle, corners, and some between, `q x d`."""

@@ -19,7 +19,6 @@ from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.linalg import at_index, first_maximum
-from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.scratch import Scratch
@@ -192,14 +191,14 @@ class Functions:
         more: Functions drawn, the first aside.
     """
 
-    posterior: PointPosterior | MixturePosterior
-    draw: Callable[[], PointPosterior | MixturePosterior]
+    posterior: PointPosterior
+    draw: Callable[[], PointPosterior]
     context: Tensor | None
-    more: list[PointPosterior | MixturePosterior]
+    more: list[PointPosterior]
 
-    def drawn(self, n: int) -> list[PointPosterior | MixturePosterior]:
+    def drawn(self, n: int) -> list[PointPosterior]:
         """Posteriors with a function each, the first n of this round."""
-        first = [self.posterior] if self.posterior.path is not None else []
+        first = [self.posterior] if self.posterior.has_function else []
         while len(first) + len(self.more) < n:
             self.more.append(self.draw())
         return [*first, *self.more][:n]
@@ -263,11 +262,12 @@ class BoxCandidates(_OfRound):
                 chosen, some = trials, self if trials is None else self._selected(trials)
             return some._scored(score, X)
 
+        first = posterior.X.shape[-2] - posterior.familiar
         X = box.search.best(
             box,
             value,
-            posterior.X[..., : box.dim],
-            posterior.live,
+            posterior.X[..., first:, : box.dim],
+            posterior.live[..., first:],
             self.of.number - 1,
             self.scale if unit is None else unit,
             whole=not alone,
@@ -378,9 +378,7 @@ class _Points(BoxCandidates):
         )
 
 
-def best_observed(
-    posterior: PointPosterior | MixturePosterior, sign: int, context: Tensor | None = None
-) -> Tensor:
+def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None = None) -> Tensor:
     """Best posterior mean, in the sense of ``sign``, among points in use, `trials`.
 
     Where there is a context, `trials x c`, the points are put into this one: what was reached in

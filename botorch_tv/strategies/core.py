@@ -29,11 +29,15 @@ from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
+from botorch_tv.inference.features import Features
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
+from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
@@ -62,6 +66,7 @@ from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
+from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
@@ -105,8 +110,12 @@ class Strategy:
         mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant that
             generalised least squares finds in the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N;
             its own uncertainty is not added to the variance.
-        inference: ``"auto"``, ``"features"`` (factor the kernel once; constant noise advances by
-            rank-one steps), or ``"exact"`` (regression on the log at every round).
+        inference: ``"features"`` (factor the kernel once; constant noise advances by rank-one
+            steps), ``"exact"`` (regression on the log at every round), or ``"auto"``, what is
+            faster and makes the same choices. On a box features make an error, which
+            :class:`~botorch_tv.strategies.Features` bounds and which is refused where it cannot be
+            kept; a round then takes the same time always. Where the kernel is learned, or an
+            expert's answers replace data, there is regression alone.
         learning: Which hyperparameters are learned as it goes, and when; on a box. ``kernel``,
             ``noise`` and ``decay`` are then where learning starts. The guarantees of widths and
             triggers are proved for known hyperparameters and do not hold then.
@@ -125,13 +134,15 @@ class Strategy:
     exploration: Exploration = field(default_factory=UpperConfidence)
     maximize: bool = True
     mean: float | Literal["estimated"] = 0.0
-    inference: Method = "auto"
+    inference: Method | Features = "auto"
     learning: Refit | None = None
 
     consults: ClassVar[bool] = False
     """Whether :meth:`consult` ever asks anything."""
     expects: ClassVar[bool] = True
     """Whether it was told a scale and a clock, so that data may be far from what it expects."""
+    _replaces_data: ClassVar[bool] = False
+    """Whether answers of an expert take the place of observations."""
 
     def __post_init__(self) -> None:
         noise = require_noise(f"{type(self).__name__}: noise", self.noise)
@@ -156,8 +167,9 @@ class Strategy:
         if not (isinstance(self.mean, str) and self.mean == "estimated"):
             settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
         require(
-            self.inference in get_args(Method),
-            f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact' or 'features'.",
+            isinstance(self.inference, Features) or self.inference in get_args(Method),
+            f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact', 'features' or "
+            "Features(tolerance=...).",
         )
         require_sound(self.decay)
         require_rules(self.retention)
@@ -176,6 +188,10 @@ class Strategy:
             inflation=self.inflation,
             retention=tuple(one for one in rules if type(one) is not KeepAll),
         )
+
+    @property
+    def _method(self) -> Method:
+        return "features" if isinstance(self.inference, Features) else self.inference
 
     @functools.cached_property
     def _mark(self) -> str | None:
@@ -235,7 +251,7 @@ class Strategy:
         warn_of_rounded_parameters(self.kernel, dtype)
         place = domain.device if device is None else torch.device(device)
         method, few = (
-            self.inference,
+            self._method,
             dtype == torch.float64 and regresses_on_few(self.inference_for(domain), domain),
         )
         # A sample takes a root of the covariance.
@@ -244,9 +260,22 @@ class Strategy:
         prior = domain.prior(self.kernel, method, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self.process, domain, self.learning)
+        if isinstance(domain, Box) and isinstance(prior, Surface):
+            prior = self._represented(domain, prior)
         require_scales(type(self).__name__, self.process, self.width, prior.scale**2, dtype)
         warn_of_domain(self.process, self.learning, domain, prior)
         return self._initial(domain, prior, Size(batch_shape))
+
+    def _represented(self, box: Box, surface: Surface) -> Surface | PointBasis:
+        """A prior on a box in features where these were asked for, or pay and change no choice."""
+        return represented(
+            self.process,
+            box,
+            surface,
+            self.inference,
+            samples=self.exploration.samples,
+            changes=self.learning is not None or self._replaces_data,
+        )
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -266,7 +295,7 @@ class Strategy:
         made = [brought(one, one.init(shape), None, prior.variance, shape) for one in parts]
         return State(
             domain=domain,
-            data=data._replace(belief=self.inference_for(domain).start(prior, shape)),
+            data=data._replace(belief=self.inference_for(domain, prior).start(prior, shape)),
             memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
         )
 
@@ -381,7 +410,7 @@ class Strategy:
         if ok is not None:
             y = torch.where(ok, y, 0.0)
         least = least_told(self.noise if noise is None else noise, wait=check)
-        inference = self.inference_for(state.domain)
+        inference = self.inference_for(state.domain, state.basis)
         believed = inference.believed_noise(state.data, variance)
         newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
         before, expired = settled(inference, state, when)
@@ -544,13 +573,14 @@ class Strategy:
             horizon: Rounds.
             trials: Trials that run together, among which some memory is shared.
         """
-        search = numbers_of_search(self.process, self.exploration, state.domain, horizon, trials)
-        inference = self.inference_for(state.domain)
+        inference = self.inference_for(state.domain, state.basis)
+        rows = inference.rows_searched(state.data, horizon)
+        search = numbers_of_search(self.exploration, state.domain, rows, trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
-        return believed_noise(self.inference_for(state.domain), state.data)
+        return believed_noise(self.inference_for(state.domain, state.basis), state.data)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         """What |y - mean| must exceed to set off a reset, `batch_shape`.
@@ -567,13 +597,19 @@ class Strategy:
         told = [band for band in bands if band is not None]
         return torch.stack(told).amin(0) if told else None
 
-    def inference_for(self, domain: Domain) -> Inference:
-        """How the posterior is computed on a domain."""
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """How the posterior is computed on a domain, from what a prior there is held as."""
+        if isinstance(prior, PointBasis):
+            return self._in_features
         return self._on_box if isinstance(domain, Box) else self._on_grid
 
     @functools.cached_property
     def _on_grid(self) -> Inference:
-        return arm_inference(self.process, self.inference, samples=self.exploration.samples)
+        return arm_inference(self.process, self._method, samples=self.exploration.samples)
+
+    @functools.cached_property
+    def _in_features(self) -> Inference:
+        return PointRecursion(self.process, samples=self.exploration.samples)
 
     @functools.cached_property
     def _on_box(self) -> Inference:
@@ -598,7 +634,7 @@ class Strategy:
 
     def _left(self, state: State, now: Tensor) -> Data:
         """What is left of the data at time ``now``."""
-        return settled(self.inference_for(state.domain), state, now)[0]
+        return settled(self.inference_for(state.domain, state.basis), state, now)[0]
 
     def decision(
         self,
@@ -616,7 +652,7 @@ class Strategy:
         present, reference = clock(state, now)
         return Decision(
             process=self.process,
-            inference=self.inference_for(state.domain),
+            inference=self.inference_for(state.domain, state.basis),
             width=self.width,
             sign=1 if self.maximize else -1,
             state=state,

@@ -17,10 +17,9 @@ from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.fourier import FREQUENCIES
 from botorch_tv.inference.mixture.inference import PointMixture
-from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
-from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.strategies.box import Box
@@ -132,13 +131,13 @@ class Decision:
         self, exploration: Exploration, draws: Draws
     ) -> tuple[BoxCandidates, Tensor | float]:
         inference, box, shape = self.inference, self.state.domain, self.now.shape
-        assert isinstance(inference, (PointRegression, PointMixture))
+        assert isinstance(inference, (PointInference, PointMixture))
         assert isinstance(box, Box)
         expert = self.state.expert
         most = self.state.told + (0 if expert is None else expert.y.shape[-1])
         plain = (self.data, self.now, self.reference)
 
-        def with_function() -> PointPosterior | MixturePosterior:
+        def with_function() -> PointPosterior:
             return inference.predict(*plain, draws.normal, most)
 
         posterior = with_function() if exploration.samples else inference.predict(*plain)
@@ -182,12 +181,9 @@ def regresses_on_few(inference: Inference, domain: Domain) -> bool:
     return few and not isinstance(inference, ArmRecursion)
 
 
-def numbers_of_search(
-    process: Process, exploration: Exploration, domain: Domain, horizon: int, trials: int
-) -> int:
-    """Numbers per trial that a search of a box works on by round ``horizon``; 0 on a grid."""
+def numbers_of_search(exploration: Exploration, domain: Domain, rows: int, trials: int) -> int:
+    """Numbers per trial that a search of a box works on, ``rows`` per point; 0 on a grid."""
     if not isinstance(domain, Box) or type(exploration) is UniformChoice:
         return 0
-    kept = process.most_kept(horizon)
     features = WAVES * FREQUENCIES if exploration.samples else 0
-    return -(-domain.search.numbers(domain.dim, kept, trials, features) // trials)
+    return -(-domain.search.numbers(domain.dim, rows, trials, features) // trials)

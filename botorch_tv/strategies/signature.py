@@ -22,6 +22,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Width
 from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.features import Features
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import did_you_mean
 
@@ -61,7 +62,7 @@ class Modelled(TypedDict, total=False):
     noise: Required[float]
     maximize: bool
     mean: float | Literal["estimated"]
-    inference: Inference
+    inference: Inference | Features
 
 
 class Common(Modelled, total=False):

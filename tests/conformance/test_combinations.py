@@ -1,7 +1,21 @@
 """Every decay, inflation, retention, mean, width and exploration together, against the textbook."""
 
+from typing import Any
+
+import numpy as np
 import pytest
-from conformance.combinations import check
+from conformance.combinations import check, pick
+
+from botorch_tv.forgetting import (
+    EventTrigger,
+    KeepAll,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Static,
+    Wiener,
+)
+from botorch_tv.strategies import Features
 
 # Random parts fit each other seldom.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -22,3 +36,33 @@ def test_random_combinations(first: int) -> None:
 @pytest.mark.parametrize("first", range(300, 3300, 10 * TOGETHER))
 def test_many_more_random_combinations(first: int) -> None:
     assert worst(first, 10 * TOGETHER) < TOLERANCE
+
+
+DECAYS = [
+    (Static(), ("static",)),
+    (Markov(0.03), ("markov", 0.03)),
+    (Markov(1.0), ("markov", 1.0)),
+    (Wiener(0.03), ("wiener", 0.03)),
+]
+WINDOW = (SlidingWindow(5), ("window", 5, "rounds"))
+RETENTIONS = [
+    (KeepAll(), ("all",)),
+    (PeriodicReset(7), ("period", 7, "rounds")),
+    WINDOW,
+    (EventTrigger(delta=0.1), ("trigger", 0.1)),
+]
+
+
+@pytest.mark.parametrize("tolerance", [1e-8, 1e-6, 1e-3])
+def test_features_on_a_box(tolerance: float) -> None:
+    """What they serve, to the tolerance that was asked for; observations come to 5 deviations."""
+    errors = []
+    for number in range(16):
+        random = np.random.default_rng(number)
+        decay = pick(random, DECAYS)
+        kept: list[Any] = [one for one in RETENTIONS if decay is DECAYS[0] or one is not WINDOW]
+        parts = {"decay": decay, "inflation": (Static(), ("constant",)), "kernel": "se"}
+        inference = Features(tolerance=tolerance)
+        chosen = {"retention": pick(random, kept), "inference": inference, "on_box": True}
+        errors.append(check(50_000 + number, **parts, **chosen))
+    assert 1e-6 * tolerance < max(errors) < tolerance

@@ -32,7 +32,7 @@ def test_many_arms_do_not_overflow_the_count() -> None:
 
 def test_pivoted_cholesky_stops_at_the_rank() -> None:
     root = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).double()
-    columns, _, residual = pivoted_cholesky(root @ root.T, 12, 1e-12)
+    columns, _, residual, _ = pivoted_cholesky(root @ root.T, 12, 1e-12)
     assert columns.shape == (12, 4)
     torch.testing.assert_close(columns @ columns.T, root @ root.T, rtol=0, atol=1e-12)
     assert float(residual.max()) <= 1e-12

@@ -10,10 +10,11 @@ from torch import Tensor
 from botorch_tv.inference.mixture.drawn import Drawn
 from botorch_tv.inference.mixture.moments import SMALLEST_VARIANCE, Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.point_posterior import PointPosterior
 
 
 @dataclass(frozen=True)
-class MixturePosterior:
+class MixturePosterior(PointPosterior):
     """Posteriors of some trials at any points of a box, in units of the starts.
 
     Attributes:
@@ -36,8 +37,11 @@ class MixturePosterior:
     information_gain: Tensor
     path: Drawn | None = None
 
+    @property
+    def has_function(self) -> bool:
+        return self.path is not None
+
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean, without the offset, and standard deviation, `T x q x d -> T x q`."""
         U = self.prior.unit(X, *self.context)
         both = [
             part.at(*with_constant(one.at(U))) for part, one in zip(self.parts, self.prior.features)
@@ -47,7 +51,6 @@ class MixturePosterior:
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
-        """The mean alone, `T x q x d -> T x q`."""
         U = self.prior.unit(X, *self.context)
         means = [
             (with_constant(one.at(U))[0] @ part.mean.unsqueeze(-1)).squeeze(-1)
@@ -56,7 +59,6 @@ class MixturePosterior:
         return (self._weight.unsqueeze(-1) * torch.stack(means)).sum(0)
 
     def sample_at(self, X: Tensor) -> Tensor:
-        """The function drawn, less the mean, `T x q x d -> T x q`."""
         assert self.path is not None
         U = self.prior.unit(X, *self.context)
         values = [
@@ -66,7 +68,6 @@ class MixturePosterior:
         return torch.stack(values).sum(0) - self.mean_at(X)
 
     def select(self, trials: Tensor) -> MixturePosterior:
-        """The posteriors of some trials."""
         return MixturePosterior(
             prior=self.prior,
             parts=tuple(Moments(*(one[trials] for one in part)) for part in self.parts),

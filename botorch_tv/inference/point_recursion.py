@@ -1,0 +1,152 @@
+"""The posterior on a box, advanced by a rank-one step per round in coordinates of few functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from botorch_tv.inference.arms import log_numbers
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.costs import FAMILIAR, REFRESH_ROUNDS, ROOT_MATRICES
+from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.losses import RowLoss
+from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
+from botorch_tv.inference.points import PointInference
+from botorch_tv.inference.protocol import Normal
+from botorch_tv.inference.recursive import Recursion, belief_of
+from botorch_tv.inference.regression import constant_mean, numbers_of_regression
+
+
+class PointRecursion(Recursion, PointInference):
+    """A rank-one step per round; its prior is a :class:`PointBasis`."""
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        basis = point_basis_of(after)
+        if after.least_noise < basis.least_noise:
+            # So exact an observation tells more than the basis was made for: regression goes on.
+            return after._replace(prior=basis.surface, belief=None)
+        return super().observe(before, after, change, consume=consume)
+
+    def predict(
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        normal: Normal | None = None,
+        most: int = 0,
+    ) -> FeaturePosterior:
+        belief, basis, trials = belief_of(data), point_basis_of(data), data.time.numel()
+        mean, loss, prior, offset = belief.mean, belief.loss, None, None
+        if belief.trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            offset = constant_mean(belief.trend.cross, belief.trend.weight)
+            mean = mean - offset.unsqueeze(-1) * belief.trend.response
+        if self.process.moves:
+            attenuation, _, prior = self._motion(data, data.time, data, now)
+            mean, loss = mean * attenuation.unsqueeze(-1), loss.decayed(attenuation.square())
+        assert isinstance(loss, RowLoss)
+        root = basis.root(loss.matrix(), prior).view(trials, basis.size, basis.size)
+        function = None
+        if normal is not None:
+            function = root @ normal(basis.size).reshape(trials, basis.size, 1)
+        log = data.history.choice.tensor(data.dropped)
+        live = data.kept & data.history.noise.tensor(data.dropped).isfinite()
+        return FeaturePosterior(
+            basis=basis,
+            X=log.reshape(trials, *log.shape[-2:]),
+            live=live.reshape(trials, -1),
+            mean=basis.inverse.mT @ mean.reshape(trials, basis.size, 1),
+            root=basis.inverse.mT @ root,
+            function=None if function is None else basis.inverse.mT @ function,
+            offset=None if offset is None else offset.reshape(trials),
+            information_gain=belief.information_gain.reshape(trials),
+        )
+
+    def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
+        basis, kept = point_basis_of(data), self.process.most_kept(horizon)
+        rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS) if self.process.slides else kept
+        held = RowLoss.numbers(basis, rows)
+        if self.process.slides:
+            held += numbers_of_regression(basis, kept, moves=False)
+        return log_numbers(horizon) + held + ROOT_MATRICES * basis.size**2 + search
+
+    def rows_searched(self, data: Data, horizon: int) -> int:
+        return max(point_basis_of(data).size, FAMILIAR)
+
+    def _form(self, basis: Basis) -> type[RowLoss]:
+        return RowLoss
+
+    def _located(self, basis: Basis, choice: Tensor) -> Tensor:
+        assert isinstance(basis, PointBasis)
+        return basis.at(choice)
+
+
+@dataclass(frozen=True)
+class FeaturePosterior(GaussianPosterior):
+    """Posteriors in coordinates of few functions: mean φᵀz and covariance φᵀ R Rᵀ φ.
+
+    Attributes:
+        basis: The functions φ = L⁻¹ k(Z, x).
+        X: Points measured, `trials x n x d`.
+        live: Whether each observation is in use, `trials x n`.
+        mean: L⁻ᵀ z, `trials x r x 1`.
+        root: L⁻ᵀ R, `trials x r x r`.
+        function: L⁻ᵀ times the coordinates of a function drawn, less the mean, `trials x r x 1`.
+        offset: The prior mean estimated, `trials`; None where it was not.
+        information_gain: `trials`.
+    """
+
+    basis: PointBasis
+    X: Tensor
+    live: Tensor
+    mean: Tensor
+    root: Tensor
+    function: Tensor | None
+    offset: Tensor | None
+    information_gain: Tensor
+
+    @property
+    def has_function(self) -> bool:
+        return self.function is not None
+
+    @property
+    def familiar(self) -> int:
+        return min(FAMILIAR, self.X.shape[-2])
+
+    def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        cross = self.basis.covariance(X)
+        variance = (cross @ self.root).square().sum(-1)
+        least = SMALLEST_VARIANCE * self.basis.scale**2
+        return (cross @ self.mean).squeeze(-1), variance.clamp_min(least).sqrt()
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        return (self.basis.covariance(X) @ self.mean).squeeze(-1)
+
+    def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        cross = self.basis.covariance(X.flatten(1, 2))
+        rows = (cross @ self.root).view(*X.shape[:-1], self.basis.size)
+        return (cross @ self.mean).view(X.shape[:-1]), rows @ rows.mT
+
+    def sample_at(self, X: Tensor) -> Tensor:
+        assert self.function is not None
+        return (self.basis.covariance(X) @ self.function).squeeze(-1)
+
+    def select(self, trials: Tensor) -> FeaturePosterior:
+        return replace(
+            self,
+            X=self.X[trials],
+            live=self.live[trials],
+            mean=self.mean[trials],
+            root=self.root[trials],
+            function=None if self.function is None else self.function[trials],
+            offset=None if self.offset is None else self.offset[trials],
+            information_gain=self.information_gain[trials],
+        )
+
+
+def point_basis_of(data: Data) -> PointBasis:
+    """The functions that a posterior is held in."""
+    assert isinstance(data.prior, PointBasis)
+    return data.prior

@@ -1,0 +1,306 @@
+"""Features on a box: the posterior of a regression, to the error that was allowed."""
+
+import pickle
+from dataclasses import replace
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from conformance.strangers import TopTwo
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+
+from botorch_tv.acquisition import ExpectedImprovement, Thompson
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Wiener,
+)
+from botorch_tv.inference.costs import FAMILIAR, FEW_FEATURES
+from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_recursion import PointRecursion
+from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.surface import Surface
+from botorch_tv.learning import Refit
+from botorch_tv.strategies import Box, Features, MultiStart, Strategy, tv_gp_ucb
+
+D = torch.float64
+SEARCH = MultiStart(raw_samples=64, evaluations=40)
+
+
+def cube(d, **more):
+    corners = torch.tensor([[0.0] * d, [1.0] * d], dtype=D)
+    return Box(corners, **({"search": SEARCH} | more))
+
+
+def smooth(lengthscale, d):
+    kernel = RBFKernel(ard_num_dims=d).double()
+    kernel.lengthscale = lengthscale
+    return kernel
+
+
+def features(lengthscale=0.4, d=2, noise=0.01, inference="features", **parts):
+    parts = {"kernel": smooth(lengthscale, d)} | parts
+    return Strategy(noise=noise, inference=inference, **parts)
+
+
+def measured(strategy, state, rounds, seed=0, **told):
+    """Points at random and, every other, near one place; irregular times, some failures."""
+    generator = torch.Generator().manual_seed(seed)
+    shape, d = state.time.shape, state.domain.dim
+    for t in range(rounds):
+        X = torch.rand(*shape, d, generator=generator, dtype=D)
+        X = X if t % 2 else 0.3 + 0.05 * X
+        y = (6 * X).sin().sum(-1) + 0.1 * torch.randn(shape, generator=generator, dtype=D)
+        ok = torch.rand(shape, generator=generator) < 0.9
+        now = state.time + 0.5 + torch.rand(shape, generator=generator, dtype=D)
+        suggestion = strategy.suggestion_at(state, X, now=now)
+        state, _ = strategy.tell(state, suggestion, y, ok=ok, **told)
+    return state
+
+
+def differences(strategy, state, other, known):
+    """Of means and standard deviations on the square, in prior standard deviations."""
+    d, shape = state.domain.dim, state.time.shape
+    X = torch.rand(300, d, generator=torch.Generator().manual_seed(7), dtype=D)
+    X[:100, 0] = X[:100, 0].round()
+    X = X.expand(*shape, 300, d)
+    one, two = strategy.posterior(state, X), other.posterior(known, X)
+    mean = (one.mean - two.mean).abs().max() / state.basis.scale
+    return max(
+        float(mean),
+        float((one.variance.clamp_min(0).sqrt() - two.variance.clamp_min(0).sqrt()).abs().max())
+        / state.basis.scale,
+    )
+
+
+PROCESSES = {
+    "static": {},
+    "Markov": {"decay": Markov(0.03)},
+    "Wiener": {"decay": Wiener(0.05)},
+    "estimated mean": {"decay": Markov(0.03), "mean": "estimated"},
+    "known mean": {"mean": 0.7},
+    "window": {"retention": SlidingWindow(12)},
+    "window, little noise": {"retention": SlidingWindow(12), "noise": 1e-4},
+    "period": {"decay": Markov(0.03), "retention": PeriodicReset(15)},
+    "trigger": {"decay": Markov(0.03), "retention": EventTrigger(delta=0.1)},
+    "other units": {"kernel": ScaleKernel(smooth(0.4, 2)).double(), "noise": 0.003},
+}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("tolerance", [1e-6, 1e-3])
+def test_the_error_is_within_the_tolerance(name, tolerance):
+    """And near enough to it that fewer functions would not do for free."""
+    strategy = features(**PROCESSES[name], inference=Features(tolerance=tolerance))
+    exact = replace(strategy, inference="exact")
+    start = strategy.init(cube(2), batch_shape=(2,))
+    assert isinstance(start.basis, PointBasis)
+    assert isinstance(strategy.inference_for(start.domain, start.basis), PointRecursion)
+    state, known = (
+        measured(one, one.init(cube(2), batch_shape=(2,)), 45) for one in (strategy, exact)
+    )
+    error = differences(strategy, state, exact, known)
+    assert 1e-5 * tolerance < error < tolerance
+
+
+@pytest.mark.parametrize(("d", "lengthscale", "most"), [(1, 0.2, 20), (2, 0.2, 220), (3, 0.4, 600)])
+def test_short_lengthscales(d, lengthscale, most):
+    strategy = features(lengthscale, d, decay=Markov(0.01))
+    exact = replace(strategy, inference="exact")
+    state, known = (measured(one, one.init(cube(d)), 120) for one in (strategy, exact))
+    assert state.basis.size <= most
+    assert differences(strategy, state, exact, known) < 1e-6
+
+
+@pytest.mark.parametrize("exploration", [None, ExpectedImprovement()])
+def test_choices_are_those_of_a_regression(exploration):
+    parts = {} if exploration is None else {"exploration": exploration}
+    strategy = features(decay=Markov(0.03), **parts)
+    exact = replace(strategy, inference="exact")
+    state = measured(strategy, strategy.init(cube(2), batch_shape=(3,)), 25)
+    known = measured(exact, exact.init(cube(2), batch_shape=(3,)), 25)
+    one, two = strategy.ask(state), exact.ask(known)
+    for name in ("X", "mean", "sd", "multiplier"):
+        torch.testing.assert_close(getattr(one, name), getattr(two, name), atol=1e-5, rtol=0)
+    best = exact.recommend(known)
+    torch.testing.assert_close(strategy.recommend(state), best, atol=1e-5, rtol=0)
+
+
+def test_a_batch_is_its_trials():
+    strategy = features(decay=Markov(0.03), retention=EventTrigger(delta=0.1), mean="estimated")
+    together = measured(strategy, strategy.init(cube(2), batch_shape=(3,)), 30)
+    X = torch.rand(8, 2, dtype=D)
+    joint = strategy.posterior(together, X.expand(3, 8, 2)).distribution
+    chosen = strategy.ask(together).X
+    log = together.history
+    for trial in range(3):
+        state = strategy.init(cube(2))
+        for t in range(30):
+            choice = strategy.suggestion_at(
+                state, log.choice.tensor()[trial, t], now=log.time.tensor()[trial, t]
+            )
+            ok = log.noise.tensor()[trial, t].isfinite()
+            state, _ = strategy.tell(state, choice, log.y.tensor()[trial, t], ok=ok)
+        alone = strategy.posterior(state, X).distribution
+        torch.testing.assert_close(alone.mean, joint.mean[trial], atol=1e-9, rtol=0)
+        torch.testing.assert_close(
+            alone.covariance_matrix, joint.covariance_matrix[trial], atol=1e-9, rtol=0
+        )
+        torch.testing.assert_close(strategy.ask(state).X, chosen[trial], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["static", "trigger", "window"])
+def test_states_are_values(name):
+    """Telling leaves a state as it was, a saved one goes on alike, consumed or not."""
+    strategy = features(**PROCESSES[name])
+    state = measured(strategy, strategy.init(cube(2), batch_shape=(2,)), 20)
+    saved = pickle.dumps(state)
+    suggestion, X = strategy.ask(state), torch.rand(2, 5, 2, dtype=D)
+    before = strategy.posterior(state, X).mean
+    y = torch.tensor([0.3, 9.0], dtype=D)
+    after, _ = strategy.tell(state, suggestion, y)
+    assert torch.equal(strategy.posterior(state, X).mean, before)
+    restored = pickle.loads(saved)
+    again, _ = strategy.tell(restored, strategy.ask(restored), y)
+    assert torch.equal(strategy.posterior(again, X).mean, strategy.posterior(after, X).mean)
+    consumed, _ = strategy.tell(restored, suggestion, y, consume=True)
+    assert torch.equal(strategy.posterior(consumed, X).mean, strategy.posterior(after, X).mean)
+    new = strategy.init_like(state, (4,))
+    assert new.told == 0
+    assert isinstance(new.basis, PointBasis)
+    assert strategy.ask(new).X.shape == (4, 2)
+
+
+def test_gradients_are_those_of_the_posterior():
+    strategy = features(decay=Markov(0.03))
+    state = measured(strategy, strategy.init(cube(2)), 20)
+    X = torch.tensor([[0.2, 0.7], [0.99, 0.01]], dtype=D, requires_grad=True)
+
+    def values(X):
+        posterior = strategy.posterior(state, X)
+        return posterior.mean.squeeze(-1), posterior.distribution.covariance_matrix
+
+    assert torch.autograd.gradcheck(values, (X,), eps=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_functions_drawn_have_the_posterior(moves):
+    """Mean and covariance of 4,000 functions at five points, to five standard errors."""
+    strategy = features(exploration=Thompson(), **({"decay": Markov(0.1)} if moves else {}))
+    state = measured(strategy, strategy.init(cube(2), batch_shape=(4000,)), 4)
+    generator = torch.Generator().manual_seed(3)
+    X = torch.rand(5, 2, generator=generator, dtype=D)
+    inference = strategy.inference_for(state.domain, state.basis)
+    now = state.time + 2.0
+
+    def normal(*shape):
+        return torch.randn(4000, *shape, generator=generator, dtype=D)
+
+    posterior = inference.predict(state.data, now, now, normal)
+    drawn = posterior.sample_at(X.expand(4000, 5, 2))
+    _, covariance = posterior.joint(X.expand(4000, 1, 5, 2))
+    whitened = torch.linalg.solve_triangular(
+        torch.linalg.cholesky(covariance[:, 0]), drawn.unsqueeze(-1), upper=False
+    ).squeeze(-1)
+    assert whitened.mean(0).abs().max() < 5 / 4000**0.5
+    second = whitened.mT @ whitened / 4000 - torch.eye(5, dtype=D)
+    assert second.abs().max() < 5 * (2 / 4000) ** 0.5
+    assert strategy.ask(state, generator=generator).X.shape == (4000, 2)
+
+
+def test_explorations_that_draw_twice():
+    strategy = features(exploration=TopTwo())
+    state = measured(strategy, strategy.init(cube(2), batch_shape=(2,)), 6)
+    assert strategy.ask(state, generator=torch.Generator().manual_seed(0)).X.shape == (2, 2)
+
+
+def test_more_exact_observations_are_regressed_on():
+    """Those that the functions were not made for; nothing that was told is lost."""
+    strategy = features(decay=Markov(0.03))
+    exact = replace(strategy, inference="exact")
+    results = []
+    for one in (strategy, exact):
+        state = measured(one, one.init(cube(2)), 10)
+        state = measured(one, state, 5, seed=1, noise=1e-3)
+        assert isinstance(state.basis, PointBasis) == (one is strategy)
+        state = measured(one, state, 5, seed=2, noise=1e-8)
+        assert isinstance(state.basis, Surface)
+        assert isinstance(one.inference_for(state.domain, state.basis), PointRegression)
+        results.append(state)
+    assert differences(strategy, results[0], exact, results[1]) < 1e-12
+
+
+def test_rounds_take_the_same_however_many_there_were():
+    strategy = features(d=1, decay=Markov(0.03))
+    state = strategy.init(cube(1))
+    early, late = (strategy.numbers_per_trial(state, horizon) for horizon in (400, 40_000))
+    assert late - early < 30 * 40_000, "the log alone grows"
+    looked = []
+    state = measured(strategy, state, FAMILIAR + 40)
+    inference = strategy.inference_for(state.domain, state.basis)
+    posterior = inference.predict(state.data, state.time, state.time)
+    looked.append(posterior.familiar)
+    assert looked == [FAMILIAR]
+    assert posterior.X.shape[-2] == FAMILIAR + 40
+    assert strategy.ask(state).X.shape == (1,)
+
+
+AUTO = {
+    "few": ({}, True),
+    "many": ({"kernel": smooth(0.1, 2)}, False),
+    "rough": ({"kernel": MaternKernel(nu=2.5).double()}, False),
+    "drawn": ({"exploration": Thompson()}, False),
+    "aging": ({"inflation": ExponentialWeights(0.9)}, False),
+    "hardly any noise": ({"noise": 1e-12}, False),
+    "learned": ({"learning": Refit()}, False),
+}
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.parametrize("name", AUTO)
+def test_features_are_taken_where_they_pay_and_change_no_choice(name):
+    parts, taken = AUTO[name]
+    state = features(**parts, lengthscale=0.5, inference="auto").init(cube(2))
+    assert isinstance(state.basis, PointBasis) == taken
+    assert not taken or state.basis.size <= FEW_FEATURES
+
+
+REFUSED = {
+    "short": ({"kernel": smooth(0.03, 2)}, {}, "more than 1024 functions.*allow more"),
+    "rough": ({"kernel": MaternKernel(nu=0.5).double()}, {}, "1e-06.*more than 1024 functions"),
+    "many dimensions": ({"kernel": smooth(0.2, 6)}, {"d": 6}, "more than 1024 functions"),
+    "hardly any noise": ({"noise": 1e-12}, {}, "known to 1e-14, as the noise is so small"),
+    "aging": ({"inflation": ExponentialWeights(0.9)}, {}, "noise that ages"),
+    "window": ({"retention": SlidingWindow(3.0, by="time")}, {}, "leave by time"),
+    "context": ({"kernel": smooth(0.4, 3)}, {"context_dim": 1}, "context has no bounds"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_features_do_not_serve_is_refused(name):
+    parts, box, words = REFUSED[name]
+    with pytest.raises(InputDataError, match=words):
+        features(**parts).init(cube(**({"d": 2} | box)))
+
+
+def test_single_precision_is_refused():
+    with pytest.raises(InputDataError, match=r"float32 is too coarse.*'exact'"):
+        features().init(cube(2), dtype=torch.float32)
+    state = features(inference="auto").init(cube(2), dtype=torch.float32)
+    assert isinstance(state.basis, Surface)
+
+
+def test_tolerances_are_checked_and_presets_take_them():
+    for wrong in (0.0, 1.0, -1e-3, float("nan")):
+        with pytest.raises(ValueError, match="tolerance"):
+            Features(tolerance=wrong)
+    with pytest.raises(ValueError, match=r"Features\(tolerance"):
+        features(inference="fast")
+    coarse = tv_gp_ucb(kernel=smooth(0.2, 2), noise=0.01, epsilon=0.03, inference=Features(1e-2))
+    fine = replace(coarse, inference="features")
+    sizes = [one.init(cube(2)).basis.size for one in (coarse, fine)]
+    assert sizes[0] < 0.7 * sizes[1]
