@@ -186,7 +186,9 @@ class Elsewhere:
         try:
             yield
         except Exception as error:
-            if not any(one.startswith(OWN_NOTE) for one in getattr(error, "__notes__", [])):
+            # Some executors raise an error of their own, with that of the worker as text.
+            told = [str(error), *getattr(error, "__notes__", [])]
+            if not any(OWN_NOTE in one for one in told):
                 trials = in_words(Chunk(first.first, last.first + last.trials - first.first))
                 error.add_note(f"run_study: no result of {trials} came back. {self._cure(error)}")
             raise

@@ -2,8 +2,9 @@
 
 import json
 import pickle
+import traceback
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from functools import partial
@@ -170,6 +171,24 @@ def test_what_workers_elsewhere_send_back_is_kept(whole, tmp_path, monkeypatch, 
     assert study(executor=Remote(), trials=1).data.attrs["torch"] == "2.99"
 
 
+def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
+    kept = []
+
+    class Backwards:
+        begun = 0
+
+        def submit(self, function: Any, /, *arguments: Any) -> Any:
+            self.begun += 1
+            if self.begun > 1:
+                done: Future[Any] = Future()
+                done.set_result(function(*arguments))
+                return done
+            return Promise(lambda: kept.append(len(files(tmp_path))) or function(*arguments))
+
+    assert identical(study(tmp_path, executor=Backwards()), whole)
+    assert kept == [CHUNKS - 1]
+
+
 def test_a_folder_of_that_name_elsewhere_is_another(tmp_path) -> None:
     description = tmp_path / "study.json"
     description.write_text("a study")
@@ -191,6 +210,7 @@ def test_a_chunk_that_is_not_seen_here_is_brought(whole, tmp_path, monkeypatch) 
         arrays = find(self, chunk)
         if arrays is not None and not self.path.is_absolute():  # this process, not its workers
             blind.append(chunk)
+            assert len(blind) <= 3 * CHUNKS
             return None
         return arrays
 
@@ -242,6 +262,22 @@ def test_errors_that_cannot_be_sent_are_put_into_words(kind) -> None:
     assert error.value.__notes__ == [
         "run_study: in round 1 of trials 8 to 15, as the world makes its objective."
     ]
+
+
+def test_errors_that_an_executor_tells_as_text_are_no_lost_workers() -> None:
+    class Telling(Lazy):
+        def submit(self, function: Any, /, *arguments: Any) -> Promise:
+            def told() -> Any:
+                try:
+                    return function(*arguments)
+                except Exception:
+                    raise RuntimeError(traceback.format_exc()) from None
+
+            return Promise(told)
+
+    with pytest.raises(RuntimeError, match="in round 3 of trials 8 to 15") as error:
+        study(world=StumblingWorld(), trials=16, executor=Telling())
+    assert not hasattr(error.value, "__notes__")
 
 
 def test_errors_before_the_first_round_say_where(monkeypatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 import xarray as xr
 from lasting import CHUNK, KERNEL, TRIALS, StumblingWorld, players, same, study
 from matplotlib.figure import Figure
+from strange_executors import Remote
 
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation import (
@@ -30,6 +31,7 @@ from botorch_tv.simulation import (
 from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.plots.drawing import regret_curves
+from botorch_tv.simulation.tasks import SharedFolder
 from botorch_tv.test_functions import MarkovFunction
 
 RECORD = (Diagnosis(), PredictionError())
@@ -92,6 +94,18 @@ def test_everything_is_as_in_memory(whole: StudyResult, tmp_path: Path) -> None:
     assert len(write_diagnosis(result, tmp_path / "found")) == 5
     assert len(write_maps(result, tmp_path / "found")) == 1
     assert on_disk(result), "something of it was loaded for good"
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize("shared", [True, False])
+def test_workers_of_an_executor_fill_it(
+    whole: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    if not shared:
+        monkeypatch.setattr(SharedFolder, "here", lambda self: None)
+    result = study(tmp_path / "kept", record=RECORD, executor=Remote())
+    assert on_disk(result)
+    assert same(result, whole)
 
 
 @pytest.mark.usefixtures("little")
