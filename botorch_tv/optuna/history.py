@@ -78,15 +78,33 @@ class History(NamedTuple):
 
 def told(strategy: Strategy, state: State, row: Row) -> State:
     """The state after another row."""
-    return strategy.tell(state, suggested(strategy, state, row.point, row.time), row.value)[0]
+    suggestion = suggested(strategy, state, row.point, row.time, predict=strategy.compares)
+    return strategy.tell(state, suggestion, row.value)[0]
 
 
 def suggested(
-    strategy: Strategy, state: State, point: Tensor | tuple[float, ...], time: float
+    strategy: Strategy,
+    state: State,
+    point: Tensor | tuple[float, ...],
+    time: float,
+    *,
+    predict: bool = True,
 ) -> Suggestion:
-    """A point as if it had been asked for."""
+    """A point as if it had been asked for.
+
+    Args:
+        strategy: By whom.
+        state: All that has been told.
+        point: In the unit cube, `D`.
+        time: For which time.
+        predict: Whether anybody looks at what is predicted there.
+    """
     X = torch.as_tensor(point, dtype=torch.float64)
-    return strategy.suggestion_at(state, X, now=time)
+    if predict:
+        return strategy.suggestion_at(state, X, now=time)
+    when = torch.tensor(time, dtype=torch.float64)
+    nothing = torch.zeros_like(when)
+    return Suggestion(X, None, mean=nothing, sd=nothing, multiplier=nothing, time=when)
 
 
 def _kept(told: int, newest: int) -> bool:

@@ -236,17 +236,15 @@ class DriftSampler(BaseSampler):
 
     def known(self, study: Study, space: Space) -> Known:
         """What the trials of a study say about some parameters."""
+        history = self._history
+        if history is not None and history.space.distributions == space.distributions:
+            space = history.space  # which has looked at its axes before
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
         origin = valued[0][0] if valued else 0.0
         values = [float(trial.values[0]) for _, trial in valued]
         maximize = study.direction == StudyDirection.MAXIMIZE
-        history = self._history
-        if (
-            history is None
-            or history.space.distributions != space.distributions
-            or history.strategy.maximize != maximize
-        ):
+        if history is None or history.space is not space or history.strategy.maximize != maximize:
             given = self._strategy or default_strategy(space.columns)
             history = History.begin(replace(given, maximize=maximize), space)
         unit = self._unit(history.strategy, values, [time for time, _ in valued])

@@ -14,7 +14,7 @@ from botorch_tv.optuna.space import Space
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.search import MultiStart, Region, Score, Search, spread
 
-RAW = 512
+RAW = 256
 """Points scored in the first place."""
 STARTS = 8
 SWEEPS = ((12, 3), (30, 1))

@@ -82,8 +82,7 @@ class Axis:
         if one.single():
             return []
         if isinstance(one, CategoricalDistribution):
-            row: list[float] = simplex(len(one.choices))[int(one.to_internal_repr(value))].tolist()
-            return row
+            return self._corners[int(one.to_internal_repr(value))]
         assert isinstance(one, (FloatDistribution, IntDistribution))
         low, high, at = (self._scaled(each) for each in (one.low, one.high, value))
         return [min(max((at - low) / (high - low), 0.0), 1.0)]
@@ -92,9 +91,8 @@ class Axis:
         """The value nearest to some columns."""
         one = self.distribution
         if isinstance(one, CategoricalDistribution):
-            row = torch.tensor(columns, dtype=torch.float64)
-            corners = simplex(len(one.choices))
-            return one.choices[int((corners - row).square().sum(-1).argmin())]
+            apart = [math.dist(columns, corner) for corner in self._corners]
+            return one.choices[apart.index(min(apart))]
         assert isinstance(one, (FloatDistribution, IntDistribution))
         if one.single():
             return one.low
@@ -106,6 +104,13 @@ class Axis:
         if one.step is not None:
             return self._value_of(round((number - one.low) / one.step))
         return min(max(number, one.low), one.high)
+
+    @cached_property
+    def _corners(self) -> list[list[float]]:
+        """The columns of each category."""
+        assert isinstance(self.distribution, CategoricalDistribution)
+        rows: list[list[float]] = simplex(len(self.distribution.choices)).tolist()
+        return rows
 
     @property
     def _values(self) -> int | None:
