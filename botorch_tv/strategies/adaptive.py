@@ -147,6 +147,11 @@ class Adaptive(Strategy):
             prior = prior_on_box(self.bank, lower, upper, domain.context_dim)
         return self._initial(domain, prior, Size(batch_shape))
 
+    def step(self, state: State) -> Tensor:
+        """The median time between the measurements that set the units; 1 before."""
+        units = bank_belief(state.data).units
+        return torch.where(units.known, units.clock, 1.0).view(state.time.shape).to(state.time)
+
     @without_gradients
     def ask(
         self,

@@ -312,8 +312,8 @@ class Strategy:
 
         Args:
             state: All that has been told.
-            now: Time of the measurement, a number or `batch_shape`; the newest time told plus one
-                unless given. Given, it is also the time from which the age of noise is counted.
+            now: Time of the measurement, a number or `batch_shape`; a :meth:`step` after the newest
+                time told unless given. Given, the age of noise is counted from it, too.
             context: What is known before this round and not chosen, `batch_shape x c`, on a box
                 with ``context_dim`` c.
             generator: Where randomised explorations draw from: a ``torch.Generator``, one per
@@ -427,7 +427,6 @@ class Strategy:
         reset = torch.stack(resets).any(0) if resets else torch.zeros_like(when, dtype=torch.bool)
         advanced = state._replace(data=data)
         if self._remembers:
-            newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
             advanced = advanced._replace(
                 memory=remembered(self.process.retention, self.exploration, advanced, newest, reset)
             )
@@ -636,6 +635,10 @@ class Strategy:
         """What is left of the data at time ``now``."""
         return settled(self.inference_for(state.domain, state.basis), state, now)[0]
 
+    def step(self, state: State) -> float | Tensor:
+        """Time from the newest measurement to the next, where nobody says when it is: 1."""
+        return 1.0
+
     def decision(
         self,
         state: State,
@@ -649,7 +652,7 @@ class Strategy:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
-        present, reference = clock(state, now)
+        present, reference = clock(state, now, self.step(state))
         return Decision(
             process=self.process,
             inference=self.inference_for(state.domain, state.basis),

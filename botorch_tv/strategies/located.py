@@ -42,10 +42,16 @@ def grouped(state: State, X: Tensor) -> Tensor:
     return X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
 
 
-def clock(state: State, now: float | Tensor | None) -> tuple[Tensor, Tensor]:
-    """The present and the time from which lags are counted, each `batch_shape`."""
+def clock(state: State, now: float | Tensor | None, step: float | Tensor) -> tuple[Tensor, Tensor]:
+    """The present and the time from which lags are counted, each `batch_shape`.
+
+    Args:
+        state: All that has been told.
+        now: The present; a step after the newest time told unless given.
+        step: From one round to the next, a number or `batch_shape`.
+    """
     if now is None:
-        return state.time + 1, state.time
+        return state.time + step, state.time
     present = as_time(state, now, "now")
     require_forward(state, present, "now")
     return present, present

@@ -301,3 +301,18 @@ def test_a_late_answer_is_taken_in_at_its_place():
     told = strategy().suggestion_at(state, torch.tensor(points[0]).double())
     with pytest.raises(InputDataError, match="backwards"):
         strategy().tell(state, told, 1.0, time=-1.0)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 3600.0])
+def test_the_next_round_is_as_far_as_rounds_usually_are(unit):
+    """Whoever counts in years or in seconds need not say when the next measurement will be."""
+    plain, other = Loop(BOX), Loop(BOX)
+    for number, y in enumerate([3.0, 4.0, 5.0, 4.5, 4.0, 4.1]):
+        plain.ask(now=float(number))
+        plain.tell(y)
+        other.ask(now=number * unit)
+        other.tell(y)
+    assert other.recommend().tolist() == pytest.approx(plain.recommend().tolist(), abs=1e-9)
+    asked = other.ask()
+    assert asked.time == pytest.approx(6 * unit)
+    assert asked.point == pytest.approx(plain.ask().point, abs=1e-6)

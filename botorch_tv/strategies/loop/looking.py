@@ -105,7 +105,8 @@ class Looking(Record):
             X = self._strategy.recommend(self.state, now=present, context=known)
             posterior = self._strategy.posterior(self.state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
-            when = float(self.state.time) + 1 if present is None else present
+            step = self._strategy.step(self.state)
+            when = float(self.state.time + step) if present is None else present
             point = in_words(self._units.point(X.tolist()[: self.domain.dim]))
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "

@@ -169,9 +169,10 @@ class Loop(Looking):
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement. Unless given it is one more than the newest time told
-                or, where times are datetimes, the time by the clock of this computer. It may not
-                lie before the newest measurement.
+            now: Time of the measurement. Unless given it is one more than the newest time told; a
+                strategy that is told nothing takes the usual time between measurements, and where
+                times are datetimes it is the time by the clock of this computer. It may not lie
+                before the newest measurement.
             context: What is known before this round and not chosen, `c` numbers, on a box with
                 ``context_dim`` c.
 
@@ -222,7 +223,9 @@ class Loop(Looking):
             suggestion: Which suggestion it answers, or its number; the only open one unless given.
             time: When it was really measured; the suggestion's time unless given. It may lie before
                 that of other answers.
-            noise: Variance of this measurement; the strategy's unless given.
+            noise: Variance of this measurement; the strategy's unless given. A strategy that is
+                told nothing finds the usual variance itself, and is told how many times as large
+                this one is.
             ok: False where the measurement failed: the round counts, but nothing is learned.
 
         Returns:
@@ -253,9 +256,10 @@ class Loop(Looking):
         Args:
             X: Where, `d` numbers, or a dict of named parameters.
             y: What came out.
-            time: When; unless given, one more than the newest time told or, where times are
-                datetimes, the time by the clock of this computer. It may lie before that.
-            noise: Variance of this measurement; the strategy's unless given.
+            time: When; as in :meth:`ask` unless given. It may lie before the newest time told.
+            noise: Variance of this measurement; the strategy's unless given. A strategy that is
+                told nothing finds the usual variance itself, and is told how many times as large
+                this one is.
             context: What was known beforehand, `c` numbers.
 
         Returns:
@@ -269,7 +273,11 @@ class Loop(Looking):
         value = as_number("y", y, "leave out measurements that failed.")
         clock = self._begun(time)
         time = clock.now() if time is None else time
-        when = float(self.state.time) + 1 if time is None else self._number("time", time)
+        when = (
+            float(self.state.time + self._strategy.step(self.state))
+            if time is None
+            else self._number("time", time)
+        )
         return self._observed(point, value, when, noise)
 
     def _observed(self, point: Tensor, value: float, when: float, noise: float | None) -> bool:
