@@ -25,7 +25,7 @@ from botorch_tv.validation import require
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
-    from botorch_tv.simulation.runner import Take
+    from botorch_tv.simulation.records import Take
 
 
 class Future(Protocol):

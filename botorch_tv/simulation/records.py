@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.layout import Layout, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
 
 Arrays = Mapping[str, np.ndarray]
 """Variables of a chunk by name, each `strategies x trials x horizon` and its own sizes; averages,
 `strategies` and their sizes, come with their scatter over trials."""
+Take = Callable[[Chunk, Arrays], None]
+"""What becomes of a finished chunk."""
 
 
 class Records:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,16 +13,13 @@ from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.executors import Elsewhere, Executor
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.records import Arrays
+from botorch_tv.simulation.records import Arrays, Take
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.turns import take_turn, wait_until
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
     from botorch_tv.simulation.line_ups import LineUp
-
-Take = Callable[[Chunk, Arrays], None]
-"""What becomes of a finished chunk."""
 
 
 @dataclass(frozen=True)
