@@ -37,6 +37,10 @@ from botorch_tv.strategies.signature import Untold, preset
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer
 
+FIRST = 8
+"""Measurements that set the units unless given. On 32 flat worlds with two to five narrow peaks,
+some of which move, 4, 8 and 12 of them were near the highest in 65, 74 and 84 % of rounds 31 to 60;
+where there are no such peaks each costs about a round of random search."""
 MOST_COLUMNS = 8
 """Coordinates, context included, up to which features have been tried."""
 
@@ -66,7 +70,7 @@ class Adaptive(Strategy):
     mean: float | Literal["estimated"] = field(default="estimated", init=False)
     inference: Method = field(default="auto", init=False)
     bank: Bank = field(default_factory=Bank)
-    starts: int = 4
+    starts: int = FIRST
 
     expects: ClassVar[bool] = False
 
@@ -80,7 +84,7 @@ class Adaptive(Strategy):
         require_integer("Adaptive: starts", self.starts, 2, "a spread takes two.")
         require(
             self.starts <= STARTS,
-            f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use 4.",
+            f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
         )
         for name, cure in (
             ("decay", "give Bank(rates=...)"),
@@ -240,7 +244,7 @@ class Adaptive(Strategy):
 
 @preset
 def adaptive_gp_ucb(
-    *, bank: Bank | None = None, starts: int = 4, **common: Unpack[Untold]
+    *, bank: Bank | None = None, starts: int = FIRST, **common: Unpack[Untold]
 ) -> Adaptive:
     """A strategy that is told nothing: no kernel, noise, scale or rate of change.
 
