@@ -1,4 +1,4 @@
-"""The command `botorch-tv`: compare strategies, rerun the papers' figures, draw saved studies.
+"""The command `botorch-tv`: compare strategies, rerun papers, draw studies, run loops in files.
 
 Nothing heavy is imported before a command needs it, so `--help` and `--version` answer at once.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import botorch_tv
+from botorch_tv.commands.loop import add_loop_options
 from botorch_tv.commands.options import add_compare_options, option
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments; those of the process unless given.
 
     Returns:
-        The exit code: 0 if all went well, 1 if a paper's claim did not hold, 2 for bad input (told
+        The exit code: 0 if all went well, 1 if a paper's claim did not hold or
+        the doctor found numbers that are not exact, 2 for bad input (told
         in one line on standard error), 130 when interrupted.
     """
     arguments = argparse.Namespace()
@@ -123,6 +125,10 @@ def _parser() -> argparse.ArgumentParser:
     told = "few trials of few rounds, to see everything run, in OUT/quick; nothing is judged"
     paper.add_argument("--quick", action="store_true", help=told)
     _add_run_options(paper, out="botorch-tv-papers")
+
+    add_loop_options(commands)
+    told = "say what is installed, how fast it is, and whether it computes right, for bug reports"
+    commands.add_parser("doctor", help=told, description=told).set_defaults(run=_doctor)
 
     plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
     plot.set_defaults(run=_plot)
@@ -228,6 +234,14 @@ def _paper(arguments: argparse.Namespace) -> int:
         for chunks in one.chunk_folders(folder).values():
             discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    from botorch_tv.commands.doctor import examine
+
+    told, exact = examine()
+    print(told)
+    return 0 if exact else EXIT_REFUTED
 
 
 def _plot(arguments: argparse.Namespace) -> int:

@@ -97,6 +97,36 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
     return True
 
 
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is within such a block for the same file, then keep others out.
+
+    For reading a file, changing it and writing it again. The system ends the turn of a process that
+    is killed. A hidden file of its own, which stays, is what processes wait for: the file itself is
+    replaced when it is written.
+
+    Args:
+        path: The file, which need not be there.
+
+    Raises:
+        OSError: If the system, or the file system, has no locks, or the folder is not there.
+    """
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OSError(
+            f"{path} cannot be guarded against other processes on this system; use Loop in Python, "
+            "in one process."
+        ) from error
+    path = path.resolve()
+    handle = os.open(path.with_name(f"{_beginning(path)}lock"), os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def is_running(host: str, process: int) -> bool | None:
     """Whether a process runs; None where that cannot be told from here.
 

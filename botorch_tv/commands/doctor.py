@@ -1,0 +1,86 @@
+"""`botorch-tv doctor`: what is here, how fast it is, and whether it computes right."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import time
+
+import torch
+from gpytorch.kernels import RBFKernel
+from torch import Tensor
+
+from botorch_tv.identity.source import library
+from botorch_tv.identity.versions import versions
+from botorch_tv.memory import free_bytes
+from botorch_tv.strategies import Grid, tv_gp_ucb
+
+POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
+TOLERANCE = 1e-8
+"""Of posterior means and deviations, of a prior deviation of 1; rounding makes about 1e-12."""
+
+
+def examine() -> tuple[str, bool]:
+    """What is to be known for a report of a fault, in text, and whether all is exact."""
+    lines = [f"python {platform.python_version()} on {platform.system()} {platform.machine()}"]
+    lines += [f"{name} {version}" for name, version in versions().items()]
+    lines += [
+        f"code {library()}",
+        f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "
+        f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free",
+    ]
+    devices = [torch.device("cpu")]
+    for number in range(torch.cuda.device_count()):
+        devices.append(torch.device("cuda", number))
+        free = free_bytes(devices[-1]) / 2**30
+        lines.append(f"cuda:{number} {torch.cuda.get_device_name(number)}, {free:.1f} GiB free")
+    good = True
+    for device in devices:
+        apart, seconds = check(device)
+        exact = apart <= TOLERANCE
+        good &= exact
+        lines.append(
+            f"{device}: {'exact' if exact else 'NOT EXACT'}: {apart:.1e} from dense regression "
+            f"after {ROUNDS} rounds on {POINTS**2} arms, {1e3 * seconds / ROUNDS:.2f} ms a round"
+        )
+    return "\n".join(lines), good
+
+
+def check(device: torch.device) -> tuple[float, float]:
+    """How far a strategy's posterior is from dense regression, and seconds that its rounds took.
+
+    The regression is written out anew here: k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
+    """
+    grid = Grid.regular(POINTS, 2)
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
+    strategy = tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=EPSILON)
+    state = strategy.init(grid, device=device)
+    arms, values = [], []
+    begun = time.perf_counter()
+    for t in range(ROUNDS):
+        suggestion = strategy.ask(state)
+        assert suggestion.index is not None
+        arms.append(int(suggestion.index))
+        first, second = grid.X[arms[-1]].tolist()
+        values.append(math.sin(6 * first + 0.05 * t) * math.cos(5 * second))
+        state, _ = strategy.tell(state, suggestion, values[-1])
+    seconds = time.perf_counter() - begun
+    looked_at = grid.X[:: POINTS + 1]
+    posterior = strategy.posterior(state, looked_at.to(device))
+    mean, deviation = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
+    X, y = grid.X[arms], torch.tensor(values, dtype=torch.float64)
+    times = torch.arange(1, ROUNDS + 1, dtype=torch.float64)
+    kept = (1 - EPSILON) ** ((times.unsqueeze(-1) - times).abs() / 2)
+    A = _kernel(X, X) * kept + NOISE * torch.eye(ROUNDS, dtype=torch.float64)
+    k = _kernel(looked_at, X) * (1 - EPSILON) ** ((ROUNDS + 1 - times) / 2)
+    weights = torch.linalg.solve(A, k.mT).mT
+    own_deviation = (1 - (weights * k).sum(-1)).sqrt()
+    apart = torch.stack([mean.cpu() - weights @ y, deviation.cpu() - own_deviation])
+    return float(apart.abs().max()), seconds
+
+
+def _kernel(first: Tensor, second: Tensor) -> Tensor:
+    squares = (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
+    return torch.exp(-squares / (2 * LENGTHSCALE**2))

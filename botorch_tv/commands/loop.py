@@ -1,0 +1,169 @@
+"""`botorch-tv loop`: a loop in a file, asked and told from a shell, by several processes at once.
+
+Nothing heavy is imported here, so `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from botorch_tv.commands.options import option
+from botorch_tv.files import alone
+
+if TYPE_CHECKING:
+    from botorch_tv import Float, Integer, Loop
+
+ROUNDS = "rounds"
+UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
+FORM = "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int or NAME=LOW:HIGH:int:log"
+
+
+def add_loop_options(commands: Any) -> None:
+    """The command and what it takes."""
+    loop = commands.add_parser(
+        "loop",
+        help="ask a loop in a file where to measure, and tell it what came out",
+        description="A loop in a file; any number of processes may ask and tell at once. The "
+        "strategy is adaptive_gp_ucb, which needs to be told nothing.",
+    )
+    steps = loop.add_subparsers(required=True, metavar="STEP")
+
+    def step(name: str, run: Any, told: str) -> Any:
+        parser = steps.add_parser(name, help=told, description=told)
+        parser.set_defaults(run=run)
+        parser.add_argument("file", type=Path, metavar="FILE")
+        return parser
+
+    new = step("new", _new, "begin a loop in a new file")
+    new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
+    add = partial(option, new)
+    add("--pending", "suggestions open at once (default: %(default)s)", 1)
+    told = "of the clock; 'rounds' where times are numbers (default: %(default)s)"
+    add("--unit", told, "hours", choices=UNITS)
+    new.add_argument("--minimize", action="store_true", help="the smallest value is wanted")
+    ask = step("ask", _ask, "print where to measure next, as a line of JSON")
+    tell = step("tell", _tell, "take in what came out")
+    # Python's own takes -8e-06 for an option.
+    tell._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    tell.add_argument("y", nargs="?", type=float, metavar="Y")
+    tell.add_argument("--failed", action="store_true", help="there is no Y")
+    option(tell, "--number", "of the suggestion (default: the only one open)", type=int)
+    option(tell, "--noise", "variance of this measurement, relative to the usual", type=float)
+    for parser in (ask, tell):
+        told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
+        option(parser, "--time", told, type=_time)
+    status = step("status", _status, "say what was measured, what is open, and what is believed")
+    option(status, "--plot", "also draw it there", type=Path, metavar="PICTURE")
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    from botorch_tv import Loop, adaptive_gp_ucb
+
+    box = dict(_parameter(one) for one in arguments.parameters)
+    with alone(arguments.file):
+        if arguments.file.exists():
+            raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
+        unit = None if arguments.unit == ROUNDS else arguments.unit
+        strategy = adaptive_gp_ucb(maximize=not arguments.minimize)
+        Loop(strategy, box, pending=arguments.pending, unit=unit).save(arguments.file)
+    print(f"Written: {arguments.file}")
+    return 0
+
+
+def _ask(arguments: argparse.Namespace) -> int:
+    with _turn(arguments.file) as loop:
+        suggestion = loop.ask(now=vars(arguments).get("time"))
+        loop.save(arguments.file)
+    when = suggestion.time
+    line = {
+        "number": suggestion.number,
+        "point": suggestion.point,
+        "time": when.isoformat() if isinstance(when, datetime) else when,
+        "mean": suggestion.mean,
+        "sd": suggestion.sd,
+    }
+    print(json.dumps(line))
+    return 0
+
+
+def _tell(arguments: argparse.Namespace) -> int:
+    given = vars(arguments)
+    if (arguments.y is None) != arguments.failed:
+        raise ValueError("give either Y, what came out, or --failed.")
+    with _turn(arguments.file) as loop:
+        loop.tell(
+            arguments.y,
+            suggestion=given.get("number"),
+            time=given.get("time"),
+            noise=given.get("noise"),
+            ok=not arguments.failed,
+        )
+        loop.save(arguments.file)
+    return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    loop, picture = _loaded(arguments.file), vars(arguments).get("plot")
+    print(loop.describe())
+    for one in loop.open:
+        print(one)
+    if picture is not None:
+        loop.plot(picture)
+        print(f"Written: {picture}")
+    return 0
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[Loop]:
+    """The loop of a file, which no other process changes meanwhile."""
+    if not path.exists():
+        raise ValueError(
+            f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
+        )
+    with alone(path):
+        yield _loaded(path)
+
+
+def _loaded(path: Path) -> Loop:
+    from botorch_tv import Loop, adaptive_gp_ucb
+
+    try:
+        maximize = json.loads(path.read_bytes())["strategy"]["maximize"] is True
+    except (ValueError, LookupError, TypeError):
+        maximize = True  # reading the file says what is wrong with it
+    return Loop.load(path, adaptive_gp_ucb(maximize=maximize))
+
+
+def _parameter(text: str) -> tuple[str, Float | Integer]:
+    from botorch_tv import Float, Integer
+
+    name, _, rest = text.partition("=")
+    low, *more = rest.split(":")
+    high, kinds = (more[0], more[1:]) if more else ("", [])
+    if not name or not set(kinds) <= {"int", "log"}:
+        raise ValueError(f"{text!r} is no parameter; {FORM}.")
+    try:
+        if "int" in kinds:
+            return name, Integer(int(low), int(high), log="log" in kinds)
+        return name, Float(float(low), float(high), log="log" in kinds)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no parameter ({error}); {FORM}.") from error
+
+
+def _time(text: str) -> float | datetime:
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a date") from error

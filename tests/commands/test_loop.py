@@ -1,0 +1,134 @@
+"""`botorch-tv loop`: asked and told from a shell, by several processes, some of them killed."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from botorch_tv import Loop, adaptive_gp_ucb, cli
+
+WORKER = """
+import json, sys
+from contextlib import redirect_stdout
+from io import StringIO
+from botorch_tv import cli
+
+file, told = sys.argv[1], sys.argv[2]
+while True:
+    out = StringIO()
+    with redirect_stdout(out):
+        if cli.main(["loop", "ask", file]):
+            sys.exit(3)
+    asked = json.loads(out.getvalue())
+    y = str(-((asked["point"]["x"] - 0.3) ** 2))
+    if cli.main(["loop", "tell", file, y, "--number", str(asked["number"])]):
+        sys.exit(3)
+    with open(told, "a") as done:
+        print(asked["number"], y, file=done, flush=True)
+"""
+
+
+def run(*argv: str) -> int:
+    return cli.main(["loop", *argv])
+
+
+def test_a_loop_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    parameters = ("temperature=20:80", "rate=1e-4:1:log", "layers=1:8:int", "n=1:99:int:log")
+    assert run("new", file, *parameters, "--pending", "2", "--minimize") == 0
+    capsys.readouterr()
+    assert run("ask", file, "--time", "2026-03-01T08:00+00:00") == 0
+    asked: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert list(asked["point"]) == ["temperature", "rate", "layers", "n"]
+    assert (asked["number"], asked["time"]) == (1, "2026-03-01T08:00:00+00:00")
+    assert run("ask", file, "--time", "2026-03-01T09:00+00:00") == 0
+    assert run("tell", file, "-2.5", "--number", "1", "--time", "2026-03-01T10:00+00:00") == 0
+    assert run("tell", file, "--failed") == 0
+    capsys.readouterr()
+    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == 0
+    told = capsys.readouterr().out
+    assert "2 measurements from time 2026-03-01 09:00:00+00:00" in told
+    assert "of which 1 failed" in told
+    assert (tmp_path / "loop.png").exists()
+    loop = Loop.load(file, adaptive_gp_ucb(maximize=False))
+    assert loop.table()["y"].tolist()[1] == -2.5
+
+
+@pytest.mark.parametrize("y", ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"])
+def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    run("ask", file)
+    assert run("tell", file, y) == 0
+    assert Loop.load(file).history.y.tolist() == [float(y)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("new", "F", "x=0:1"), "is there already"),
+        (("new", "G", "x=0"), "'x=0' is no parameter"),
+        (("new", "G", "x=1:0"), "low must be below"),
+        (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
+        (("tell", "F", "1"), "no suggestion is open"),
+        (("tell", "F"), "either Y, what came out, or --failed"),
+        (("ask", "F", "--time", "noon"), "neither a number nor a date"),
+        (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
+        (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
+    ],
+)
+def test_refused(
+    argv: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "loop.json"
+    run("new", str(file), "x=0:1")
+    before = file.read_bytes()
+    capsys.readouterr()
+    names = {"F": str(file), "G": str(tmp_path / "new.json"), "nowhere": str(tmp_path / "no.json")}
+    assert run(*(names.get(one, one) for one in argv)) == cli.EXIT_ERROR
+    assert message in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_two_processes_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    """What was told stands in the file once, as it was told; and others go on."""
+    file, done = tmp_path / "loop.json", tmp_path / "done"
+    done.touch()
+    run("new", str(file), "x=0:1", "--pending", "1000")
+    chance = random.Random(0)
+
+    def begun() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", WORKER, file, done])
+
+    def rounds() -> int:
+        return done.read_text().count("\n")
+
+    workers = [begun(), begun()]
+    for kill in range(6):
+        enough, limit = rounds() + 2, time.monotonic() + 120
+        while rounds() < enough and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert rounds() >= enough
+        time.sleep(chance.random() * 0.2)
+        workers[kill % 2].send_signal(signal.SIGKILL)
+        assert workers[kill % 2].wait() == -signal.SIGKILL
+        workers[kill % 2] = begun()
+    for worker in workers:
+        worker.kill()
+        worker.wait()
+    loop = Loop.load(file)
+    frame = loop.table()
+    stored = dict(zip(frame["number"], frame["y"]))
+    assert len(stored) == len(frame)
+    for line in done.read_text().splitlines():
+        number, y = line.split()
+        assert stored[int(number)] == float(y)
+    # At most the one answer of each worker that was killed before it said so.
+    assert 0 <= len(frame) - rounds() <= 8
+    assert len(loop.open) <= 8
