@@ -10,7 +10,9 @@ place of its own. Of three worlds one *wanders* (places go round in 150 trials, 
 pretended: one unit per trial, told as a user attribute.
 
 Regret is that of what was played, without noise, summed over the run; samplers face the same worlds
-and the same noise, so differences are paired over seeds.
+and the same noise, so differences are paired over seeds. Every trial counts, as for a machine that
+is at work: the rivals look for the best value ever seen, and go on exploring when they have it, so
+that they lose on the static world, too, where all soon have met its best.
 """
 
 from __future__ import annotations
