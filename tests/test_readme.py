@@ -23,7 +23,7 @@ def test_every_python_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 16
+    assert len(blocks) == 17
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:
@@ -35,6 +35,7 @@ def test_every_python_block_runs(
     told = capsys.readouterr().out
     assert "forgot everything before" in told  # the objective jumps at round 30
     assert (tmp_path / "regret.png").exists()
+    assert (tmp_path / "night.png").exists()
 
 
 # ------------------------------------------------------------------ many machines
