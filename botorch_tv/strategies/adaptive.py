@@ -13,6 +13,7 @@ from torch import Size, Tensor
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import KeepAll
 from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.inference import (
@@ -152,9 +153,13 @@ class Adaptive(Strategy):
         return self._initial(domain, prior, Size(batch_shape))
 
     def step(self, state: State) -> Tensor:
-        """The median time between the measurements that set the units; 1 before."""
-        units = bank_belief(state.data).units
-        return torch.where(units.known, units.clock, 1.0).view(state.time.shape).to(state.time)
+        """The median time between the measurements that set the units, or all there are before."""
+        belief, log = bank_belief(state.data), state.history
+        step = belief.units.clock.view(state.time.shape).to(state.time)
+        if belief.settled:
+            return step
+        so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
+        return torch.where(belief.units.known.view(state.time.shape), step, so_far)
 
     @without_gradients
     def ask(

@@ -287,7 +287,7 @@ def test_trials_of_different_versions_of_libraries_are_named(
     assert study(tmp_path, trials=16).data.attrs["torch"] == torch.__version__
     old = '{"torch": "1.0"}'
     with monkeypatch.context() as patch:
-        patch.setattr("botorch_tv.simulation.folder._versions", lambda: old)
+        patch.setattr("botorch_tv.simulation.folder.own_versions", lambda: old)
         with pytest.warns(
             UserWarning, match="trials 0 to 15 with .*; trials 16 to 23 with torch 1"
         ):

@@ -195,7 +195,7 @@ class Loop(Looking):
             state = pretended(strategy, state, waiting, present)
         chosen = partial(strategy.ask, state, now=present, context=known, generator=self._generator)
         try:
-            choice = elsewhere(strategy, state, chosen(), rest, chosen)
+            choice = elsewhere(strategy, state, present, chosen(), rest, chosen)
         except Exception as error:
             error.add_note(f"Loop: as suggestion {self._open.asked + 1} is chosen.")
             raise

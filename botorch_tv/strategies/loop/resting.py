@@ -72,6 +72,7 @@ def resting(answers: Sequence[Answer], domain: Domain) -> list[Rest]:
 def elsewhere(
     strategy: Strategy,
     state: State,
+    now: float | None,
     choice: Suggestion,
     rest: Sequence[Rest],
     again: Callable[[], Suggestion],
@@ -85,6 +86,7 @@ def elsewhere(
     Args:
         strategy: Whose choice it is.
         state: In which it was made.
+        now: The present for which it was asked; None where nobody said.
         choice: It.
         rest: What rests, oldest first.
         again: Asks the strategy once more.
@@ -104,7 +106,7 @@ def elsewhere(
         return choice
     if state.domain.columns > d:
         free = torch.cat([free, choice.X[d:].expand(len(free), -1)], -1)
-    now, sign = choice.time, 1 if strategy.maximize else -1
+    sign = 1 if strategy.maximize else -1
     scores = []
     for block in torch.split(free, BLOCK):
         posterior = strategy.posterior(state, block, now=now)
