@@ -76,7 +76,7 @@ class DriftSampler(BaseSampler):
     (Desautels et al., 2014), so that the next goes somewhere else; where it has no parameters yet,
     what it is going to ask for is worked out first. Failed, pruned and infeasible trials (with a
     constraint above 0) tell the model nothing; those among the newest 16 count as if they had given
-    the median of all values, or the mean predicted where that is worse, so that the same is not
+    the worst of all values, or the mean predicted where that is worse, so that the same is not
     tried again at once. Constraints are not modelled beyond that.
 
     **Parameters.** Floats, integers and categories that all trials have in common, from the same
@@ -281,12 +281,13 @@ class DriftSampler(BaseSampler):
         """The state as if all trials without value had one."""
         history, trials = known.history, known.sorted
         state, strategy = history.state, history.quiet
-        usual = median(row.value for row in history.rows)
+        worst = min if strategy.maximize else max
+        least = worst(row.value for row in history.rows)
         for trial in trials.failed:
             when = self._clock.measured(trial)
             point = history.space.point(trial.params)
             time = now if when is None else min(known.time(when), now)
-            state = _pretend(strategy, state, point, max(time, float(state.time)), least=usual)
+            state = _pretend(strategy, state, point, max(time, float(state.time)), least=least)
         for trial in trials.running:
             state = _pretend(strategy, state, history.space.point(trial.params), now)
         return state

@@ -112,14 +112,14 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_trials_without_value_count_as_usual_or_worse(world, outcome):
+def test_trials_without_value_count_as_the_worst(world, outcome):
     study, X, T, y, sign = world
     before = best_now(study, now=8.5)
     study.add_trial(trial("b", 1.6, 8.2, **OUTCOMES[outcome]))
     assert best_now(study, now=8.5) == before
     there = points([("b", 1.6)])
     mean, _ = predicted(X, T, y, there, 8.2)
-    said = sign * min(sign * mean[0], sign * np.median(y))
+    said = sign * min(sign * mean[0], (sign * y).min())
     alike(
         asked(study, 9.0),
         chosen(np.vstack([X, there]), np.append(T, 8.2), np.append(y, said), 9.0, sign),
@@ -151,7 +151,7 @@ def test_late_trials_are_told_at_their_time(world):
     study.add_trial(trial("c", 2.0, 1.5, value=2.0))
     X, T, y = np.vstack([X, points([("c", 2.0)])]), np.append(T, 1.5), np.append(y, 2.0)
     mean, _ = predicted(X, T, y, asked_before[None], 9.0)
-    said = sign * min(sign * mean[0], sign * np.median(y))
+    said = sign * min(sign * mean[0], (sign * y).min())
     X, T, y = np.vstack([X, asked_before]), np.append(T, 9.0), np.append(y, said)
     alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
 
