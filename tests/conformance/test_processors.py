@@ -25,13 +25,14 @@ SETTINGS = [
 
 def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]:
     """What the script finds under every setting, one process after the other."""
-    found = []
+    found, told = [], {name for setting in SETTINGS for name in setting}
+    usual = {name: value for name, value in os.environ.items() if name not in told}
     for number, setting in enumerate(SETTINGS):
         file = folder / f"{number}.pt"
         command = [sys.executable, str(SCRIPT), str(file), str(points), str(horizon)]
         # Where the package is found from here, it is found from there.
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-        subprocess.run(command, check=True, env={**os.environ, **setting, **path})
+        subprocess.run(command, check=True, env={**usual, **setting, **path})
         found.append(torch.load(file))
     return found
 
