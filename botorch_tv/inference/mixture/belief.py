@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.mixture.filter import Group, Passage
 from botorch_tv.inference.mixture.prior import BankPrior
 
@@ -150,19 +151,8 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     return Units(
         centre=centre,
         spread=torch.where(differs, spread, 1.0),
-        clock=_median_gap(time, good),
+        clock=median_gap(time, good),
         context_centre=middle,
         context_spread=torch.where(around > 0, around, 1.0),
         known=(number >= least) & differs,
     )
-
-
-def _median_gap(time: Tensor, good: Tensor) -> Tensor:
-    """The median time between measurements, 1 where all were made at once, `T`."""
-    before = torch.where(good, time, -torch.inf).cummax(-1).values[..., :-1]
-    gap = time[..., 1:] - before
-    gap = torch.where(good[..., 1:] & gap.isfinite() & (gap > 0), gap, torch.nan)
-    if gap.shape[-1] == 0:
-        return torch.ones_like(time[..., 0])
-    median = gap.nanmedian(-1).values
-    return torch.where(median > 0, median, 1.0)

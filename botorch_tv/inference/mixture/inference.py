@@ -16,7 +16,7 @@ from botorch_tv.inference.mixture.belief import (
     units_of,
 )
 from botorch_tv.inference.mixture.drawn import Drawn, drawn
-from botorch_tv.inference.mixture.filter import Told, observed
+from botorch_tv.inference.mixture.filter import Passage, Told, observed
 from botorch_tv.inference.mixture.moments import (
     Moments,
     jump_chance,
@@ -105,10 +105,7 @@ class MixtureInference(Inference):
 
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
-        prior, belief = bank_prior(data), bank_belief(data).flat()
-        gap = (now.reshape(-1) - belief.time) / belief.units.clock
-        gap = torch.where(belief.units.known, gap.clamp_min(0), 0.0)
-        passage = passages(prior, gap)
+        belief, passage = bank_belief(data).flat(), _passage_to(data, now)
         return moments(belief.groups, (passage,) * len(belief.groups), belief.shape)
 
     def unit(self, data: Data) -> Tensor:
@@ -133,18 +130,11 @@ class MixtureInference(Inference):
         with torch.no_grad():
             parts = self.moments(data, now)
         shape, trials = data.time.shape, belief.shape.shape[0]
-        on_arms = prior.tables is not None
         groups, q = choice.shape[len(shape)], choice.shape[len(shape) + 1]
         flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
         means, covariances = [], []
         for number, part in enumerate(parts):
-            if on_arms:
-                assert prior.tables is not None
-                table, rest = prior.tables[number]
-                phi, left = table[flat], rest[flat]
-            else:
-                U = prior.unit(flat, belief.units.context_centre, belief.units.context_spread)
-                phi, left = with_constant(prior.features[number].at(U))
+            phi, left = _features(prior, belief.units, number, flat)
             mean = (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
             each = phi.view(trials, groups, q, -1)
             covariance = each @ part.covariance.unsqueeze(1) @ each.mT
@@ -194,7 +184,7 @@ class ArmMixture(MixtureInference, ArmInference):
         shape = (*data.time.shape, prior.arms)
 
         def draw(normal: Tensor) -> Tensor:
-            one = self.drawn(data, now, normal.reshape(len(mean), -1))
+            one = _drawn(data, now, normal.reshape(len(mean), -1))
             values = torch.zeros_like(mean)
             for number, (table, _) in enumerate(tables):
                 values = values + one.of(number, table)
@@ -211,16 +201,6 @@ class ArmMixture(MixtureInference, ArmInference):
     def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
         joint = self.joint(data, index.unsqueeze(-2), now, reference)
         return Joint(joint.mean.squeeze(-2), joint.covariance.squeeze(-3), joint.information_gain)
-
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        return MixtureInference.joint(self, data, choice, now, reference)
-
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        return MixtureInference.doubly_weighted_gain(self, data, now, reference)
-
-    def drawn(self, data: Data, now: Tensor, normal: Tensor) -> Drawn:
-        """A function of a member drawn first, of flat trials."""
-        return _drawn(data, now, normal)
 
 
 class PointMixture(MixtureInference):
@@ -282,19 +262,14 @@ def _taken(
     history, trials, units = data.history, len(takes), belief.units
     y, time = (part.row(number).reshape(-1) for part in (history.y, history.time))
     ratio = history.noise.row(number).reshape(-1)
-    choice = history.choice.row(number)
+    row = history.choice.row(number)
+    choice = row.reshape(trials, 1, *row.shape[data.time.dim() :])
     fresh = belief.shape == SHAPE
     gap = (time - belief.time) / units.clock
     passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
     groups, gain = [], []
     for place, group in enumerate(belief.groups):
-        if prior.tables is not None:
-            table, rest = prior.tables[place]
-            phi, left = table[choice.reshape(-1)], rest[choice.reshape(-1)]
-        else:
-            X = choice.reshape(trials, 1, choice.shape[-1])
-            U = prior.unit(X, units.context_centre, units.context_spread).squeeze(1)
-            phi, left = with_constant(prior.features[place].at(U))
+        phi, left = (part.squeeze(1) for part in _features(prior, units, place, choice))
         told = Told(
             features=phi,
             residual=left,
@@ -319,8 +294,33 @@ def _taken(
     )
 
 
-def _drawn(data: Data, now: Tensor, normal: Tensor) -> Drawn:
+def _features(prior: BankPrior, units: Units, number: int, choice: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of a lengthscale, and the variance they leave, at choices of flat trials.
+
+    Args:
+        prior: Of the bank.
+        units: Of flat trials.
+        number: Which lengthscale.
+        choice: Arms, `T x q`, or points, `T x q x (d + c)`.
+
+    Returns:
+        `T x q x (r + 1)` and `T x q`.
+    """
+    if prior.tables is not None:
+        table, left = prior.tables[number]
+        return table[choice], left[choice]
+    U = prior.unit(choice, units.context_centre, units.context_spread)
+    return with_constant(prior.features[number].at(U))
+
+
+def _passage_to(data: Data, now: Tensor) -> Passage:
+    """What may have happened since the newest measurement by time ``now``, of flat trials."""
     prior, belief = bank_prior(data), bank_belief(data).flat()
     gap = (now.reshape(-1) - belief.time) / belief.units.clock
-    gap = torch.where(belief.units.known, gap.clamp_min(0), 0.0)
-    return drawn(belief.groups, passages(prior, gap), belief.shape, normal)
+    return passages(prior, torch.where(belief.units.known, gap.clamp_min(0), 0.0))
+
+
+def _drawn(data: Data, now: Tensor, normal: Tensor) -> Drawn:
+    """A function of a member drawn first, of flat trials."""
+    belief = bank_belief(data).flat()
+    return drawn(belief.groups, _passage_to(data, now), belief.shape, normal)
