@@ -25,8 +25,8 @@ from benchmarks.speed.count import Count, world_count
 from benchmarks.speed.limits import DTYPES, LARGE
 from benchmarks.speed.rates import matmul_rates, memory_bandwidth
 from benchmarks.speed.shares import LOOKED_AT, Rates, distinct, mean_count
-from botorch_tv.inference.arms import arm_basis
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.protocol import basis_of
 from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
 from botorch_tv.simulation import StudyResult, run_study
@@ -88,7 +88,7 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
     result = run(options.trials, progress=True)
     seconds = float(result.data.attrs["seconds"])
     (strategy,) = strategies.values()
-    basis = arm_basis(strategy.init(world.domain, dtype=dtype, device=device).data)
+    basis = basis_of(strategy.init(world.domain, dtype=dtype, device=device).data)
     count = count_of(result, basis)
     steps = options.trials * FIGURE_4.horizon
     least = steps * count.seconds(rates.bandwidth, rates.matmul, dtype.itemsize)

@@ -39,8 +39,8 @@ from benchmarks.speed.limits_report import draw, print_device
 from benchmarks.speed.rates import BEYOND_CACHE, Timed, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
 from benchmarks.speed.shares import Rates, Size, measure
-from botorch_tv.inference.arms import arm_basis
 from botorch_tv.inference.basis import Basis, ProductBasis
+from botorch_tv.inference.protocol import basis_of
 from botorch_tv.strategies import Grid
 
 LABELS = ("GP-UCB", "TV-GP-UCB", "ET-GP-UCB")
@@ -132,7 +132,7 @@ def examine(device: torch.device, options: argparse.Namespace) -> dict[str, Any]
     """All that is measured on one device."""
     domain = Grid.regular(points=options.points, dim=2)
     dtype = DTYPES[options.dtype]
-    basis = arm_basis(STRATEGIES["GP-UCB"]().init(domain, dtype=dtype, device=device).data)
+    basis = basis_of(STRATEGIES["GP-UCB"]().init(domain, dtype=dtype, device=device).data)
     rates = find_rates(device, basis, options)
     size = Size(
         trials=_trials(device, options),

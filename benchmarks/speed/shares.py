@@ -12,8 +12,8 @@ from benchmarks.speed.count import Count, round_count
 from benchmarks.speed.runs import Play, play, replay, rewards
 from benchmarks.speed.traffic import Traffic
 from botorch_tv.forgetting.static import is_static
-from botorch_tv.inference.arms import arm_basis
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.protocol import basis_of
 from botorch_tv.strategies import Grid, Strategy
 
 LOOKED_AT = 64  # trials in which the different arms are counted
@@ -64,7 +64,7 @@ def measure(strategy: Strategy, domain: Grid, size: Size, rates: Rates) -> dict[
         device=size.device,
     )
     played = play(strategy, domain, world, size.horizon, dtype=size.dtype, watch=traffic)
-    basis = arm_basis(strategy.init(domain, dtype=size.dtype, device=size.device).data)
+    basis = basis_of(strategy.init(domain, dtype=size.dtype, device=size.device).data)
     del world  # before memory is needed for the timed passes
     passes = [replay(strategy, domain, played, size.workers) for _ in range(size.repeats)]
     trial_rounds = size.trials * size.horizon

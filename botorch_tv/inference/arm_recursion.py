@@ -8,7 +8,6 @@ from torch import Tensor
 from botorch_tv.inference.arms import (
     ArmInference,
     ArmPosterior,
-    arm_basis,
     log_numbers,
     per_trial,
     scaled,
@@ -17,7 +16,7 @@ from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import AT_ONCE, REFRESH_ROUNDS, SMALL_RANK
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
-from botorch_tv.inference.protocol import Joint
+from botorch_tv.inference.protocol import Joint, basis_of
 from botorch_tv.inference.recursive import Recursion, amplifies, belief_of
 from botorch_tv.inference.regression import constant_mean, numbers_of_regression
 
@@ -28,7 +27,7 @@ class ArmRecursion(Recursion, ArmInference):
     def predict(
         self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
     ) -> ArmPosterior:
-        belief, basis, scratch = belief_of(data), arm_basis(data), arm_basis(data).scratch
+        belief, basis, scratch = belief_of(data), basis_of(data), basis_of(data).scratch
         mean, sd = belief.mean, scratch.take("sd", belief.mean.shape, belief.mean)
         trend, prior, square = belief.trend, None, None
         estimate = None
@@ -57,7 +56,7 @@ class ArmRecursion(Recursion, ArmInference):
         )
 
     def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        basis, belief, prior = arm_basis(data), belief_of(data), None
+        basis, belief, prior = basis_of(data), belief_of(data), None
         mean, loss, trend = belief.mean.gather(-1, index), belief.loss, belief.trend
         estimate = None
         if trend is not None:
@@ -75,7 +74,7 @@ class ArmRecursion(Recursion, ArmInference):
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, process = arm_basis(data), self.process
+        basis, process = basis_of(data), self.process
         form, kept = self._form(basis), process.most_kept(horizon)
         if not process.slides:
             lost = form.numbers(basis, kept)

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Size, Tensor
+from torch import Tensor
 
-from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
-from botorch_tv.inference.data import Change, Data
-from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.protocol import Inference, Joint, basis_of
 from botorch_tv.inference.regression import (
     information_gain,
     numbers_of_block,
@@ -80,26 +78,17 @@ class ArmInference(Inference):
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
         return information_gain(
-            arm_basis(data), self.evidence(data, now, reference, inflation_power=2)
+            basis_of(data), self.evidence(data, now, reference, inflation_power=2)
         )
 
 
 class ArmRegression(ArmInference):
     """Regression on the log at every round: any process."""
 
-    def start(self, prior: Prior, batch_shape: Size) -> None:
-        return None
-
-    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        return after
-
-    def keep(self, before: Data, after: Data, change: Change) -> Data:
-        return after
-
     def predict(
         self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
     ) -> ArmPosterior:
-        basis, evidence = arm_basis(data), self.evidence(data, now, reference)
+        basis, evidence = basis_of(data), self.evidence(data, now, reference)
         posterior = regress_on_arms(basis, evidence, normal)
         prior = scaled(basis.variance, evidence.prior_factor)
 
@@ -117,7 +106,7 @@ class ArmRegression(ArmInference):
         )
 
     def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        basis, evidence = arm_basis(data), self.evidence(data, now, reference)
+        basis, evidence = basis_of(data), self.evidence(data, now, reference)
         posterior = regress(basis, evidence)
         prior = scaled(basis.gram(index), evidence.prior_factor)
         mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
@@ -128,17 +117,11 @@ class ArmRegression(ArmInference):
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        basis, moves = arm_basis(data), self.process.moves
+        basis, moves = basis_of(data), self.process.moves
         kept = self.process.most_kept(horizon)
         block = numbers_of_block(basis, kept, trials, moves)  # the regression runs on some trials
         times = DECAYS_AT_ONCE * kept**2 if moves else 0
         return AT_ONCE * basis.arms + log_numbers(horizon) + times + -(-block // trials)
-
-
-def arm_basis(data: Data) -> Basis:
-    """The kernel factored over the arms."""
-    assert isinstance(data.prior, Basis)
-    return data.prior
 
 
 def log_numbers(horizon: int) -> int:

@@ -12,7 +12,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Data
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import (
@@ -70,12 +70,6 @@ class PointRegression(PointInference):
     def start(self, prior: Prior, batch_shape: Size) -> None:
         if self.samples and isinstance(prior, Surface):
             spectral_normals(prior.points)  # raises where none are known
-
-    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        return after
-
-    def keep(self, before: Data, after: Data, change: Change) -> Data:
-        return after
 
     def predict(
         self,

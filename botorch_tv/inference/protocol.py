@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from torch import Size, Tensor
 
+from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.mixture.belief import BankBelief
 from botorch_tv.inference.prior import Prior
@@ -33,6 +34,7 @@ class Joint(NamedTuple):
 class Inference(ABC):
     """How the posterior of a process is computed from its data.
 
+    Unless it says otherwise it holds nothing besides the log and computes anew at every round.
     What is predicted has the shape of the domain: :meth:`ArmInference.predict` knows all arms at
     once, :meth:`PointRegression.predict` any point that it is asked about.
 
@@ -45,11 +47,10 @@ class Inference(ABC):
     def __init__(self, process: Process, *, samples: bool = False) -> None:
         self.process, self.samples = process, samples
 
-    @abstractmethod
     def start(self, prior: Prior, batch_shape: Size) -> Belief | BankBelief | None:
         """What data hold besides the log before any observation."""
+        return None
 
-    @abstractmethod
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
         """Take in the newest row of a log.
 
@@ -62,13 +63,14 @@ class Inference(ABC):
         Returns:
             ``after``, its belief brought up to date.
         """
+        return after
 
-    @abstractmethod
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         """Leave out rows as time passes, without an observation; see :meth:`observe`.
 
         What has changed may lie in memory that is for reading only.
         """
+        return after
 
     @abstractmethod
     def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
@@ -121,3 +123,9 @@ class Inference(ABC):
     ) -> Evidence:
         """The observations kept at time ``now``; see :meth:`Data.evidence`."""
         return data.evidence(self.process, now, reference, inflation_power=inflation_power)
+
+
+def basis_of(data: Data) -> Basis:
+    """Coordinates of the kernel."""
+    assert isinstance(data.prior, Basis)
+    return data.prior

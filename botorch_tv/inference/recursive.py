@@ -14,7 +14,7 @@ from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.protocol import Inference, basis_of
 from botorch_tv.inference.recursion import Belief
 
 
@@ -178,9 +178,3 @@ def belief_of(data: Data) -> Belief:
     """What the data hold besides the log."""
     assert isinstance(data.belief, Belief)
     return data.belief
-
-
-def basis_of(data: Data) -> Basis:
-    """Coordinates of the kernel."""
-    assert isinstance(data.prior, Basis)
-    return data.prior

@@ -76,9 +76,6 @@ class MixtureInference(Inference):
                 belief = _taken(prior, after, belief, number, row & takes)
         return after._replace(belief=belief.view(after.time.shape))
 
-    def keep(self, before: Data, after: Data, change: Change) -> Data:
-        return after
-
     def _with_units(self, data: Data, belief: BankBelief) -> tuple[BankBelief, Tensor | None]:
         """Units of trials that have enough now, and which these are; None where there is none."""
         history, trials = data.history, belief.shape.shape[0]
