@@ -55,8 +55,12 @@ def library() -> str:
 
 
 def is_users(module: str | None) -> bool:
-    """Whether a module is neither of this package, nor of Python, nor of a package installed."""
-    if module is None:
+    """Whether a module is neither of this package, nor of Python, nor of a package installed.
+
+    ``__main__`` always is the user's: a profiler or a worker of a cluster may be what was started,
+    but what says that it was defined there came from the user's script.
+    """
+    if module is None or module == "__main__":
         return True
     if module == "botorch_tv" or module.startswith("botorch_tv."):
         return False
@@ -163,9 +167,7 @@ def _constant(value: object) -> str:
 def _is_users(module: str, file: str | None) -> bool:
     if file is None:
         top = module.partition(".")[0]
-        return top == "__main__" or (
-            top not in sys.stdlib_module_names and top not in sys.builtin_module_names
-        )
+        return top not in sys.stdlib_module_names and top not in sys.builtin_module_names
     path = Path(file).resolve()
     if {"site-packages", "dist-packages"} & set(path.parts):
         return False

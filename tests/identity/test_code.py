@@ -218,6 +218,17 @@ def test_whose_code_it_is() -> None:
         assert not is_users(module)
 
 
+@pytest.mark.parametrize("started", [pytest.__file__, json.__file__, None])
+def test_a_script_is_the_users_whatever_was_started(
+    started: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``python -m cProfile script.py`` runs it in a module that has the profiler's file."""
+    main = ModuleType("__main__")
+    main.__file__ = started
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert is_users("__main__")
+
+
 def test_other_processes_and_threads_describe_alike(tmp_path: Path) -> None:
     """With other seeds of hashes, so that sets are in another order, and other threads."""
     (tmp_path / "code_of_a_user.py").write_text(SOURCE)
