@@ -2,7 +2,7 @@
 
 Everything is per trial and round, on M arms, with a kernel of r features and n observations live.
 
-*Vectors over the arms.* A belief is a mean and a variance lost, M numbers each. A matrix product
+*Vectors over the arms.* A posterior is a mean and a variance, M numbers each. A matrix product
 brings the covariance between the arm measured and all arms out of r coordinates and writes it; one
 pass then reads it, reads and writes both vectors, and finds the next choice on the way. That is
 6 M numbers. A study plays against a world besides, whose values another product writes and one

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from botorch_tv.experts.dpp import Steps, k_dpp
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.random import mixed
-from botorch_tv.inference.surface import Surface
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.state import State
 
@@ -85,7 +85,7 @@ def _gram(state: State, choice: Tensor) -> Tensor:
     """Prior covariance among choices, `batch_shape x n x n`."""
     if isinstance(state.basis, Basis):
         return state.basis.gram(choice)
-    assert isinstance(state.basis, Surface)
+    assert isinstance(state.basis, BoxPrior)
     flat = choice.reshape(-1, *choice.shape[-2:])
     covariance = state.basis.points.covariance(flat, flat)
     return covariance.view(*choice.shape[:-1], choice.shape[-2])

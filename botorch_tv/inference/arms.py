@@ -78,7 +78,7 @@ class ArmInference(Inference):
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
         return information_gain(
-            basis_of(data), self.evidence(data, now, reference, inflation_power=2)
+            basis_of(data), self.observations(data, now, reference, inflation_power=2)
         )
 
 
@@ -88,31 +88,31 @@ class ArmRegression(ArmInference):
     def predict(
         self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
     ) -> ArmPosterior:
-        basis, evidence = basis_of(data), self.evidence(data, now, reference)
-        posterior = regress_on_arms(basis, evidence, normal)
-        prior = scaled(basis.variance, evidence.prior_factor)
+        basis, observations = basis_of(data), self.observations(data, now, reference)
+        posterior = regress_on_arms(basis, observations, normal)
+        prior = scaled(basis.variance, observations.prior_factor)
 
         def draw(wanted: Tensor) -> Tensor:
-            known = posterior if wanted is normal else regress_on_arms(basis, evidence, wanted)
+            known = posterior if wanted is normal else regress_on_arms(basis, observations, wanted)
             assert known.sample is not None
             return known.sample
 
         return ArmPosterior(
             mean=posterior.mean,
-            sd=(prior - posterior.variance_lost).clamp_min_(0).sqrt_(),
+            sd=(prior - posterior.variance_reduction).clamp_min_(0).sqrt_(),
             information_gain=posterior.information_gain,
             offset=self.prior_mean(posterior.offset),
             draw=draw,
         )
 
     def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        basis, evidence = basis_of(data), self.evidence(data, now, reference)
-        posterior = regress(basis, evidence)
-        prior = scaled(basis.gram(index), evidence.prior_factor)
+        basis, observations = basis_of(data), self.observations(data, now, reference)
+        posterior = regress(basis, observations)
+        prior = scaled(basis.gram(index), observations.prior_factor)
         mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)
         return Joint(
             mean=mean + per_trial(self.prior_mean(posterior.offset)),
-            covariance=prior - posterior.covariance_lost(basis, index),
+            covariance=prior - posterior.covariance_reduction(basis, index),
             information_gain=posterior.information_gain,
         )
 

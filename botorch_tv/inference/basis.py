@@ -107,11 +107,11 @@ class Basis(ABC):
         """Prior covariance among arms, `batch_shape x n -> batch_shape x n x n`."""
 
     @abstractmethod
-    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         """Coordinates of a draw from a posterior covariance.
 
         Args:
-            lost: Prior less posterior covariance, `batch_shape x r x r`.
+            reduction: Prior less posterior covariance, `batch_shape x r x r`.
             prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
             normal: Standard normal variates, `batch_shape x p`.
 
@@ -194,10 +194,10 @@ class ArmBasis(Basis):
     def gram(self, index: Tensor) -> Tensor:
         return self.covariance[index.unsqueeze(-1), index.unsqueeze(-2)]
 
-    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so
         # that rounding does not decide on the sample.
-        values, vectors = torch.linalg.eigh(_scaled(self.covariance, prior_factor) - lost)
+        values, vectors = torch.linalg.eigh(_scaled(self.covariance, prior_factor) - reduction)
         # The root of an eigenvalue that is rounding alone would be far above rounding; it fades
         # out, for at a threshold rounding would decide on it too.
         rounding = self.arms * torch.finfo(values.dtype).eps * values[..., -1:]
@@ -247,15 +247,15 @@ class FeatureBasis(Basis):
         row = self.row(index)
         return row @ row.mT
 
-    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # In the frame: the Cholesky factor depends on the coordinates in which it is taken.
-        identity = torch.eye(self.normals, dtype=lost.dtype, device=lost.device)
-        left = _scaled(identity, prior_factor) - self._into_frame(lost)
+        identity = torch.eye(self.normals, dtype=reduction.dtype, device=reduction.device)
+        left = _scaled(identity, prior_factor) - self._into_frame(reduction)
         root: Tensor = torch.linalg.cholesky_ex(left).L
         return self._out_of_frame((root @ self._drawn(normal).unsqueeze(-1)).squeeze(-1))
 
     def draw_from_prior(self, normal: Tensor) -> Tensor:
-        """As :meth:`draw` where nothing is lost."""
+        """As :meth:`draw` where nothing was observed."""
         return self._out_of_frame(self._drawn(normal))
 
     def draw_from_root(self, root: Tensor, normal: Tensor) -> Tensor:
@@ -266,7 +266,7 @@ class FeatureBasis(Basis):
             normal: Standard normal variates, `batch_shape x p`.
 
         Returns:
-            `batch_shape x r`, the same as :meth:`draw` makes of what is lost then.
+            `batch_shape x r`, the same as :meth:`draw` makes of a reduction of 0.
         """
         identity = torch.eye(self.size, dtype=root.dtype, device=root.device)
         inverse = torch.linalg.solve_triangular(root, identity.expand_as(root), upper=False)

@@ -13,14 +13,14 @@ from torch import Size, Tensor
 from botorch_tv.forgetting.decay import Decay
 from botorch_tv.forgetting.retention import Kept
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.regression import Observations
 from botorch_tv.inference.rows import Rows
 from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
-    from botorch_tv.inference.mixture.belief import BankBelief
+    from botorch_tv.inference.mixture.running import RunningMixture
     from botorch_tv.inference.prior import Prior
-    from botorch_tv.inference.recursion import Belief
+    from botorch_tv.inference.recursion import RunningPosterior
 
 
 class History(NamedTuple):
@@ -59,7 +59,7 @@ class Data(NamedTuple):
     least_noise: float
     """No observation told has a smaller noise variance; 0 where nobody has looked."""
     history: History
-    belief: Belief | BankBelief | None = None
+    running: RunningPosterior | RunningMixture | None = None
     """The posterior over the arms; None where it is computed from the log at every round."""
 
     @classmethod
@@ -151,7 +151,7 @@ class Data(NamedTuple):
             answers: Of each rule.
 
         Returns:
-            The data, whose belief is still that of all rows, and what has changed.
+            The data, whose posterior is still that of all rows, and what has changed.
 
         Raises:
             InputDataError: If an answer does not fit the log.
@@ -215,7 +215,7 @@ class Data(NamedTuple):
             since=torch.where(reset, 1, self.since),
         )
 
-    def evidence(
+    def observations(
         self,
         process: Process,
         now: Tensor,
@@ -224,7 +224,7 @@ class Data(NamedTuple):
         inflation_power: int = 1,
         decay: Decay | None = None,
         noise_factor: Tensor | None = None,
-    ) -> Evidence:
+    ) -> Observations:
         """The observations kept, ready for regression.
 
         Args:
@@ -254,12 +254,12 @@ class Data(NamedTuple):
             root = root * self.mask
         root = root.to(y.dtype)
         if not process.moves:
-            return Evidence(choice, y, root, estimates_mean=estimates)
+            return Observations(choice, y, root, estimates_mean=estimates)
         decay = process.decay if decay is None else decay
         # Times before the origin belong to rows not in use; any finite factor will do for them.
         origin = self.origin.unsqueeze(-1)
         elapsed, age = (time - origin).clamp_min(0), (now.unsqueeze(-1) - origin).clamp_min(0)
-        return Evidence(
+        return Observations(
             choice,
             y,
             root,

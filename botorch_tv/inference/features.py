@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import KERNEL_SHARE, LEAST_SHARE, NOISE_SHARE
 from botorch_tv.inference.point_basis import PointBasis, point_basis
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.recursive import Recursion
-from botorch_tv.inference.surface import Surface
 from botorch_tv.validation import settle_number
 
 
@@ -57,13 +57,13 @@ def refusal(process: Process, dtype: torch.dtype, context: int) -> str | None:
 
 
 def in_features(
-    process: Process, surface: Surface, corners: Tensor, *, tolerance: float, most: int
+    process: Process, box_prior: BoxPrior, corners: Tensor, *, tolerance: float, most: int
 ) -> PointBasis | str:
     """A prior on a box in as few functions as a tolerance allows.
 
     Args:
         process: Whose posterior is wanted.
-        surface: Its kernel on the box.
+        box_prior: Its kernel on the box.
         corners: Of the box, `2 x d`.
         tolerance: Of means and standard deviations, see :class:`Features`.
         most: Functions, at most.
@@ -71,14 +71,16 @@ def in_features(
     Returns:
         The prior, or why it takes more than that.
     """
-    share = tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(surface.variance)))
+    share = (
+        tolerance * KERNEL_SHARE * math.sqrt(min(1.0, process.noise / float(box_prior.variance)))
+    )
     if share < LEAST_SHARE:
         return (
             f"an error of {tolerance:g} of the prior standard deviation takes a kernel known to "
             f"{share:.1g}, as the noise is so small; allow more, Features(tolerance=...)."
         )
     least = process.noise * NOISE_SHARE
-    basis = point_basis(surface, corners, tolerance=share, least_noise=least, most=most)
+    basis = point_basis(box_prior, corners, tolerance=share, least_noise=least, most=most)
     if isinstance(basis, PointBasis):
         return basis
     return (

@@ -17,10 +17,10 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.linalg import pivoted_cholesky
 from botorch_tv.inference.point_kernel import PointKernel
-from botorch_tv.inference.surface import Surface
 
 CANDIDATES = 2048
 """Points, about, among which nodes are sought at a time, and by which the error is measured."""
@@ -32,7 +32,7 @@ class PointBasis(Basis):
     """Functions on a box in coordinates of nodes; an index is the φ of a point, `r`.
 
     Args:
-        surface: The kernel as it is.
+        box_prior: The kernel as it is.
         X: The nodes Z, `r x d`.
         inverse: L⁻¹, lower triangular, `r x r`.
         error: Largest k(x, x) - |φ(x)|² that was found, as a share of the largest k(x, x).
@@ -40,13 +40,13 @@ class PointBasis(Basis):
     """
 
     def __init__(
-        self, surface: Surface, X: Tensor, inverse: Tensor, error: float, least_noise: float
+        self, box_prior: BoxPrior, X: Tensor, inverse: Tensor, error: float, least_noise: float
     ) -> None:
         super().__init__(len(X), X.new_ones(len(X)))
-        self.surface, self.X, self.inverse = surface, X, inverse
+        self.box_prior, self.X, self.inverse = box_prior, X, inverse
         self.error, self.least_noise = error, least_noise
-        self.points: PointKernel = surface.points
-        self._scale = surface.scale
+        self.points: PointKernel = box_prior.points
+        self._scale = box_prior.scale
 
     def to(self, dtype: torch.dtype, device: torch.device) -> PointBasis:
         raise NotImplementedError("nodes are found in the dtype and on the device of a state")
@@ -54,7 +54,7 @@ class PointBasis(Basis):
     @property
     def kernel(self) -> Kernel:
         """The kernel as it is."""
-        return self.surface.kernel
+        return self.box_prior.kernel
 
     def covariance(self, X: Tensor) -> Tensor:
         """k(X, Z), `trials x q x d -> trials x q x r`; differentiable."""
@@ -83,15 +83,15 @@ class PointBasis(Basis):
     def gram(self, index: Tensor) -> Tensor:
         return index @ index.mT
 
-    def draw(self, lost: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        return (self.root(lost, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
+    def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
+        return (self.root(reduction, prior_factor) @ normal.unsqueeze(-1)).squeeze(-1)
 
-    def root(self, lost: Tensor, prior_factor: Tensor | None) -> Tensor:
+    def root(self, reduction: Tensor, prior_factor: Tensor | None) -> Tensor:
         """R, lower triangular, of a posterior covariance R Rᵀ of the coordinates; see :meth:`draw`.
 
         Noise keeps the least eigenvalue of the covariance far above rounding.
         """
-        left = -lost
+        left = -reduction
         left.diagonal(dim1=-2, dim2=-1).add_(
             1.0 if prior_factor is None else prior_factor.unsqueeze(-1)
         )
@@ -100,12 +100,12 @@ class PointBasis(Basis):
 
 
 def point_basis(
-    surface: Surface, corners: Tensor, *, tolerance: float, least_noise: float, most: int
+    box_prior: BoxPrior, corners: Tensor, *, tolerance: float, least_noise: float, most: int
 ) -> PointBasis | int:
     """As few functions as leave no more than a tolerance of a kernel over.
 
     Args:
-        surface: The kernel.
+        box_prior: The kernel.
         corners: Of the box, `2 x d`.
         tolerance: As a share of the largest variance.
         least_noise: See :class:`PointBasis`.
@@ -115,8 +115,8 @@ def point_basis(
         The basis, or, where so many nodes are too few, their number.
     """
     lower, upper = corners
-    kernel, dim = surface.points, corners.shape[1]
-    limit = tolerance * float(surface.variance)
+    kernel, dim = box_prior.points, corners.shape[1]
+    limit = tolerance * float(box_prior.variance)
 
     def in_box(U: Constant) -> Tensor:
         points: Tensor = lower + (upper - lower) * U.on(corners.dtype, corners.device)
@@ -135,11 +135,11 @@ def point_basis(
         identity = torch.eye(len(nodes), dtype=L.dtype, device=L.device)
         inverse = torch.linalg.solve_triangular(L, identity, upper=False)
         fresh = in_box(scattered(dim, number))
-        basis = PointBasis(surface, nodes, inverse, 0.0, least_noise)
+        basis = PointBasis(box_prior, nodes, inverse, 0.0, least_noise)
         left = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)
         worst = float(left.max())
         if worst <= 2 * limit:
-            basis.error = max(worst, limit) / float(surface.variance)
+            basis.error = max(worst, limit) / float(box_prior.variance)
             return basis
         some = torch.cat([nodes, fresh[left > limit]])
     return most

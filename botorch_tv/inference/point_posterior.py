@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_tv.inference.fourier import Waves
 from botorch_tv.inference.point_kernel import PointKernel
-from botorch_tv.inference.regression import Evidence, constant_mean
+from botorch_tv.inference.regression import Observations, constant_mean
 
 SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""
@@ -132,11 +132,11 @@ class RegressionPosterior(GaussianPosterior):
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         cross = self.kernel.covariance(X, self.X)
-        lost = (cross @ self.rows.mT).square().sum(-1)
+        reduction = (cross @ self.rows.mT).square().sum(-1)
         prior = self.kernel.variance(X)
         if self.prior_factor is not None:
             prior = prior * self.prior_factor.unsqueeze(-1)
-        variance = torch.maximum(prior - lost, SMALLEST_VARIANCE * prior)
+        variance = torch.maximum(prior - reduction, SMALLEST_VARIANCE * prior)
         return _times(cross, self.weights), variance.sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
@@ -187,18 +187,18 @@ class PathDraw(NamedTuple):
 
 
 def point_posterior(
-    kernel: PointKernel, evidence: Evidence, draw: PathDraw | None = None
+    kernel: PointKernel, observations: Observations, draw: PathDraw | None = None
 ) -> RegressionPosterior:
     """Regression on points.
 
     Args:
         kernel: The spatial covariance.
-        evidence: The observations, one batch dimension.
+        observations: Those kept, one batch dimension.
         draw: Random numbers for a function drawn from the posterior; None for none.
     """
-    X, y, root = evidence.choice, evidence.y, evidence.precision_root
+    X, y, root = observations.choice, observations.y, observations.precision_root
     spatial = kernel.covariance(X, X)
-    gram = spatial if evidence.decay is None else spatial * evidence.decay
+    gram = spatial if observations.decay is None else spatial * observations.decay
     whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
     whitened.diagonal(dim1=-2, dim2=-1).add_(1)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
@@ -207,22 +207,22 @@ def point_posterior(
     inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
     targets = _times(inverse, root * y)
     offset = None
-    if evidence.estimates_mean:
+    if observations.estimates_mean:
         ones = _times(inverse, root)
         offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
         targets = targets - offset.unsqueeze(-1) * ones
-    present = root if evidence.present_decay is None else root * evidence.present_decay
+    present = root if observations.present_decay is None else root * observations.present_decay
     rows = inverse * present.unsqueeze(-2)
     path = None
     if draw is not None:
-        path = _path(evidence, draw, spatial, inverse, rows)
+        path = _path(observations, draw, spatial, inverse, rows)
     return RegressionPosterior(
         kernel=kernel,
         X=X,
         live=root > 0,
         weights=_times(rows.mT, targets),
         rows=rows,
-        prior_factor=evidence.prior_factor,
+        prior_factor=observations.prior_factor,
         offset=offset,
         information_gain=factor.diagonal(dim1=-2, dim2=-1).log().sum(-1),
         path=path,
@@ -230,7 +230,7 @@ def point_posterior(
 
 
 def _path(
-    evidence: Evidence, draw: PathDraw, spatial: Tensor, inverse: Tensor, rows: Tensor
+    observations: Observations, draw: PathDraw, spatial: Tensor, inverse: Tensor, rows: Tensor
 ) -> Path:
     """A function drawn from the posterior, by Matheron's rule.
 
@@ -242,19 +242,21 @@ def _path(
 
     so that only r needs the times, and it is drawn together with the noise.
     """
-    weight, present, root = draw.weights, None, evidence.precision_root
+    weight, present, root = draw.weights, None, observations.precision_root
     in_use = root > 0
     errors = in_use * draw.errors  # S e is standard normal where an observation is in use
-    if evidence.decay is not None:
-        assert evidence.present_decay is not None
-        assert evidence.prior_factor is not None
-        factor = evidence.prior_factor.unsqueeze(-1)
-        weight, present = weight * factor.sqrt(), evidence.present_decay / factor
-        explained = present.unsqueeze(-1) * evidence.present_decay.unsqueeze(-2)
-        lasting = root.unsqueeze(-1) * (spatial * (evidence.decay - explained)) * root.unsqueeze(-2)
+    if observations.decay is not None:
+        assert observations.present_decay is not None
+        assert observations.prior_factor is not None
+        factor = observations.prior_factor.unsqueeze(-1)
+        weight, present = weight * factor.sqrt(), observations.present_decay / factor
+        explained = present.unsqueeze(-1) * observations.present_decay.unsqueeze(-2)
+        lasting = (
+            root.unsqueeze(-1) * (spatial * (observations.decay - explained)) * root.unsqueeze(-2)
+        )
         lasting.diagonal(dim1=-2, dim2=-1).add_(1)
         errors = _times(torch.linalg.cholesky_ex(lasting).L, errors)
-    at_rows = _times(draw.waves.at(evidence.choice), weight)
+    at_rows = _times(draw.waves.at(observations.choice), weight)
     if present is not None:
         at_rows = present * at_rows
     disturbed = _times(inverse, root * at_rows + errors)

@@ -10,12 +10,12 @@ from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FAMILIAR, REFRESH_ROUNDS, ROOT_MATRICES
 from botorch_tv.inference.data import Change, Data
-from botorch_tv.inference.losses import RowLoss
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.protocol import Normal
-from botorch_tv.inference.recursive import Recursion, belief_of
+from botorch_tv.inference.recursive import Recursion, running_of
+from botorch_tv.inference.reductions import RowReduction
 from botorch_tv.inference.regression import constant_mean, numbers_of_regression
 
 
@@ -26,7 +26,7 @@ class PointRecursion(Recursion, PointInference):
         basis = point_basis_of(after)
         if after.least_noise < basis.least_noise:
             # So exact an observation tells more than the basis was made for: regression goes on.
-            return after._replace(prior=basis.surface, belief=None)
+            return after._replace(prior=basis.box_prior, running=None)
         return super().observe(before, after, change, consume=consume)
 
     def predict(
@@ -37,17 +37,20 @@ class PointRecursion(Recursion, PointInference):
         normal: Normal | None = None,
         most: int = 0,
     ) -> FeaturePosterior:
-        belief, basis, trials = belief_of(data), point_basis_of(data), data.time.numel()
-        mean, loss, prior, offset = belief.mean, belief.loss, None, None
-        if belief.trend is not None:
+        running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
+        mean, reduction, prior, offset = running.mean, running.reduction, None, None
+        if running.trend is not None:
             # Both series decay alike, so the estimate may be taken off before time passes.
-            offset = constant_mean(belief.trend.cross, belief.trend.weight)
-            mean = mean - offset.unsqueeze(-1) * belief.trend.response
+            offset = constant_mean(running.trend.cross, running.trend.weight)
+            mean = mean - offset.unsqueeze(-1) * running.trend.response
         if self.process.moves:
             attenuation, _, prior = self._motion(data, data.time, data, now)
-            mean, loss = mean * attenuation.unsqueeze(-1), loss.decayed(attenuation.square())
-        assert isinstance(loss, RowLoss)
-        root = basis.root(loss.matrix(), prior).view(trials, basis.size, basis.size)
+            mean, reduction = (
+                mean * attenuation.unsqueeze(-1),
+                reduction.decayed(attenuation.square()),
+            )
+        assert isinstance(reduction, RowReduction)
+        root = basis.root(reduction.matrix(), prior).view(trials, basis.size, basis.size)
         function = None
         if normal is not None:
             function = root @ normal(basis.size).reshape(trials, basis.size, 1)
@@ -61,13 +64,13 @@ class PointRecursion(Recursion, PointInference):
             root=basis.inverse.mT @ root,
             function=None if function is None else basis.inverse.mT @ function,
             offset=None if offset is None else offset.reshape(trials),
-            information_gain=belief.information_gain.reshape(trials),
+            information_gain=running.information_gain.reshape(trials),
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, kept = point_basis_of(data), self.process.most_kept(horizon)
         rows = min(2 * horizon - kept, kept + 2 * REFRESH_ROUNDS) if self.process.slides else kept
-        held = RowLoss.numbers(basis, rows)
+        held = RowReduction.numbers(basis, rows)
         if self.process.slides:
             held += numbers_of_regression(basis, kept, moves=False)
         return log_numbers(horizon) + held + ROOT_MATRICES * basis.size**2 + search
@@ -75,8 +78,8 @@ class PointRecursion(Recursion, PointInference):
     def rows_searched(self, data: Data, horizon: int) -> int:
         return max(point_basis_of(data).size, FAMILIAR)
 
-    def _form(self, basis: Basis) -> type[RowLoss]:
-        return RowLoss
+    def _form(self, basis: Basis) -> type[RowReduction]:
+        return RowReduction
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         assert isinstance(basis, PointBasis)

@@ -11,6 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
@@ -23,8 +24,7 @@ from botorch_tv.inference.point_posterior import (
 )
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference, Joint, Normal
-from botorch_tv.inference.regression import Evidence
-from botorch_tv.inference.surface import Surface
+from botorch_tv.inference.regression import Observations
 
 
 class PointInference(Inference):
@@ -68,7 +68,7 @@ class PointRegression(PointInference):
     """Regression at any points of a box: any process."""
 
     def start(self, prior: Prior, batch_shape: Size) -> None:
-        if self.samples and isinstance(prior, Surface):
+        if self.samples and isinstance(prior, BoxPrior):
             spectral_normals(prior.points)  # raises where none are known
 
     def predict(
@@ -79,16 +79,16 @@ class PointRegression(PointInference):
         normal: Normal | None = None,
         most: int = 0,
     ) -> RegressionPosterior:
-        kernel = _surface(data).points
-        evidence = self._flat_evidence(data, now, reference)
+        kernel = _box_prior(data).points
+        observations = self._flat_observations(data, now, reference)
         draw = None
         if normal is not None:
-            draw = _path_draw(kernel, evidence, normal, most)
-        return point_posterior(kernel, evidence, draw)
+            draw = _path_draw(kernel, observations, normal, most)
+        return point_posterior(kernel, observations, draw)
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        evidence = self._flat_evidence(data, now, reference, inflation_power=2)
-        return point_posterior(_surface(data).points, evidence).information_gain.view_as(now)
+        observations = self._flat_observations(data, now, reference, inflation_power=2)
+        return point_posterior(_box_prior(data).points, observations).information_gain.view_as(now)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         kept = self.process.most_kept(horizon)
@@ -97,44 +97,46 @@ class PointRegression(PointInference):
         return log_numbers(horizon) + max(matrices * kept**2, 2 * kept**2 + search)
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
-        factor = _surface(data).noise_factor
+        factor = _box_prior(data).noise_factor
         return noise if factor is None else noise * factor.view_as(noise)
 
-    def evidence(
+    def observations(
         self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
-    ) -> Evidence:
-        surface = _surface(data)
-        factor = surface.noise_factor
-        return data.evidence(
+    ) -> Observations:
+        box_prior = _box_prior(data)
+        factor = box_prior.noise_factor
+        return data.observations(
             self.process,
             now,
             reference,
             inflation_power=inflation_power,
-            decay=surface.decay,
+            decay=box_prior.decay,
             noise_factor=None if factor is None else factor.view_as(now),
         )
 
-    def _flat_evidence(
+    def _flat_observations(
         self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
-    ) -> Evidence:
-        evidence = self.evidence(data, now, reference, inflation_power)
+    ) -> Observations:
+        observations = self.observations(data, now, reference, inflation_power)
         trials, dims = data.time.numel(), data.time.dim()
 
         def flat(part: Tensor | None) -> Tensor | None:
             return None if part is None else part.reshape(trials, *part.shape[dims:])
 
-        return Evidence(
-            *(flat(part) if isinstance(part, Tensor) else part for part in evidence)  # type: ignore[arg-type]
+        return Observations(
+            *(flat(part) if isinstance(part, Tensor) else part for part in observations)  # type: ignore[arg-type]
         )
 
 
-def _path_draw(kernel: PointKernel, evidence: Evidence, normal: Normal, most: int) -> PathDraw:
+def _path_draw(
+    kernel: PointKernel, observations: Observations, normal: Normal, most: int
+) -> PathDraw:
     """Random numbers for a function per trial.
 
     How many are drawn depends on the rounds told alone, not on what other trials still keep, so
     that a trial draws the same in any batch.
     """
-    trials, n, columns = evidence.choice.shape
+    trials, n, columns = observations.choice.shape
     if isinstance(kernel, Stationary) and kernel.columns is not None:
         columns = len(kernel.columns)
 
@@ -145,6 +147,6 @@ def _path_draw(kernel: PointKernel, evidence: Evidence, normal: Normal, most: in
     return PathDraw(features, flat(2 * FREQUENCIES), flat(most)[:, most - n :])
 
 
-def _surface(data: Data) -> Surface:
-    assert isinstance(data.prior, Surface)
+def _box_prior(data: Data) -> BoxPrior:
+    assert isinstance(data.prior, BoxPrior)
     return data.prior

@@ -10,11 +10,11 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Change, Data
-from botorch_tv.inference.mixture.belief import BankBelief
+from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.recursion import Belief
-from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.recursion import RunningPosterior
+from botorch_tv.inference.regression import Observations
 
 Normal = Callable[..., Tensor]
 """Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""
@@ -47,7 +47,7 @@ class Inference(ABC):
     def __init__(self, process: Process, *, samples: bool = False) -> None:
         self.process, self.samples = process, samples
 
-    def start(self, prior: Prior, batch_shape: Size) -> Belief | BankBelief | None:
+    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior | RunningMixture | None:
         """What data hold besides the log before any observation."""
         return None
 
@@ -56,12 +56,12 @@ class Inference(ABC):
 
         Args:
             before: The data of the round.
-            after: Those of the next, their belief still that of ``before``.
+            after: Those of the next, their posterior still that of ``before``.
             change: Which rows they do not keep any more.
             consume: Whether the memory of ``before`` may be reused.
 
         Returns:
-            ``after``, its belief brought up to date.
+            ``after``, its posterior brought up to date.
         """
         return after
 
@@ -118,11 +118,11 @@ class Inference(ABC):
         assert estimate is not None
         return estimate
 
-    def evidence(
+    def observations(
         self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
-    ) -> Evidence:
-        """The observations kept at time ``now``; see :meth:`Data.evidence`."""
-        return data.evidence(self.process, now, reference, inflation_power=inflation_power)
+    ) -> Observations:
+        """The observations kept at time ``now``; see :meth:`Data.observations`."""
+        return data.observations(self.process, now, reference, inflation_power=inflation_power)
 
 
 def basis_of(data: Data) -> Basis:

@@ -1,9 +1,9 @@
 """The Kalman recursion over arms: constant noise, one rank-one step per observation.
 
-A belief holds the posterior mean and variance of all arms, and the covariance lost, D = prior -
-posterior. Written this way forgetting is arithmetic on one factor per trial: moving time
-multiplies D by a², a reset makes it 0, and leaving out an observation subtracts a term. So a batch
-of trials that reset at different moments needs no branch.
+A running posterior holds the mean and variance of all arms, and the reduction of their
+covariance, D = prior - posterior. Written this way forgetting is arithmetic on one factor per
+trial: moving time multiplies D by a², a reset makes it 0, and leaving out an observation subtracts
+a term. So a batch of trials that reset at different moments needs no branch.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import clear_
-from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
-from botorch_tv.inference.regression import Evidence, Trend, constant_mean, regress
+from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
+from botorch_tv.inference.regression import Observations, Trend, constant_mean, regress
 from botorch_tv.inference.rows import Rows
 
 
-class Belief(NamedTuple):
+class RunningPosterior(NamedTuple):
     """Posterior over all arms at the time of the newest observation."""
 
     mean: Tensor
     """Of the prior mean 0, `batch_shape x M`."""
     variance: Tensor
     """`batch_shape x M`; rounding may take it just below 0."""
-    loss: Loss
+    reduction: Reduction
     """Prior less posterior covariance."""
     information_gain: Tensor
     """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
@@ -38,98 +38,98 @@ class Belief(NamedTuple):
     """For estimating the prior mean; None where it is known."""
 
 
-def prior_belief(
+def running_prior(
     basis: Basis,
     batch_shape: Size,
     variance: Tensor,
     *,
-    form: type[ArmLoss | RowLoss | RootLoss],
+    form: type[ArmReduction | RowReduction | RootReduction],
     trend: bool,
     read_only: bool = False,
-) -> Belief:
-    """The belief before any observation.
+) -> RunningPosterior:
+    """The posterior before any observation.
 
     Args:
         basis: Coordinates of the kernel.
         batch_shape: Shape of the trials.
         variance: Of the prior at the origin of time, `M`.
-        form: How the covariance lost is held.
+        form: How the reduction is held.
         trend: Whether the prior mean is to be estimated.
         read_only: Whether trials may share memory, since nothing will be written to it.
     """
     none = basis.variance.new_zeros(batch_shape)
     over_arms = (*batch_shape, basis.arms)
     mean = none.new_zeros(()).expand(over_arms) if read_only else none.new_zeros(over_arms)
-    return Belief(
+    return RunningPosterior(
         mean=mean,
         variance=variance.expand(over_arms) if read_only else variance.repeat(*batch_shape, 1),
-        loss=form.none(basis, batch_shape),
+        reduction=form.none(basis, batch_shape),
         information_gain=none,
         number=none.long(),
         trend=Trend(mean.clone(), none, none) if trend else None,
     )
 
 
-def copied(belief: Belief) -> Belief:
+def copied(running: RunningPosterior) -> RunningPosterior:
     """The same in memory of its own."""
-    trend = belief.trend
-    return belief._replace(
-        mean=belief.mean.clone(),
-        variance=belief.variance.clone(),
-        loss=belief.loss.copied(),
+    trend = running.trend
+    return running._replace(
+        mean=running.mean.clone(),
+        variance=running.variance.clone(),
+        reduction=running.reduction.copied(),
         trend=None if trend is None else trend._replace(response=trend.response.clone()),
     )
 
 
 def moved_(
-    belief: Belief, basis: Basis, attenuation: Tensor, before: Tensor, after: Tensor
-) -> Belief:
-    """Let time pass over a moving objective: mean a m, covariance lost a² D.
+    running: RunningPosterior, basis: Basis, attenuation: Tensor, before: Tensor, after: Tensor
+) -> RunningPosterior:
+    """Let time pass over a moving objective: mean a m, reduction a² D.
 
     Args:
-        belief: The belief so far; its vectors are written to.
+        running: The posterior so far; its vectors are written to.
         basis: Coordinates of the kernel.
         attenuation: Factor a on the covariance between then and now, `batch_shape`.
         before: Factor on the prior covariance then, `batch_shape`.
         after: Factor on the prior covariance now, `batch_shape`.
 
     Returns:
-        The belief now, in the memory of ``belief``.
+        The posterior now, in the memory of ``running``.
     """
     square = attenuation.square()
     grown = (after - square * before).unsqueeze(-1)
-    trend = belief.trend
+    trend = running.trend
     if trend is not None:
         trend.response.mul_(attenuation.unsqueeze(-1))
-    return belief._replace(
-        mean=belief.mean.mul_(attenuation.unsqueeze(-1)),
-        variance=belief.variance.mul_(square.unsqueeze(-1)).addcmul_(grown, basis.variance),
-        loss=belief.loss.decayed(square),
+    return running._replace(
+        mean=running.mean.mul_(attenuation.unsqueeze(-1)),
+        variance=running.variance.mul_(square.unsqueeze(-1)).addcmul_(grown, basis.variance),
+        reduction=running.reduction.decayed(square),
     )
 
 
-def cleared_(belief: Belief, variance: Tensor, trials: Tensor) -> Belief:
-    """Forget everything in some trials, `batch_shape`, in the memory of ``belief``.
+def cleared_(running: RunningPosterior, variance: Tensor, trials: Tensor) -> RunningPosterior:
+    """Forget everything in some trials, `batch_shape`, in the memory of ``running``.
 
     The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
     """
     kept = ~trials
-    trend = belief.trend
+    trend = running.trend
     if trend is not None:
         clear_(trend.response, trials)
         trend = trend._replace(cross=trend.cross * kept, weight=trend.weight * kept)
-    return belief._replace(
-        mean=clear_(belief.mean, trials),
-        variance=clear_(belief.variance, trials, variance),
-        loss=belief.loss.cleared(trials),
-        information_gain=belief.information_gain * kept,
-        number=belief.number * kept,
+    return running._replace(
+        mean=clear_(running.mean, trials),
+        variance=clear_(running.variance, trials, variance),
+        reduction=running.reduction.cleared(trials),
+        information_gain=running.information_gain * kept,
+        number=running.number * kept,
         trend=trend,
     )
 
 
 def observe_(
-    belief: Belief,
+    running: RunningPosterior,
     basis: Basis,
     index: Tensor,
     y: Tensor,
@@ -138,14 +138,14 @@ def observe_(
     *,
     all_good: bool = False,
     leave_out: bool = False,
-) -> Belief:
+) -> RunningPosterior:
     """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
 
     A second observation of the same value with noise -n cancels one with noise n exactly, since
     precisions add. An observation of infinite noise changes nothing.
 
     Args:
-        belief: The belief at the time of the observation; its vectors are written to.
+        running: The posterior at the time of the observation; its vectors are written to.
         basis: Coordinates of the kernel.
         index: Arm measured, `batch_shape`.
         y: Observation, `batch_shape`.
@@ -155,24 +155,24 @@ def observe_(
         leave_out: Whether the observation is taken back.
 
     Returns:
-        The belief after it, in the memory of ``belief``.
+        The posterior after it, in the memory of ``running``.
     """
     sign = -1 if leave_out else 1
     signed = -noise if leave_out else noise
-    variance, take = belief.loss.meet(basis, index, prior_factor)
+    variance, take = running.reduction.meet(basis, index, prior_factor)
     # Positive for an observation; negative for one left out, whose noise exceeds the variance.
     total = variance + signed
     root = (total.abs_() if leave_out else total).rsqrt()
-    out = basis.scratch.take("arms", belief.mean.shape, belief.mean)
-    step, loss = take(root, sign, out)
-    surprise = (y - basis.value(belief.mean, index)).mul_(root)
-    belief.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
-    belief.variance.addcmul_(step, step, value=-sign)
-    return belief._replace(
-        loss=loss.compact(basis),
-        information_gain=belief.information_gain + 0.5 * torch.log1p(variance / signed),
-        number=belief.number + (sign if all_good else sign * noise.isfinite()),
-        trend=_trend_observed(belief.trend, basis, step, index, surprise, root, sign),
+    out = basis.scratch.take("arms", running.mean.shape, running.mean)
+    step, reduction = take(root, sign, out)
+    surprise = (y - basis.value(running.mean, index)).mul_(root)
+    running.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
+    running.variance.addcmul_(step, step, value=-sign)
+    return running._replace(
+        reduction=reduction.compact(basis),
+        information_gain=running.information_gain + 0.5 * torch.log1p(variance / signed),
+        number=running.number + (sign if all_good else sign * noise.isfinite()),
+        trend=_trend_observed(running.trend, basis, step, index, surprise, root, sign),
     )
 
 
@@ -196,36 +196,36 @@ def _trend_observed(
     )
 
 
-def from_evidence(basis: Basis, evidence: Evidence) -> Belief:
-    """The belief of one regression on all that is kept, at the time the evidence is for.
+def from_observations(basis: Basis, observations: Observations) -> RunningPosterior:
+    """The posterior by one regression on all that is kept, at the time the observations are for.
 
     Args:
         basis: Coordinates of the kernel.
-        evidence: The observations and how much each is worth.
+        observations: Those kept and how much each is worth.
 
     Returns:
         The same as observing them one by one, free of accumulated rounding.
     """
-    posterior = regress(basis, evidence)
-    root, prior = evidence.precision_root, basis.variance
+    posterior = regress(basis, observations)
+    root, prior = observations.precision_root, basis.variance
     if posterior.is_posterior:
         identity = torch.eye(basis.size, dtype=root.dtype, device=root.device)
-        loss = RowLoss.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
+        reduction = RowReduction.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
     else:
         rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
-        loss = RowLoss.none(basis, root.shape[:-1])
-        loss = replace(loss, rows=rows, weights=torch.ones_like(root))
-        if evidence.prior_factor is not None:
-            prior = prior * evidence.prior_factor.unsqueeze(-1)
+        reduction = RowReduction.none(basis, root.shape[:-1])
+        reduction = replace(reduction, rows=rows, weights=torch.ones_like(root))
+        if observations.prior_factor is not None:
+            prior = prior * observations.prior_factor.unsqueeze(-1)
     mean, trend = basis.expand(posterior.coordinates), None
     if posterior.trend is not None:
         response, cross, weight = posterior.trend
         trend = Trend(basis.expand(response), cross, weight)
         mean = mean + constant_mean(cross, weight).unsqueeze(-1) * trend.response
-    return Belief(
+    return RunningPosterior(
         mean=mean,
-        variance=prior - posterior.variance_lost(basis),
-        loss=loss.compact(basis),
+        variance=prior - posterior.variance_reduction(basis),
+        reduction=reduction.compact(basis),
         information_gain=posterior.information_gain,
         number=(root > 0).sum(-1),
         trend=trend,

@@ -11,11 +11,11 @@ from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.data import Change, Data
-from botorch_tv.inference.losses import ArmLoss, RootLoss, RowLoss
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, basis_of
-from botorch_tv.inference.recursion import Belief
+from botorch_tv.inference.recursion import RunningPosterior
+from botorch_tv.inference.reductions import ArmReduction, RootReduction, RowReduction
 
 
 class Recursion(Inference):
@@ -33,7 +33,7 @@ class Recursion(Inference):
         enough = not (process.expires or slides_while_moving)
         return not process.ages and process.decay.markovian and enough
 
-    def start(self, prior: Prior, batch_shape: Size) -> Belief:
+    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
         return self._prior(prior, batch_shape, read_only=False)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -43,26 +43,26 @@ class Recursion(Inference):
         restarts = change.restarts and process.moves
         if change.any_rows or restarts or self._refreshes(after, change):
             return self._anew(after)
-        belief = belief_of(before) if consume else recursion.copied(belief_of(before))
-        if isinstance(belief.loss, ArmLoss) and amplifies(after.least_noise, basis):
-            belief = belief._replace(loss=belief.loss.as_rows(basis))
+        running = running_of(before) if consume else recursion.copied(running_of(before))
+        if isinstance(running.reduction, ArmReduction) and amplifies(after.least_noise, basis):
+            running = running._replace(reduction=running.reduction.as_rows(basis))
         prior = None
         if process.moves:
             attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
-            belief = recursion.moved_(belief, basis, attenuation, earlier, prior)
+            running = recursion.moved_(running, basis, attenuation, earlier, prior)
         kept = before.mask
         if change.cleared is not None:
-            belief = recursion.cleared_(belief, self._first_variance(basis), change.cleared)
+            running = recursion.cleared_(running, self._first_variance(basis), change.cleared)
             kept = before.kept & ~change.cleared.unsqueeze(-1)
         newest = after.rounds - 1
-        belief = self._observed(belief, after, newest, prior, all_good=change.all_good)
+        running = self._observed(running, after, newest, prior, all_good=change.all_good)
         for number in change.leaving:
             among = None if kept is None else kept[..., number - before.dropped]
-            belief = self._observed(belief, after, number, prior, leaving=True, among=among)
+            running = self._observed(running, after, number, prior, leaving=True, among=among)
         if change.leaving:
             # Of a window without data only rounding is left, and a ratio of it would be any number.
-            belief = recursion.cleared_(belief, basis.variance, belief.number == 0)
-        return after._replace(belief=belief)
+            running = recursion.cleared_(running, basis.variance, running.number == 0)
+        return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
         if after.dropped == after.rounds > before.dropped:
@@ -72,19 +72,19 @@ class Recursion(Inference):
         return self._anew(after) if changed or restarts else after
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        return belief_of(data).information_gain
+        return running_of(data).information_gain
 
     @abstractmethod
-    def _form(self, basis: Basis) -> type[ArmLoss | RowLoss | RootLoss]:
-        """How the covariance lost is held; the same in all trials, whatever they play."""
+    def _form(self, basis: Basis) -> type[ArmReduction | RowReduction | RootReduction]:
+        """How reductions are held; the same in all trials, whatever they play."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:
         """Choices as the basis takes them."""
         return choice
 
-    def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> Belief:
+    def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> RunningPosterior:
         assert isinstance(prior, Basis)
-        return recursion.prior_belief(
+        return recursion.running_prior(
             prior,
             batch_shape,
             self._first_variance(prior),
@@ -94,24 +94,24 @@ class Recursion(Inference):
         )
 
     def _anew(self, data: Data) -> Data:
-        """The data with a belief computed from the rows kept, at the time of the newest of all."""
-        evidence, basis = self.evidence(data, data.time, data.time), basis_of(data)
-        evidence = evidence._replace(choice=self._located(basis, evidence.choice))
-        belief = recursion.from_evidence(basis, evidence)
-        if self._form(basis) is RootLoss and not amplifies(data.least_noise, basis):
-            assert isinstance(belief.loss, RowLoss)
+        """The data, its posterior computed from the rows kept, at the time of the newest of all."""
+        observations, basis = self.observations(data, data.time, data.time), basis_of(data)
+        observations = observations._replace(choice=self._located(basis, observations.choice))
+        running = recursion.from_observations(basis, observations)
+        if self._form(basis) is RootReduction and not amplifies(data.least_noise, basis):
+            assert isinstance(running.reduction, RowReduction)
             # Or every sample would have to take a root.
-            belief = belief._replace(loss=belief.loss.as_root())
-        return data._replace(belief=belief)
+            running = running._replace(reduction=running.reduction.as_root())
+        return data._replace(running=running)
 
     def _emptied(self, data: Data, *, read_only: bool) -> Data:
-        """The data with the belief of no row at all, at the time of the newest of all."""
-        belief = self._prior(data.prior, data.time.shape, read_only=read_only)
+        """The data with the posterior of no row at all, at the time of the newest of all."""
+        running = self._prior(data.prior, data.time.shape, read_only=read_only)
         if self.process.moves:  # rows may have left without a reset, so that time counts on
             elapsed = _elapsed(data, data.time).unsqueeze(-1)
-            prior = self.process.decay.prior_variance(elapsed).to(belief.variance)
-            belief = belief._replace(variance=prior * basis_of(data).variance)
-        return data._replace(belief=belief)
+            prior = self.process.decay.prior_variance(elapsed).to(running.variance)
+            running = running._replace(variance=prior * basis_of(data).variance)
+        return data._replace(running=running)
 
     def _refreshes(self, data: Data, change: Change) -> bool:
         """Whether rows that leave are left out by computing all anew."""
@@ -122,7 +122,7 @@ class Recursion(Inference):
 
     def _observed(
         self,
-        belief: Belief,
+        running: RunningPosterior,
         data: Data,
         number: int,
         prior: Tensor | None,
@@ -130,13 +130,13 @@ class Recursion(Inference):
         all_good: bool = False,
         leaving: bool = False,
         among: Tensor | None = None,
-    ) -> Belief:
+    ) -> RunningPosterior:
         history, mean = data.history, self.process.known_mean
         y, noise, basis = history.y.row(number), history.noise.row(number), basis_of(data)
         if among is not None:
             noise = torch.where(among, noise, torch.inf)
         return recursion.observe_(
-            belief,
+            running,
             basis,
             self._located(basis, history.choice.row(number)),
             y - mean if mean else y,
@@ -174,7 +174,7 @@ def _elapsed(data: Data, time: Tensor) -> Tensor:
     return (time - data.origin).clamp_min(0)
 
 
-def belief_of(data: Data) -> Belief:
+def running_of(data: Data) -> RunningPosterior:
     """What the data hold besides the log."""
-    assert isinstance(data.belief, Belief)
-    return data.belief
+    assert isinstance(data.running, RunningPosterior)
+    return data.running

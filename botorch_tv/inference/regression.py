@@ -16,7 +16,7 @@ from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.inference.costs import BLOCK_NUMBERS
 
 
-class Evidence(NamedTuple):
+class Observations(NamedTuple):
     """What a batch of regressions is computed from; each of its n rows is an observation."""
 
     choice: Tensor
@@ -62,12 +62,12 @@ class Regression(NamedTuple):
     trend: Trend | None = None
     """What it was estimated from, in coordinates; None where it was not."""
 
-    def variance_lost(self, basis: Basis) -> Tensor:
+    def variance_reduction(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""
         total = basis.sum_of_squares(self.rows)
         return basis.variance - total if self.is_posterior else total
 
-    def covariance_lost(self, basis: Basis, index: Tensor) -> Tensor:
+    def covariance_reduction(self, basis: Basis, index: Tensor) -> Tensor:
         """Prior less posterior covariance among some arms, `batch_shape x q x q`."""
         at = basis.inner(self.rows, index)
         total = at @ at.mT
@@ -92,7 +92,7 @@ class OnArms(NamedTuple):
 
     mean: Tensor
     """`batch_shape x M`."""
-    variance_lost: Tensor
+    variance_reduction: Tensor
     """Prior less posterior variance, `batch_shape x M`."""
     information_gain: Tensor
     """½ ln det(I + S K S), `batch_shape`."""
@@ -102,21 +102,23 @@ class OnArms(NamedTuple):
     """A draw from the posterior covariance, `batch_shape x M`, where one was asked for."""
 
 
-def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = None) -> OnArms:
+def regress_on_arms(
+    basis: Basis, observations: Observations, normal: Tensor | None = None
+) -> OnArms:
     """Posterior on all arms of a batch of regressions, a block of trials at a time.
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        evidence: The observations and how much each is worth.
+        observations: Those kept and how much each is worth.
         normal: Standard normal variates to make a sample of, `batch_shape x p`.
 
     Returns:
         The posterior; equal to that of :func:`regress`.
     """
-    batch_shape, together = evidence.y.shape[:-1], _together(basis, evidence)
+    batch_shape, together = observations.y.shape[:-1], _together(basis, observations)
     parts: list[OnArms] = []
     for first in range(0, max(1, batch_shape.numel()), together):
-        block = _block(evidence, batch_shape, first, together)
+        block = _block(observations, batch_shape, first, together)
         posterior = regress(basis, block)
         drawn = None
         if normal is not None:
@@ -125,7 +127,7 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
         parts.append(
             OnArms(
                 mean=basis.expand(posterior.coordinates),
-                variance_lost=posterior.variance_lost(basis),
+                variance_reduction=posterior.variance_reduction(basis),
                 information_gain=posterior.information_gain,
                 offset=posterior.offset,
                 sample=drawn,
@@ -134,9 +136,9 @@ def regress_on_arms(basis: Basis, evidence: Evidence, normal: Tensor | None = No
     return OnArms(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
 
 
-def _together(basis: Basis, evidence: Evidence) -> int:
+def _together(basis: Basis, observations: Observations) -> int:
     """Number of trials in a block."""
-    return _block_trials(basis, evidence.y.shape[-1])
+    return _block_trials(basis, observations.y.shape[-1])
 
 
 def _block_trials(basis: Basis, rows: int) -> int:
@@ -178,19 +180,19 @@ def _joined(parts: tuple[Tensor | None, ...], batch_shape: Size) -> Tensor | Non
     return torch.cat(tensors).view((*batch_shape, *tensors[0].shape[1:]))
 
 
-def _block(evidence: Evidence, batch_shape: Size, first: int, trials: int) -> Evidence:
+def _block(observations: Observations, batch_shape: Size, first: int, trials: int) -> Observations:
     """Some trials of a batch, flattened."""
 
     def taken(part: Tensor) -> Tensor:
         flat = part.reshape(batch_shape.numel(), *part.shape[len(batch_shape) :])
         return flat[first : first + trials]
 
-    return Evidence(
-        *(taken(part) if isinstance(part, Tensor) else part for part in evidence)  # type: ignore[arg-type]
+    return Observations(
+        *(taken(part) if isinstance(part, Tensor) else part for part in observations)  # type: ignore[arg-type]
     )
 
 
-def regress(basis: Basis, evidence: Evidence) -> Regression:
+def regress(basis: Basis, observations: Observations) -> Regression:
     """Posterior of a batch of regressions.
 
     Where the covariance is static and the rows outnumber the coordinates of the basis, the r x r
@@ -198,19 +200,19 @@ def regress(basis: Basis, evidence: Evidence) -> Regression:
 
     Args:
         basis: Coordinates of the kernel over the arms.
-        evidence: The observations and how much each is worth.
+        observations: Those kept and how much each is worth.
 
     Returns:
         The posterior in coordinates of the basis.
     """
-    if _fits_information_form(basis, evidence):
-        return _information_form(basis, evidence)
-    return _covariance_form(basis, evidence)
+    if _fits_information_form(basis, observations):
+        return _information_form(basis, observations)
+    return _covariance_form(basis, observations)
 
 
-def _fits_information_form(basis: Basis, evidence: Evidence) -> bool:
-    static = evidence.decay is None and evidence.present_decay is None
-    return static and _is_few(basis, evidence.y.shape[-1])
+def _fits_information_form(basis: Basis, observations: Observations) -> bool:
+    static = observations.decay is None and observations.present_decay is None
+    return static and _is_few(basis, observations.y.shape[-1])
 
 
 def _is_few(basis: Basis, rows: int) -> bool:
@@ -218,21 +220,21 @@ def _is_few(basis: Basis, rows: int) -> bool:
     return not isinstance(basis, ArmBasis) and rows > basis.size
 
 
-def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
+def _covariance_form(basis: Basis, observations: Observations) -> Regression:
     """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
-    root = evidence.precision_root
-    factor = _whitened_factor(basis, evidence)
-    present = root if evidence.present_decay is None else root * evidence.present_decay
+    root = observations.precision_root
+    factor = _whitened_factor(basis, observations)
+    present = root if observations.present_decay is None else root * observations.present_decay
     columns = [
-        present.unsqueeze(-1) * basis.row(evidence.choice),
-        (root * evidence.y).unsqueeze(-1),
+        present.unsqueeze(-1) * basis.row(observations.choice),
+        (root * observations.y).unsqueeze(-1),
     ]
-    if evidence.estimates_mean:
+    if observations.estimates_mean:
         columns.append(root.unsqueeze(-1))
     solved = torch.linalg.solve_triangular(factor, torch.cat(columns, -1), upper=False)
     rows, targets = solved[..., : basis.size], solved[..., basis.size]
     offset = trend = None
-    if evidence.estimates_mean:
+    if observations.estimates_mean:
         ones = solved[..., -1]
         response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
         trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
@@ -242,19 +244,19 @@ def _covariance_form(basis: Basis, evidence: Evidence) -> Regression:
     return Regression(rows, coordinates, _log_diagonal(factor), offset=offset, trend=trend)
 
 
-def _information_form(basis: Basis, evidence: Evidence) -> Regression:
+def _information_form(basis: Basis, observations: Observations) -> Regression:
     """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
-    scaled, identity, factor = _information_factor(basis, evidence)
+    scaled, identity, factor = _information_factor(basis, observations)
     rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
-    targets = evidence.precision_root * evidence.y
+    targets = observations.precision_root * observations.y
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
     offset = trend = None
-    if evidence.estimates_mean:
-        ones = rows @ (evidence.precision_root.unsqueeze(-2) @ scaled).mT
+    if observations.estimates_mean:
+        ones = rows @ (observations.precision_root.unsqueeze(-2) @ scaled).mT
         trend = Trend(
             (ones.mT @ rows).squeeze(-2),
-            (evidence.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
-            evidence.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
+            (observations.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
+            observations.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
         )
         offset = constant_mean(trend.cross, trend.weight)
         whitened = whitened - offset[..., None, None] * ones
@@ -264,9 +266,9 @@ def _information_form(basis: Basis, evidence: Evidence) -> Regression:
     )
 
 
-def _information_factor(basis: Basis, evidence: Evidence) -> tuple[Tensor, Tensor, Tensor]:
+def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor, Tensor]:
     """S Φ_X, the identity, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
-    scaled = evidence.precision_root.unsqueeze(-1) * basis.row(evidence.choice)
+    scaled = observations.precision_root.unsqueeze(-1) * basis.row(observations.choice)
     identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
     return scaled, identity, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
 
@@ -281,26 +283,26 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
     return torch.where(weight > 0, cross / weight.clamp_min(torch.finfo(weight.dtype).tiny), 0.0)
 
 
-def information_gain(basis: Basis, evidence: Evidence) -> Tensor:
+def information_gain(basis: Basis, observations: Observations) -> Tensor:
     """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
-    batch_shape, together = evidence.y.shape[:-1], _together(basis, evidence)
+    batch_shape, together = observations.y.shape[:-1], _together(basis, observations)
     starts = range(0, max(1, batch_shape.numel()), together)
-    blocks = [_block(evidence, batch_shape, first, together) for first in starts]
+    blocks = [_block(observations, batch_shape, first, together) for first in starts]
     return torch.cat([_gain_of(basis, block) for block in blocks]).view(batch_shape)
 
 
-def _gain_of(basis: Basis, evidence: Evidence) -> Tensor:
-    if _fits_information_form(basis, evidence):
-        return _log_diagonal(_information_factor(basis, evidence)[-1])
-    return _log_diagonal(_whitened_factor(basis, evidence))
+def _gain_of(basis: Basis, observations: Observations) -> Tensor:
+    if _fits_information_form(basis, observations):
+        return _log_diagonal(_information_factor(basis, observations)[-1])
+    return _log_diagonal(_whitened_factor(basis, observations))
 
 
-def _whitened_factor(basis: Basis, evidence: Evidence) -> Tensor:
+def _whitened_factor(basis: Basis, observations: Observations) -> Tensor:
     """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
-    gram = basis.gram(evidence.choice)
-    if evidence.decay is not None:
-        gram = gram * evidence.decay
-    root = evidence.precision_root
+    gram = basis.gram(observations.choice)
+    if observations.decay is not None:
+        gram = gram * observations.decay
+    root = observations.precision_root
     whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
     whitened.diagonal(dim1=-2, dim2=-1).add_(1)
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.

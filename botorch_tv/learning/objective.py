@@ -141,13 +141,13 @@ class NegativeLogPosterior:
         """
         if rows is not self._rows:  # the search leaves out problems now and then only
             self._rows, self._held = rows, self._data.of(self._loops[rows])
-        value, gradient = self._evidence(self._layout.values(vector), self._held)
+        value, gradient = self._negative_log_likelihood(self._layout.values(vector), self._held)
         log, slope = self._layout.log_prior(vector, self._held.unit)
         value, gradient = value - log, gradient - slope
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
-    def _evidence(self, at: Values, data: Data) -> tuple[Tensor, Tensor]:
+    def _negative_log_likelihood(self, at: Values, data: Data) -> tuple[Tensor, Tensor]:
         """-ln p(y) and its derivatives by the vector."""
         m, lengthscales, n = data.squares.shape[:3]
         flat = data.squares.view(m, lengthscales, n * n)

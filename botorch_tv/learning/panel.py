@@ -114,7 +114,7 @@ def kronecker_log_likelihood(
     batch = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
         along.shape[:-2], across.shape[:-2], noise.shape, readings.shape[:-2]
     )
-    log: Tensor = _Evidence.apply(  # type: ignore[no-untyped-call]
+    log: Tensor = _LogMarginalLikelihood.apply(  # type: ignore[no-untyped-call]
         along.expand(*batch, *along.shape[-2:]),
         across.expand(*batch, *across.shape[-2:]),
         noise.expand(batch),
@@ -123,7 +123,7 @@ def kronecker_log_likelihood(
     return log
 
 
-class _Evidence(torch.autograd.Function):
+class _LogMarginalLikelihood(torch.autograd.Function):
     """By eigendecompositions; backwards by dA, never through the eigenvectors.
 
     Their own derivatives divide by differences of eigenvalues, of which a smooth kernel has many

@@ -20,8 +20,8 @@ from botorch_tv.inference.mixture.inference import (
     ArmMixture,
     MixtureInference,
     PointMixture,
-    bank_belief,
     bank_prior,
+    running_mixture,
 )
 from botorch_tv.inference.mixture.moments import jump_chance, weights
 from botorch_tv.inference.mixture.prior import STARTS, BankPrior, prior_on_arms, prior_on_box
@@ -154,12 +154,12 @@ class Adaptive(Strategy):
 
     def step(self, state: State) -> Tensor:
         """The median time between the measurements that set the units, or all there are before."""
-        belief, log = bank_belief(state.data), state.history
-        step = belief.units.clock.view(state.time.shape).to(state.time)
-        if belief.settled:
+        running, log = running_mixture(state.data), state.history
+        step = running.units.clock.view(state.time.shape).to(state.time)
+        if running.settled:
             return step
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
-        return torch.where(belief.units.known.view(state.time.shape), step, so_far)
+        return torch.where(running.units.known.view(state.time.shape), step, so_far)
 
     @without_gradients
     def ask(
@@ -175,12 +175,12 @@ class Adaptive(Strategy):
         Before the units are known the choice is a point far from those before it.
         """
         decision = self.decision(state, now, as_context(state, context))
-        acts = bank_belief(state.data).units.known
+        acts = running_mixture(state.data).units.known
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
             return self._suggestion(decision, self._start(decision))
         choice = decision.chosen(self.exploration, draws_from(generator, state))
-        if bank_belief(state.data).settled:
+        if running_mixture(state.data).settled:
             return self._suggestion(decision, choice)
         start = self._start(decision)
         beside = acts if choice.choice.dim() == acts.dim() else acts.unsqueeze(-1)
@@ -213,7 +213,7 @@ class Adaptive(Strategy):
 
     def jump(self, state: State) -> Tensor:
         """Chance that the newest measurement came after a jump, `batch_shape`."""
-        return jump_chance(bank_belief(state.data).flat().groups).view(state.time.shape)
+        return jump_chance(running_mixture(state.data).flat().groups).view(state.time.shape)
 
     def describe(self, state: State) -> str:
         """What is believed now, in words, in the units of the data.
@@ -229,20 +229,20 @@ class Adaptive(Strategy):
                 f"the state has {state.time.numel()} trials, but one can be told of at a time; "
                 "weights(state) is of all."
             )
-        belief = bank_belief(state.data).flat()
-        if not bool(belief.units.known):
-            told = int(belief.number)
+        running = running_mixture(state.data).flat()
+        if not bool(running.units.known):
+            told = int(running.number)
             return (
                 f"Nothing is believed yet: {told} of the first {self.starts} measurements have "
                 "been told, and they must differ."
             )
         lengthscales = self.bank.lengthscales_of(state.domain.columns)
-        return in_words(believed(belief, self.bank, lengthscales))
+        return in_words(believed(running, self.bank, lengthscales))
 
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
-        belief, bank = bank_belief(state.data).flat(), self.bank
-        share = weights(belief.groups)
+        running, bank = running_mixture(state.data).flat(), self.bank
+        share = weights(running.groups)
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))
 

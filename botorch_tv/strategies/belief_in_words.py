@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.belief import BankBelief
 from botorch_tv.inference.mixture.moments import scales, weights
+from botorch_tv.inference.mixture.running import RunningMixture
 
 LIKELY = 0.5
 """From this chance on something is said to be so."""
@@ -39,24 +39,24 @@ class Believed(NamedTuple):
     """Standard deviation of the objective over the domain."""
 
 
-def believed(belief: BankBelief, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
-    """What the only trial of a belief that is flat holds likely."""
-    share = weights(belief.groups)[0]
+def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
+    """What the only trial of a flat posterior holds likely."""
+    share = weights(running.groups)[0]
     parts = (bank.rates, bank.hazards, bank.noise_ratios)
     by_part = share.view(-1, *(len(part) for part in parts))
-    s2 = torch.stack([scales(one, belief.shape)[0] for one in belief.groups])
+    s2 = torch.stack([scales(one, running.shape)[0] for one in running.groups])
     members = s2.view(by_part.shape)
     ratios = members.new_tensor(bank.noise_ratios)
     rates, hazards = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3))
-    spread, clock = float(belief.units.spread[0]), float(belief.units.clock[0])
+    spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
     lengths = by_part.new_tensor(lengthscales).log()
     return Believed(
         standing=_without(rates, bank.rates),
         half_life=clock * 2 * math.log(2) / _mean_exponent(rates, bank.rates),
         jumping=1 - _without(hazards, bank.hazards),
         between_jumps=clock / _mean_exponent(hazards, bank.hazards),
-        jumped=float(belief.jumped[0]),
-        jumped_with=float(belief.jumped_with[0]),
+        jumped=float(running.jumped[0]),
+        jumped_with=float(running.jumped_with[0]),
         lengthscale=float((by_part.sum((1, 2, 3)) * lengths).sum().exp()),
         noise=spread * float((by_part * members * ratios).sum().sqrt()),
         scale=spread * float((share * s2).sum().sqrt()),

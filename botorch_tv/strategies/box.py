@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
+from botorch_tv.inference.box_prior import BoxPrior, box_prior_at
 from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.features import in_features
@@ -18,7 +19,6 @@ from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
-from botorch_tv.inference.surface import Surface, surface_at
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.parameters import Parameter
@@ -138,21 +138,21 @@ class Box(Domain):
         *,
         dtype: torch.dtype,
         device: torch.device,
-    ) -> Surface:
+    ) -> BoxPrior:
         _require_extent(self.bounds, dtype)
-        return surface_at(self.probe(dtype, device), kernel)
+        return box_prior_at(self.probe(dtype, device), kernel)
 
     def in_features(
-        self, process: Process, surface: Surface, tolerance: float, most: int
+        self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
     ) -> PointBasis | str:
         """As :func:`botorch_tv.inference.features.in_features`, found once for equal kernels."""
-        said = formula(surface.kernel)
-        like = surface.variance
+        said = formula(box_prior.kernel)
+        like = box_prior.variance
         key = (said, process.noise, tolerance, most, like.dtype, like.device)
         found = None if said is None else self._in_features.get(key)
         if found is None:
             corners = self._corners.like(like)
-            found = in_features(process, surface, corners, tolerance=tolerance, most=most)
+            found = in_features(process, box_prior, corners, tolerance=tolerance, most=most)
             if said is not None:
                 self._in_features[key] = found
         return found

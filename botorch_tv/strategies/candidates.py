@@ -122,8 +122,8 @@ class ArmCandidates(_OfRound):
     @cached_property
     def has_data(self) -> Tensor:
         data = self.of.data
-        if data.belief is not None:
-            return data.belief.number > 0
+        if data.running is not None:
+            return data.running.number > 0
         return (data.kept & data.history.noise.tensor(data.dropped).isfinite()).any(-1)
 
     def sample(self, n: int = 1) -> Tensor:

@@ -26,6 +26,7 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retent
 from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.forgetting.parts import Part, brought
 from botorch_tv.forgetting.retention import require_rules
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.factor import Inference as Method
@@ -37,7 +38,6 @@ from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
-from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
@@ -260,18 +260,18 @@ class Strategy:
         prior = domain.prior(self.kernel, method, dtype=dtype, device=place)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self.process, domain, self.learning)
-        if isinstance(domain, Box) and isinstance(prior, Surface):
+        if isinstance(domain, Box) and isinstance(prior, BoxPrior):
             prior = self._represented(domain, prior)
         require_scales(type(self).__name__, self.process, self.width, prior.scale**2, dtype)
         warn_of_domain(self.process, self.learning, domain, prior)
         return self._initial(domain, prior, Size(batch_shape))
 
-    def _represented(self, box: Box, surface: Surface) -> Surface | PointBasis:
+    def _represented(self, box: Box, box_prior: BoxPrior) -> BoxPrior | PointBasis:
         """A prior on a box in features where these were asked for, or pay and change no choice."""
         return represented(
             self.process,
             box,
-            surface,
+            box_prior,
             self.inference,
             samples=self.exploration.samples,
             changes=self.learning is not None or self._replaces_data,
@@ -295,7 +295,7 @@ class Strategy:
         made = [brought(one, one.init(shape), None, prior.variance, shape) for one in parts]
         return State(
             domain=domain,
-            data=data._replace(belief=self.inference_for(domain, prior).start(prior, shape)),
+            data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
             memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
         )
 
@@ -421,7 +421,7 @@ class Strategy:
             before.observed(suggestion.choice, y, variance, when, least, all_good=ok is None),
             newest,
             all_good=ok is None,
-            consume=consume and before.belief is state.data.belief,
+            consume=consume and before.running is state.data.running,
         )
         resets = [one for one in (expired, forgot) if one is not None]
         reset = torch.stack(resets).any(0) if resets else torch.zeros_like(when, dtype=torch.bool)

@@ -14,12 +14,12 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.covariance import covariance_matrix
 from botorch_tv.inference.factor import Inference, factor
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.rows import Rows
-from botorch_tv.inference.surface import Surface
 from botorch_tv.validation import require_integer
 
 GRID_TOLERANCE = 1e-9
@@ -52,7 +52,7 @@ class Domain(ABC):
         *,
         dtype: torch.dtype,
         device: torch.device,
-    ) -> Basis | Surface:
+    ) -> Basis | BoxPrior:
         """What a kernel says about functions on this domain."""
 
     @abstractmethod

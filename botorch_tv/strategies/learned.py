@@ -9,8 +9,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout
 from botorch_tv.learning.learnable_kernel import LearnableKernel
@@ -41,10 +41,10 @@ def relearned(process: Process, state: State, refit: Refit) -> State:
         state: All that has been told, on a box.
         refit: What is learned.
     """
-    box, surface = state.domain, state.basis
+    box, box_prior = state.domain, state.basis
     assert isinstance(box, Box)
-    assert isinstance(surface, Surface)
-    given, trials = surface.unlearned(), state.time.numel()
+    assert isinstance(box_prior, BoxPrior)
+    given, trials = box_prior.unlearned(), state.time.numel()
     data, first, known_mean = state.data, state.data.dropped, process.known_mean
     choice, y, noise, time = (one.tensor(first) for one in data.history)
     lag = state.time.unsqueeze(-1) - time
@@ -63,7 +63,7 @@ def relearned(process: Process, state: State, refit: Refit) -> State:
         flat(y - (known_mean or 0.0)),
         flat(data.kept & noise.isfinite()),
         flat(noise / process.noise),
-        surface.parameters,
+        box_prior.parameters,
         inflation=None
         if is_static(process.inflation)
         else flat(process.inflation.log_factor(lag).exp()),
@@ -71,7 +71,7 @@ def relearned(process: Process, state: State, refit: Refit) -> State:
         extent=box.extent,
     )
     found = replace(
-        surface,
+        box_prior,
         kernel=learned.kernel,
         decay=None if is_static(process.decay) else learned.decay.reshaped(state.time.shape),
         noise_factor=learned.noise / process.noise,

@@ -17,9 +17,9 @@ from torch import Tensor
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, evaluated
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.surface import Surface
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain
@@ -98,7 +98,7 @@ def warn_of_observation(
 
 
 def warn_of_domain(
-    process: Process, learning: Refit | None, domain: Domain, prior: Basis | Surface
+    process: Process, learning: Refit | None, domain: Domain, prior: Basis | BoxPrior
 ) -> None:
     """Warn where a kernel holds all points of a domain for unrelated, or for one.
 

@@ -35,7 +35,7 @@ class StrategyModel(Model):  # type: ignore[misc]
     that ``optimize_acqf`` works; on a grid ``X`` must be arms, as in ``optimize_acqf_discrete``.
 
     Args:
-        strategy: Whose belief it is.
+        strategy: Whose posterior it is.
         state: All that has been told; the model does not follow later states.
         now: As in :meth:`Strategy.ask`.
 

@@ -9,7 +9,7 @@ from gpytorch.kernels import RBFKernel
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
 from botorch_tv.inference.point_kernel import point_kernel
 from botorch_tv.inference.point_posterior import point_posterior
-from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.regression import Observations
 
 D = torch.float64
 
@@ -47,7 +47,9 @@ def test_a_point_known_to_the_last_digit_has_a_deviation_with_a_derivative():
     kernel = RBFKernel().double().requires_grad_(False)
     X = torch.linspace(0, 1, 5, dtype=D).view(1, 5, 1)
     root = torch.full((1, 5), 1e10, dtype=D)
-    posterior = point_posterior(point_kernel(kernel), Evidence(X, X.squeeze(-1).sin(), root), None)
+    posterior = point_posterior(
+        point_kernel(kernel), Observations(X, X.squeeze(-1).sin(), root), None
+    )
     at = X.clone().requires_grad_(True)
     _, sd = posterior.at(at)
     (slope,) = torch.autograd.grad(sd.sum(), at)

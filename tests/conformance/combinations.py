@@ -394,15 +394,15 @@ def check(number: int, **chosen: Any) -> float:
         if t % 6 == 5 or t == case.rounds - 1:
             ahead = None if random.random() < 0.5 else float(random.uniform(0.0, 9.0))
             later = [None if ahead is None else one.bandit.rows[-1].time + ahead for one in trials]
-            beliefs = [trial.bandit.predict(one) for trial, one in zip(trials, later)]
+            predictions = [trial.bandit.predict(one) for trial, one in zip(trials, later)]
             when = None if ahead is None else tensor(later)
             posterior = strategy.posterior(state, case.X, now=when)
             joint = posterior.distribution.covariance_matrix
-            differ(posterior.mean.squeeze(-1), [one.mean for one in beliefs])
-            differ(joint, [one.covariance for one in beliefs])
+            differ(posterior.mean.squeeze(-1), [one.mean for one in predictions])
+            differ(joint, [one.covariance for one in predictions])
             best = _arms(case, strategy.recommend(state, now=when))
-            for trial, belief, arm in zip(trials, beliefs, best):
-                value = belief.mean if trial.bandit.maximize else -belief.mean
+            for trial, prediction, arm in zip(trials, predictions, best):
+                value = prediction.mean if trial.bandit.maximize else -prediction.mean
                 unit = math.sqrt(case.K.diagonal().max())
                 assert value[arm] >= value.max() - TIES * unit - case.rounding, (
                     f"case {number}: {case}"

@@ -140,7 +140,7 @@ def test_saying_what_is_the_default_changes_nothing(preset: Preset, engine: str)
 
 @each_engine
 def test_round_that_fails_counts_by_hand(engine: str) -> None:
-    """Told 1.02 at arm 12, then nothing: the clock and the window go on, the belief stays."""
+    """Told 1.02 at arm 12, then nothing: the clock and the window go on, the posterior stays."""
     k = SETTING.matrix()[12]
     one = torch.tensor(1.02, dtype=torch.float64)
     failed = {"ok": torch.tensor(False)}

@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_tv.inference import factor as factoring
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.factor import factor
-from botorch_tv.inference.regression import Evidence, regress
+from botorch_tv.inference.regression import Observations, regress
 from botorch_tv.strategies import Grid
 
 SQUARE = Grid.regular(8, 2)
@@ -60,7 +60,7 @@ def drawn(basis: Basis, form: str) -> Tensor:
     rounds = PLAYED if form == "few rows" else PLAYED.repeat(6)
     index = rounds.expand(basis.normals, -1)
     root = torch.full(index.shape, NOISE**-0.5, dtype=torch.float64)
-    posterior = regress(basis, Evidence(index, torch.zeros_like(root), root))
+    posterior = regress(basis, Observations(index, torch.zeros_like(root), root))
     assert posterior.is_posterior == (form == "many rows")
     return basis.expand(posterior.draw(basis, None, unit))
 
@@ -108,11 +108,11 @@ def test_rows_and_their_information_draw_the_same(name: str) -> None:
     posterior = drawn(basis, "many rows")
     index = PLAYED.repeat(6)
     root = torch.full(index.shape, NOISE**-0.5, dtype=torch.float64)
-    evidence = Evidence(index, torch.zeros_like(root), root)
+    observations = Observations(index, torch.zeros_like(root), root)
     seen = root.unsqueeze(-1) * basis.row(index)
     whitened = torch.eye(len(index), dtype=torch.float64) + seen @ seen.T
     lost = seen.T @ torch.linalg.solve(whitened, seen)
-    assert regress(basis, evidence).is_posterior
+    assert regress(basis, observations).is_posterior
     unit = torch.eye(basis.normals, dtype=torch.float64)
     expected = basis.expand(basis.draw(lost.expand(basis.normals, -1, -1), None, unit))
     torch.testing.assert_close(posterior, expected, rtol=0, atol=1e-8)

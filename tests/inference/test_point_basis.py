@@ -6,8 +6,8 @@ import pytest
 import torch
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
+from botorch_tv.inference.box_prior import box_prior_at
 from botorch_tv.inference.point_basis import PointBasis, point_basis
-from botorch_tv.inference.surface import surface_at
 
 D = torch.float64
 
@@ -53,8 +53,8 @@ def made(name, most=1024):
     kernel, sides, tolerance, _ = CASES[name]
     corners = torch.tensor(sides, dtype=D).T.contiguous()
     probe = corners[0] + (corners[1] - corners[0]) * torch.rand(20, len(sides), dtype=D)
-    surface = surface_at(torch.cat([probe, corners]), kernel())
-    return point_basis(surface, corners, tolerance=tolerance, least_noise=0.0, most=most), corners
+    box_prior = box_prior_at(torch.cat([probe, corners]), kernel())
+    return point_basis(box_prior, corners, tolerance=tolerance, least_noise=0.0, most=most), corners
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -125,4 +125,4 @@ def test_draws_have_the_covariance_that_is_left():
     torch.testing.assert_close(root @ root.T, 1.5 * torch.eye(3, dtype=D) - lost)
     normal = torch.rand(3, dtype=D)
     torch.testing.assert_close(basis.draw(lost, factor, normal), root @ normal)
-    assert math.isclose(basis.scale, math.sqrt(float(basis.surface.variance)))
+    assert math.isclose(basis.scale, math.sqrt(float(basis.box_prior.variance)))

@@ -12,7 +12,7 @@ from oracles.dense import decay_between
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.point_kernel import point_kernel
 from botorch_tv.inference.point_posterior import PathDraw, point_posterior
-from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.regression import Observations
 
 D = torch.float64
 
@@ -57,7 +57,7 @@ def data(trials, n, seed=0, d=2):
     return X, y, noise, times, live
 
 
-def evidence(X, y, noise, times, live, decay, now, estimates_mean=False, dtype=D):
+def observations(X, y, noise, times, live, decay, now, estimates_mean=False, dtype=D):
     """One trial per row, Wiener's clock starting at 0."""
     root = torch.tensor(np.where(live, noise**-0.5, 0.0), dtype=dtype)
     parts = {}
@@ -70,7 +70,7 @@ def evidence(X, y, noise, times, live, decay, now, estimates_mean=False, dtype=D
         }
     parts = {name: torch.tensor(part, dtype=dtype) for name, part in parts.items()}
     X, y = torch.tensor(X, dtype=dtype), torch.tensor(y, dtype=dtype)
-    return Evidence(X, y, root, estimates_mean=estimates_mean, **parts)
+    return Observations(X, y, root, estimates_mean=estimates_mean, **parts)
 
 
 def textbook(kernel, X, y, noise, times, live, decay, now, query, estimates_mean=False):
@@ -102,7 +102,7 @@ def test_by_the_textbook(name, decay, estimates_mean):
     kernel, parts = KERNELS[name], data(3, 9)
     query = np.random.default_rng(7).random((3, 4, 2))
     now = float(parts[3].max()) + 0.7
-    rows = evidence(*parts, DECAYS[decay], now, estimates_mean)
+    rows = observations(*parts, DECAYS[decay], now, estimates_mean)
     posterior = point_posterior(point_kernel(kernel), rows)
     X = torch.tensor(query)
     mean, sd = posterior.at(X)
@@ -134,7 +134,7 @@ def test_without_data_the_prior(name, rows):
     live = np.zeros_like(live)
     for decay in DECAYS.values():
         posterior = point_posterior(
-            point_kernel(KERNELS[name]), evidence(X, y, noise, times, live, decay, 9.0, True)
+            point_kernel(KERNELS[name]), observations(X, y, noise, times, live, decay, 9.0, True)
         )
         query = torch.rand(2, 3, 2, dtype=D)
         mean, sd = posterior.at(query)
@@ -154,7 +154,7 @@ def test_noise_of_1e_10_against_forty_digits():
     X[0, 5] = X[0, 4] + 1e-9
     y = np.sin(6 * X[..., 0])
     noise, query = np.full((1, 12), 1e-10), np.array([[[0.05], [0.5], [0.77], [0.999]]])
-    rows = evidence(X, y, noise, X[..., 0], noise > 0, ("static",), 1.0)
+    rows = observations(X, y, noise, X[..., 0], noise > 0, ("static",), 1.0)
     kernel = point_kernel(module(lengthscale=0.3))
     mean, sd = point_posterior(kernel, rows).at(torch.tensor(query))
     with mpmath.workdps(40):
@@ -184,7 +184,7 @@ def test_noise_of_1e_10_against_forty_digits():
 @pytest.mark.parametrize("name", KERNELS)
 def test_slopes_by_finite_differences(name, decay):
     parts = data(2, 6)
-    rows = evidence(*parts, DECAYS[decay], 20.0)
+    rows = observations(*parts, DECAYS[decay], 20.0)
     kernel = point_kernel(KERNELS[name])
     draw = drawn(kernel, rows, torch.Generator().manual_seed(0)) if name != "general" else None
     posterior = point_posterior(kernel, rows, draw)
@@ -232,8 +232,8 @@ def test_functions_drawn_have_the_posteriors_moments(kind, decay):
     X[0, 5] = X[0, 4]
     now = float(times.max()) + 0.5
     query = np.random.default_rng(9).random((3, 2))
-    one = evidence(X, y, noise, times, live, DECAYS[decay], now)
-    rows = Evidence(
+    one = observations(X, y, noise, times, live, DECAYS[decay], now)
+    rows = Observations(
         *(
             part.expand(TRIALS, *part.shape[1:]) if isinstance(part, torch.Tensor) else part
             for part in one
@@ -259,7 +259,7 @@ def test_a_drawn_function_passes_through_exact_data_and_ignores_rows_not_in_use(
     X, y, noise, times, live = data(2, 5)
     live = np.array([[True, True, True, False, True], [False] * 4 + [True]])
     noise = np.full_like(noise, 1e-8)
-    rows = evidence(X, y, noise, times, live, ("markov", 0.1), float(times.max()))
+    rows = observations(X, y, noise, times, live, ("markov", 0.1), float(times.max()))
     ready = point_kernel(module())
     draw = drawn(ready, rows, torch.Generator().manual_seed(0))
     posterior = point_posterior(ready, rows, draw)
@@ -284,8 +284,10 @@ def test_rows_of_other_trials_do_not_change_a_function():
     X, y, noise, times, live = data(1, 5)
     live = np.array([[False, False, False, True, True]])
     now = float(times.max()) + 1
-    rows = evidence(X, y, noise, times, live, ("wiener", 0.3), now)
-    short = evidence(*(part[:, 3:] for part in (X, y, noise, times, live)), ("wiener", 0.3), now)
+    rows = observations(X, y, noise, times, live, ("wiener", 0.3), now)
+    short = observations(
+        *(part[:, 3:] for part in (X, y, noise, times, live)), ("wiener", 0.3), now
+    )
     ready = point_kernel(module("matern52"))
     draw = drawn(ready, rows, torch.Generator().manual_seed(0))
     query = torch.rand(1, 6, 2, dtype=D)
@@ -298,7 +300,9 @@ def test_single_precision():
     parts = data(2, 40)
     now = float(parts[3].max())
     for decay in DECAYS.values():
-        rows, single = (evidence(*parts, decay, now, dtype=dtype) for dtype in (D, torch.float32))
+        rows, single = (
+            observations(*parts, decay, now, dtype=dtype) for dtype in (D, torch.float32)
+        )
         query = torch.rand(2, 20, 2, dtype=D)
         mean, sd = point_posterior(point_kernel(module()), rows).at(query)
         low = module().float()

@@ -179,8 +179,8 @@ def test_inflated_noise_makes_a_row_count_in_part():
     def integrand(f):
         return density(f, 0.0, 1.7) * density(y, f, NOISE * ratio) ** (1 / factor)
 
-    evidence = quad(integrand, -10, 10, points=[y], epsabs=1e-13)[0]
-    assert float(found) == pytest.approx(-math.log(evidence), abs=1e-8)
+    marginal_likelihood = quad(integrand, -10, 10, points=[y], epsabs=1e-13)[0]
+    assert float(found) == pytest.approx(-math.log(marginal_likelihood), abs=1e-8)
 
 
 @pytest.mark.parametrize(

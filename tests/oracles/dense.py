@@ -362,7 +362,7 @@ class DenseBandit:
         heard = [row.time for row in rows if math.isfinite(row.noise)]
         return heard[0] if heard else now
 
-    def evidence(self, now: float | None) -> tuple[float, list[Row], dict[str, Any]]:
+    def observations(self, now: float | None) -> tuple[float, list[Row], dict[str, Any]]:
         """The time, the rows that count, and what both regression and gain need of them."""
         at = self.default_now() if now is None else now
         rows = self.live(at)
@@ -383,14 +383,14 @@ class DenseBandit:
 
     def predict(self, now: float | None = None) -> Prediction:
         """Posterior of f_now at every arm, deciding the next round at ``now``."""
-        at, rows, data = self.evidence(now)
+        at, rows, data = self.observations(now)
         y = [row.y for row in rows]
         mean, covariance = joint_regression(self.K, y=y, now=at, mean=self.mean, **data)
         return Prediction(mean, covariance, rows)
 
     def gain(self, now: float | None = None, power: int = 1) -> float:
         """Information gain of the rows that count at ``now``."""
-        return information_gain(self.K, power=power, **self.evidence(now)[2])
+        return information_gain(self.K, power=power, **self.observations(now)[2])
 
     def consider(self, index: int, now: float | None = None) -> Choice:
         """The prediction at an arm chosen by somebody else."""

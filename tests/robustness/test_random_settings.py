@@ -77,7 +77,7 @@ def check_posterior(
         posterior = strategy.posterior(state, X, now=None if now is None else float(now))
         mean = posterior.mean.squeeze(-1).double().numpy()
         covariance = posterior.distribution.covariance_matrix.double().numpy()
-        at_now, rows, data = bandit.evidence(now)
+        at_now, rows, data = bandit.observations(now)
         expected_mean, expected, condition = exact.joint_regression(
             K, y=[row.y for row in rows], now=at_now, mean=described.mean, **data
         )

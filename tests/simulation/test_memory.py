@@ -6,7 +6,7 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.inference import covariance, regression
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.regression import Evidence
+from botorch_tv.inference.regression import Observations
 from botorch_tv.memory import free_bytes, in_words
 from botorch_tv.simulation import MarkovWorld, memory, run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -81,9 +81,9 @@ def test_the_gain_of_many_trials_is_computed_in_blocks(monkeypatch: pytest.Monke
     state = player.init(Grid.regular(3, 2), batch_shape=(2, 3))
     usual, largest = regression._gain_of, []
 
-    def watched(basis: Basis, evidence: Evidence) -> torch.Tensor:
-        largest.append(evidence.y.shape[:-1].numel())
-        return usual(basis, evidence)
+    def watched(basis: Basis, observations: Observations) -> torch.Tensor:
+        largest.append(observations.y.shape[:-1].numel())
+        return usual(basis, observations)
 
     monkeypatch.setattr(regression, "_gain_of", watched)
     multipliers = []

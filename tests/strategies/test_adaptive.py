@@ -110,7 +110,7 @@ def test_the_mirror_image_is_minimised():
 def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
     player = strategy()
     state, _ = play(player, domain, ALL)
-    kept = copy.deepcopy(state.data.belief)
+    kept = copy.deepcopy(state.data.running)
     file = io.BytesIO()
     torch.save((player, state), file)
     file.seek(0)
@@ -121,7 +121,7 @@ def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
     first, _ = player.tell(state, one, y)
     second, _ = player_again.tell(again, other, y)
     assert torch.equal(player.ask(first).X, player_again.ask(second).X)
-    for before, after in zip(kept.groups, state.data.belief.groups):
+    for before, after in zip(kept.groups, state.data.running.groups):
         assert all(torch.equal(*pair) for pair in zip(before, after))
 
 
@@ -194,11 +194,11 @@ def test_constant_readings_keep_filling_the_domain():
         suggestion = player.ask(state)
         points.append(suggestion.X)
         state, _ = player.tell(state, suggestion, 3.0)
-    assert not bool(state.data.belief.units.known)
+    assert not bool(state.data.running.units.known)
     apart = torch.cdist(torch.stack(points), torch.stack(points)) + torch.eye(8)
     assert float(apart.min()) > 0.15
     state, _ = player.tell(state, player.ask(state), 4.0)
-    assert bool(state.data.belief.units.known)
+    assert bool(state.data.running.units.known)
 
 
 def test_context_is_learned_from_and_its_units_make_no_difference():
@@ -222,7 +222,7 @@ def test_context_is_learned_from_and_its_units_make_no_difference():
 
 
 def test_relative_noise_of_a_reading():
-    """A reading told with a large ratio moves the belief little."""
+    """A reading told with a large ratio moves the posterior little."""
     player = strategy()
     state, _ = play(player, GRID, ALL[:1])
     suggestion = player.ask(state)
@@ -290,13 +290,13 @@ def test_a_loop_of_a_box_alone_runs_it(tmp_path):
 def test_a_late_answer_is_taken_in_at_its_place():
     times = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     points = [[0.2, 0.3], [0.7, 0.4], [0.5, 0.5], [0.9, 0.1], [0.1, 0.9], [0.4, 0.6]]
-    beliefs = []
+    means = []
     for order in ([0, 1, 2, 3, 4, 5], [0, 1, 5, 3, 4, 2]):
         loop = Loop(strategy(), BOX)
         for i in order:
             loop.observe(points[i], sum(points[i]) + 0.1 * i, time=times[i])
-        beliefs.append(loop.posterior([[0.6, 0.6], [0.1, 0.2]]).mean)
-    torch.testing.assert_close(beliefs[0], beliefs[1], rtol=0, atol=1e-12)
+        means.append(loop.posterior([[0.6, 0.6], [0.1, 0.2]]).mean)
+    torch.testing.assert_close(means[0], means[1], rtol=0, atol=1e-12)
     state = loop.state
     told = strategy().suggestion_at(state, torch.tensor(points[0]).double())
     with pytest.raises(InputDataError, match="backwards"):

@@ -40,10 +40,10 @@ def test_a_world_that_stands_still():
 
 def test_a_jump_is_dated_in_the_unit_of_the_clock():
     player, state = told(jump=True, clock=3600.0)
-    belief = state.data.belief
-    assert not math.isnan(float(belief.jumped))
-    assert 40 * 3600 <= float(belief.jumped) <= 44 * 3600
-    assert f"It jumped before time {float(belief.jumped):g}" in player.describe(state)
+    running = state.data.running
+    assert not math.isnan(float(running.jumped))
+    assert 40 * 3600 <= float(running.jumped) <= 44 * 3600
+    assert f"It jumped before time {float(running.jumped):g}" in player.describe(state)
     assert 0 <= float(player.jump(state)) < 0.5
 
 

@@ -18,11 +18,11 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import FAMILIAR, FEW_FEATURES
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
-from botorch_tv.inference.surface import Surface
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Features, MultiStart, Strategy, tv_gp_ucb
 
@@ -227,7 +227,7 @@ def test_more_exact_observations_are_regressed_on():
         state = measured(one, state, 5, seed=1, noise=1e-3)
         assert isinstance(state.basis, PointBasis) == (one is strategy)
         state = measured(one, state, 5, seed=2, noise=1e-8)
-        assert isinstance(state.basis, Surface)
+        assert isinstance(state.basis, BoxPrior)
         assert isinstance(one.inference_for(state.domain, state.basis), PointRegression)
         results.append(state)
     assert differences(strategy, results[0], exact, results[1]) < 1e-12
@@ -291,7 +291,7 @@ def test_single_precision_is_refused():
     with pytest.raises(InputDataError, match=r"float32 is too coarse.*'exact'"):
         features().init(cube(2), dtype=torch.float32)
     state = features(inference="auto").init(cube(2), dtype=torch.float32)
-    assert isinstance(state.basis, Surface)
+    assert isinstance(state.basis, BoxPrior)
 
 
 def test_tolerances_are_checked_and_presets_take_them():

@@ -128,9 +128,9 @@ def test_the_posterior_uses_what_was_learned_by_the_textbook(name):
     strategy, rounds = strategy_of(**WAYS[name]), 8 if "reset" not in name else 7
     X, time, y = observed(rounds, 2, seed=3)
     state, infos = play(strategy, X, time, y, (2,))
-    surface = state.basis
-    lengthscale = surface.kernel.lengthscale.reshape(2)
-    noise = NOISE * surface.noise_factor
+    box_prior = state.basis
+    lengthscale = box_prior.kernel.lengthscale.reshape(2)
+    noise = NOISE * box_prior.noise_factor
     now = time[-1] + 1
     query = np.random.default_rng(1).random((3, 2))
     got = strategy.posterior(state, torch.tensor(query))
@@ -143,8 +143,8 @@ def test_the_posterior_uses_what_was_learned_by_the_textbook(name):
             rows = rows[time[:, i].numpy() >= float(now[i]) - 6.0]
         points = np.concatenate([query, X[rows, i].numpy()])
         rate = 0.0
-        if surface.decay is not None:
-            rate = float(surface.decay.value("sigma_w2" if "Wiener" in name else "epsilon")[i])
+        if box_prior.decay is not None:
+            rate = float(box_prior.decay.value("sigma_w2" if "Wiener" in name else "epsilon")[i])
         decay = {"M": ("markov", rate), "e": ("markov", rate), "W": ("wiener", rate)}
         inflation = {"weights": ("exponential", 0.9), "injection": ("injection", 0.5, 1.0)}
         mean, variance = regression(

@@ -1,4 +1,4 @@
-"""A strategy as a BoTorch model: the same belief, in BoTorch's acquisition functions."""
+"""A strategy as a BoTorch model: the same posterior, in BoTorch's acquisition functions."""
 
 import warnings
 

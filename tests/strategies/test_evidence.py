@@ -75,8 +75,8 @@ def test_failed_readings_are_no_data(engine: str, retention: object) -> None:
     assert strategy.ask(state).index[0] == 0  # as without any round
     state = told(strategy, state, [3, 3], [1.0, 9.0], ok=~ok)
     assert observed(strategy, state) == [[3], [5]]
-    if state.data.belief is not None:
-        assert state.data.belief.number.tolist() == [1, 1]
+    if state.data.running is not None:
+        assert state.data.running.number.tolist() == [1, 1]
 
 
 @each_engine
@@ -145,10 +145,10 @@ def rounded_below_zero(state: State) -> State:
     """A prior that is a hair too small, as rounding makes it."""
     basis = copy.copy(state.basis)
     basis.variance = basis.variance * (1 - 1e-9)
-    belief = state.data.belief
-    if belief is not None:
-        belief = belief._replace(variance=belief.variance - 1e-9)
-    return state._replace(data=state.data._replace(prior=basis, belief=belief))
+    running = state.data.running
+    if running is not None:
+        running = running._replace(variance=running.variance - 1e-9)
+    return state._replace(data=state.data._replace(prior=basis, running=running))
 
 
 @pytest.mark.parametrize("make", [gp_ucb, w_gp_ucb], ids=["recursion", "from the log"])

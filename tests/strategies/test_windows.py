@@ -10,7 +10,7 @@ from conformance.rounds import Setting, make_world
 from oracles.dense import DenseBandit
 
 from botorch_tv.inference.costs import LEAST_NOISE
-from botorch_tv.inference.losses import ArmLoss, RowLoss
+from botorch_tv.inference.reductions import ArmReduction, RowReduction
 from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
@@ -37,10 +37,10 @@ def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
     posterior = strategy.posterior(state, X)
     assert not posterior.mean.any()
     assert torch.equal(posterior.variance.squeeze(-1), state.basis.variance)
-    belief = state.data.belief
-    assert belief is not None
-    assert float(belief.information_gain) == 0.0
-    assert int(belief.number) == 0
+    running = state.data.running
+    assert running is not None
+    assert float(running.information_gain) == 0.0
+    assert int(running.number) == 0
     at = strategy.suggestion_at(state, X[3])
     state, _ = strategy.tell(state, at, torch.tensor(7.0, dtype=torch.float64))
     torch.testing.assert_close(strategy.posterior(state, X).mean.squeeze(-1), 7.0 + 0 * X[:, 0])
@@ -61,10 +61,10 @@ def worst_error(strategy: Strategy, told: list[float | None], dtype: torch.dtype
         y = float(world.values[t, 0, arm] + world.errors[t, 0])
         state, _ = strategy.tell(state, at, torch.tensor(y, dtype=dtype), noise=noise)
         bandit.tell(bandit.consider(arm), y, noise=noise)
-        posterior, belief = strategy.posterior(state, X.to(dtype)), bandit.predict()
+        posterior, expected = strategy.posterior(state, X.to(dtype)), bandit.predict()
         for ours, theirs in (
-            (posterior.mean[:, 0], belief.mean),
-            (posterior.distribution.covariance_matrix, belief.covariance),
+            (posterior.mean[:, 0], expected.mean),
+            (posterior.distribution.covariance_matrix, expected.covariance),
         ):
             worst = max(worst, float(np.abs(ours.detach().numpy() - theirs).max()))
     return worst
@@ -99,7 +99,9 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
     strategy = gp_ucb(kernel=setting.module(), noise=usual, width=NARROW)
     state = strategy.init(domain, batch_shape=(2,))
     bandits = [DenseBandit(K, usual) for _ in range(2)]
-    assert isinstance(state.data.belief.loss, ArmLoss if usual > LEAST_NOISE else RowLoss)
+    assert isinstance(
+        state.data.running.reduction, ArmReduction if usual > LEAST_NOISE else RowReduction
+    )
     random = np.random.default_rng(0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(len(K))) @ random.normal(size=len(K))
     for t, noise in enumerate(told):
@@ -116,15 +118,15 @@ def test_nearly_exact_readings_of_arms(usual: float) -> None:
         # The state before is as it was.
         torch.testing.assert_close(before.mean, after.mean, rtol=0, atol=1e-12)
         torch.testing.assert_close(before.variance, after.variance, rtol=0, atol=1e-12)
-    assert isinstance(state.data.belief.loss, RowLoss)
+    assert isinstance(state.data.running.reduction, RowReduction)
     posterior = strategy.posterior(state, domain.X)
     # Of the order of eps k n / noise, as any algorithm.
     for mean, joint, bandit in zip(
         posterior.mean[..., 0], posterior.distribution.covariance_matrix, bandits
     ):
-        belief = bandit.predict()
-        np.testing.assert_allclose(mean, belief.mean, rtol=0, atol=1e-7)
-        np.testing.assert_allclose(joint, belief.covariance, rtol=0, atol=1e-8)
+        expected = bandit.predict()
+        np.testing.assert_allclose(mean, expected.mean, rtol=0, atol=1e-7)
+        np.testing.assert_allclose(joint, expected.covariance, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("noise", [0.1, 1e-4])

@@ -7,14 +7,6 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data
-from botorch_tv.inference.mixture.belief import (
-    SHAPE,
-    BankBelief,
-    Units,
-    first_belief,
-    passages,
-    units_of,
-)
 from botorch_tv.inference.mixture.drawn import Drawn, drawn
 from botorch_tv.inference.mixture.filter import Passage, Told, observed
 from botorch_tv.inference.mixture.moments import (
@@ -27,6 +19,14 @@ from botorch_tv.inference.mixture.moments import (
 )
 from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.mixture.running import (
+    SHAPE,
+    RunningMixture,
+    Units,
+    mixture_prior,
+    passages,
+    units_of,
+)
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal
@@ -54,84 +54,86 @@ class MixtureInference(Inference):
         super().__init__(process, samples=samples)
         self.starts = starts
 
-    def start(self, prior: Prior, batch_shape: Size) -> BankBelief:
+    def start(self, prior: Prior, batch_shape: Size) -> RunningMixture:
         assert isinstance(prior, BankPrior)
-        return first_belief(prior, batch_shape)
+        return mixture_prior(prior, batch_shape)
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
-        prior, belief = bank_prior(after), bank_belief(before).flat()
+        prior, running = bank_prior(after), running_mixture(before).flat()
         told = after.rounds
         noise = after.history.noise.row(told - 1).reshape(-1)
         good = noise.isfinite()
-        belief = belief._replace(number=belief.number + good)
+        running = running._replace(number=running.number + good)
         anew = None
-        if not belief.settled:
-            belief, anew = self._with_units(after, belief)
+        if not running.settled:
+            running, anew = self._with_units(after, running)
         if anew is None:
-            belief = _taken(prior, after, belief, told - 1, good & belief.units.known)
+            running = _taken(prior, after, running, told - 1, good & running.units.known)
         else:
             for number in range(told):
                 row = after.history.noise.row(number).reshape(-1).isfinite()
-                takes = anew if number < told - 1 else belief.units.known
-                belief = _taken(prior, after, belief, number, row & takes)
-        return after._replace(belief=belief.view(after.time.shape))
+                takes = anew if number < told - 1 else running.units.known
+                running = _taken(prior, after, running, number, row & takes)
+        return after._replace(running=running.view(after.time.shape))
 
-    def _with_units(self, data: Data, belief: BankBelief) -> tuple[BankBelief, Tensor | None]:
+    def _with_units(
+        self, data: Data, running: RunningMixture
+    ) -> tuple[RunningMixture, Tensor | None]:
         """Units of trials that have enough now, and which these are; None where there is none."""
-        history, trials = data.history, belief.shape.shape[0]
+        history, trials = data.history, running.shape.shape[0]
         n, prior = data.rounds, bank_prior(data)
         y, time = (part.tensor().reshape(trials, n) for part in (history.y, history.time))
         good = history.noise.tensor().reshape(trials, n).isfinite()
         context = y.new_zeros(trials, n, prior.context_dim)
         if prior.context_dim:
             context = history.choice.tensor().reshape(trials, n, -1)[..., len(prior.lower) :]
-        found, known = units_of(y, good, time, context, self.starts), belief.units.known
+        found, known = units_of(y, good, time, context, self.starts), running.units.known
 
         def chosen(old: Tensor, new: Tensor) -> Tensor:
             where = known.view(-1, *[1] * (new.dim() - 1))
             return torch.where(where, old, new)
 
-        units = Units(*(chosen(old, new) for old, new in zip(belief.units, found)))
-        belief = belief._replace(units=units)
+        units = Units(*(chosen(old, new) for old, new in zip(running.units, found)))
+        running = running._replace(units=units)
         if n < self.starts:
-            return belief, None
+            return running, None
         # A device is waited for in these rounds alone.
         anew = units.known & ~known
         settled = bool(units.known.all())
-        return belief._replace(settled=settled), anew if bool(anew.any()) else None
+        return running._replace(settled=settled), anew if bool(anew.any()) else None
 
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
-        belief, passage = bank_belief(data).flat(), _passage_to(data, now)
-        return moments(belief.groups, (passage,) * len(belief.groups), belief.shape)
+        running, passage = running_mixture(data).flat(), _passage_to(data, now)
+        return moments(running.groups, (passage,) * len(running.groups), running.shape)
 
     def unit(self, data: Data) -> Tensor:
-        return bank_belief(data).units.spread
+        return running_mixture(data).units.spread
 
     def prior_mean(self, estimate: Tensor | None) -> Tensor | float:
         assert estimate is not None
         return estimate
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
-        prior, belief = bank_prior(data), bank_belief(data).flat()
-        share = weights(belief.groups)
-        s2 = torch.stack([scales(one, belief.shape) for one in belief.groups], -2)
-        own = (share * s2 * prior.members.noise).sum((-2, -1)) * belief.units.spread.square()
+        prior, running = bank_prior(data), running_mixture(data).flat()
+        share = weights(running.groups)
+        s2 = torch.stack([scales(one, running.shape) for one in running.groups], -2)
+        own = (share * s2 * prior.members.noise).sum((-2, -1)) * running.units.spread.square()
         return noise * own.view_as(noise)
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        return bank_belief(data).information_gain
+        return running_mixture(data).information_gain
 
     def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        prior, belief = bank_prior(data), bank_belief(data).flat()
+        prior, running = bank_prior(data), running_mixture(data).flat()
         with torch.no_grad():
             parts = self.moments(data, now)
-        shape, trials = data.time.shape, belief.shape.shape[0]
+        shape, trials = data.time.shape, running.shape.shape[0]
         groups, q = choice.shape[len(shape)], choice.shape[len(shape) + 1]
         flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
         means, covariances = [], []
         for number, part in enumerate(parts):
-            phi, left = _features(prior, belief.units, number, flat)
+            phi, left = _features(prior, running.units, number, flat)
             mean = (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
             each = phi.view(trials, groups, q, -1)
             covariance = each @ part.covariance.unsqueeze(1) @ each.mT
@@ -144,11 +146,11 @@ class MixtureInference(Inference):
         apart = stacked - mean
         outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
         covariance = (weight.unsqueeze(-1) * (torch.stack(covariances) + outer)).sum(0)
-        unit, centre = belief.units.spread[:, None, None], belief.units.centre[:, None, None]
+        unit, centre = running.units.spread[:, None, None], running.units.centre[:, None, None]
         return Joint(
             (mean * unit + centre).view(*shape, groups, q),
             (covariance * unit.unsqueeze(-1).square()).view(*shape, groups, q, q),
-            bank_belief(data).information_gain,
+            running_mixture(data).information_gain,
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
@@ -164,7 +166,7 @@ class ArmMixture(MixtureInference, ArmInference):
     def predict(
         self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
     ) -> ArmPosterior:
-        prior, belief = bank_prior(data), bank_belief(data)
+        prior, running = bank_prior(data), running_mixture(data)
         assert prior.tables is not None
         parts, tables = self.moments(data, now), prior.tables
         means, variances = [], []
@@ -190,8 +192,8 @@ class ArmMixture(MixtureInference, ArmInference):
         return ArmPosterior(
             mean=mean.view(shape),
             sd=variance.clamp_min(0).sqrt().view(shape),
-            information_gain=belief.information_gain,
-            offset=belief.units.centre,
+            information_gain=running.information_gain,
+            offset=running.units.centre,
             draw=draw,
         )
 
@@ -220,8 +222,8 @@ class PointMixture(MixtureInference):
             normal: Random numbers for a function drawn from it; None for none.
             most: Not looked at.
         """
-        prior, belief = bank_prior(data), bank_belief(data).flat()
-        trials, first = len(belief.shape), max(0, data.rounds - LOOKED_AT)
+        prior, running = bank_prior(data), running_mixture(data).flat()
+        trials, first = len(running.shape), max(0, data.rounds - LOOKED_AT)
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
@@ -233,9 +235,9 @@ class PointMixture(MixtureInference):
             parts=self.moments(data, now),
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
-            offset=belief.units.centre,
-            context=(belief.units.context_centre, belief.units.context_spread),
-            information_gain=belief.information_gain,
+            offset=running.units.centre,
+            context=(running.units.context_centre, running.units.context_spread),
+            information_gain=running.information_gain,
             path=path,
         )
 
@@ -246,26 +248,26 @@ def bank_prior(data: Data) -> BankPrior:
     return data.prior
 
 
-def bank_belief(data: Data) -> BankBelief:
-    """What it believes."""
-    assert isinstance(data.belief, BankBelief)
-    return data.belief
+def running_mixture(data: Data) -> RunningMixture:
+    """The posterior of its members."""
+    assert isinstance(data.running, RunningMixture)
+    return data.running
 
 
 def _taken(
-    prior: BankPrior, data: Data, belief: BankBelief, number: int, takes: Tensor
-) -> BankBelief:
-    """The belief once row ``number`` has been learned from by some trials, `T`, all flat."""
-    history, trials, units = data.history, len(takes), belief.units
+    prior: BankPrior, data: Data, running: RunningMixture, number: int, takes: Tensor
+) -> RunningMixture:
+    """The posterior once row ``number`` has been learned from by some trials, `T`, all flat."""
+    history, trials, units = data.history, len(takes), running.units
     y, time = (part.row(number).reshape(-1) for part in (history.y, history.time))
     ratio = history.noise.row(number).reshape(-1)
     row = history.choice.row(number)
     choice = row.reshape(trials, 1, *row.shape[data.time.dim() :])
-    fresh = belief.shape == SHAPE
-    gap = (time - belief.time) / units.clock
+    fresh = running.shape == SHAPE
+    gap = (time - running.time) / units.clock
     passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
     groups, gain = [], []
-    for place, group in enumerate(belief.groups):
+    for place, group in enumerate(running.groups):
         phi, left = (part.squeeze(1) for part in _features(prior, units, place, choice))
         told = Told(
             features=phi,
@@ -274,20 +276,20 @@ def _taken(
             noise=ratio.unsqueeze(-1) * prior.members.noise,
             good=takes,
         )
-        after, nats = observed(group, passage, told, belief.shape)
+        after, nats = observed(group, passage, told, running.shape)
         groups.append(after)
         gain.append(nats)
-    share = weights(tuple(belief.groups))
+    share = weights(tuple(running.groups))
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))
     jump = jump_chance(tuple(groups))
     jumps = takes & (jump > LIKELY)
-    return belief._replace(
-        jumped=torch.where(jumps, time, belief.jumped),
-        jumped_with=torch.where(jumps, jump, belief.jumped_with),
+    return running._replace(
+        jumped=torch.where(jumps, time, running.jumped),
+        jumped_with=torch.where(jumps, jump, running.jumped_with),
         groups=tuple(groups),
-        shape=belief.shape + 0.5 * takes,
-        time=torch.where(takes, time, belief.time),
-        information_gain=belief.information_gain + nats,
+        shape=running.shape + 0.5 * takes,
+        time=torch.where(takes, time, running.time),
+        information_gain=running.information_gain + nats,
     )
 
 
@@ -312,12 +314,12 @@ def _features(prior: BankPrior, units: Units, number: int, choice: Tensor) -> tu
 
 def _passage_to(data: Data, now: Tensor) -> Passage:
     """What may have happened since the newest measurement by time ``now``, of flat trials."""
-    prior, belief = bank_prior(data), bank_belief(data).flat()
-    gap = (now.reshape(-1) - belief.time) / belief.units.clock
-    return passages(prior, torch.where(belief.units.known, gap.clamp_min(0), 0.0))
+    prior, running = bank_prior(data), running_mixture(data).flat()
+    gap = (now.reshape(-1) - running.time) / running.units.clock
+    return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
 
 
 def _drawn(data: Data, now: Tensor, normal: Tensor) -> Drawn:
     """A function of a member drawn first, of flat trials."""
-    belief = bank_belief(data).flat()
-    return drawn(belief.groups, _passage_to(data, now), belief.shape, normal)
+    running = running_mixture(data).flat()
+    return drawn(running.groups, _passage_to(data, now), running.shape, normal)

@@ -64,7 +64,7 @@ class BankPrior:
         return 1 + max(self.sizes)
 
     def unlearned(self) -> BankPrior:
-        """The prior before anything was learned: this one, what is learned being in the belief."""
+        """The prior before anything was learned: this one, as a mixture learns beside it."""
         return self
 
     def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:

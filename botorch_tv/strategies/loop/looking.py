@@ -10,7 +10,7 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.inference.surface import Surface
+from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
@@ -95,7 +95,7 @@ class Looking(Record):
             context: As there; without it the best point of a domain with context is left out.
         """
         process, state = self._strategy.process, self.state
-        learned = state.basis.decay if isinstance(state.basis, Surface) else None
+        learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         decay = process.decay if learned is None else learned
         forgets = forgetting_in_words(decay, process.inflation, self._units.clock.unit or "")
         words = [self._strategy.describe(self.state), forgets, self._measured_in_words()]

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class History(NamedTuple):
-    log_evidence: float
+    log_marginal_likelihood: float
     """Of the data, times the chance of the history."""
     mean: Array
     """Of f_now at some points."""
@@ -68,22 +68,22 @@ def histories(
         decay = (1 - rate) ** (np.abs(np.subtract.outer(when, when)) / 2)
         K = rows @ rows.T * decay * np.equal.outer(era, era) + 1
         C, k = K[:n, :n] + np.diag(noise), K[n:, :n]
-        evidence = multivariate_t(np.zeros(n), (B / A) * C, df=2 * A).logpdf(y)
+        log = multivariate_t(np.zeros(n), (B / A) * C, df=2 * A).logpdf(y)
         solved = np.linalg.solve(C, y)
         scale = (B + 0.5 * y @ solved) / (A + 0.5 * n - 1)
         covariance = scale * (K[n:, n:] - k @ np.linalg.solve(C, k.T))
-        found.append(History(float(evidence + np.log(chance)), k @ solved, covariance))
+        found.append(History(float(log + np.log(chance)), k @ solved, covariance))
     return found
 
 
-def evidence(found: list[History]) -> float:
+def marginal_likelihood(found: list[History]) -> float:
     """Log density of the data."""
-    return float(logsumexp([one.log_evidence for one in found]))
+    return float(logsumexp([one.log_marginal_likelihood for one in found]))
 
 
 def mixture(found: list[History]) -> tuple[Array, Array]:
     """Mean and covariance over histories."""
-    logs = np.array([one.log_evidence for one in found])
+    logs = np.array([one.log_marginal_likelihood for one in found])
     weight = np.exp(logs - logsumexp(logs))
     mean = sum(w * one.mean for w, one in zip(weight, found))
     covariance = sum(

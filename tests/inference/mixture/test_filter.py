@@ -30,12 +30,12 @@ def passage(gap: float, rate: float, hazard: float) -> Passage:
 def filtered(
     case: dict, now: float, rate: float, hazard: float, good: list[bool] | None = None
 ) -> tuple:
-    """Log evidence after each observation, and mean and covariance at the points."""
+    """Log marginal likelihood after each observation, and mean and covariance at the points."""
     zero = torch.zeros(1, 1, dtype=torch.float64)
     eye = torch.eye(FEATURES + 1, dtype=torch.float64).expand(1, 1, -1, -1)
     mean = torch.zeros(1, 1, FEATURES + 1, dtype=torch.float64)
     group, shape, last = Group(mean, eye, zero + SHAPE, zero, zero), SHAPE, None
-    evidence, jumps = [], []
+    logs, jumps = [], []
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         told = Told(
@@ -50,13 +50,13 @@ def filtered(
         group, _ = observed(group, since, told, torch.tensor([shape], dtype=torch.float64))
         if learns:
             shape, last = shape + 0.5, case["times"][i]
-        evidence.append(float(group.log_weight))
+        logs.append(float(group.log_weight))
         jumps.append(float(group.jump))
     since = passage(now - last, rate, hazard)
     (part,) = moments((group,), (since,), torch.tensor([shape], dtype=torch.float64))
     points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
     mean = points @ part.mean[0]
-    return np.array(evidence), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
+    return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
 
 
 def by_the_book(case: dict, now: float, rate: float, hazard: float) -> list[dense.History]:
@@ -70,7 +70,7 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
     logs, jumps, mean, covariance = filtered(case, now, rate, 0.0)
     found = by_the_book(case, now, rate, 0.0)
     assert len(found) == 1
-    np.testing.assert_allclose(logs[-1], dense.evidence(found), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
     np.testing.assert_allclose(mean, found[0].mean, rtol=0, atol=1e-10)
     np.testing.assert_allclose(covariance, found[0].covariance, rtol=0, atol=1e-10)
     assert jumps == [0.0] * 12
@@ -78,13 +78,13 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
 
 @pytest.mark.parametrize("hazard", [0.02, 0.3])
 def test_the_first_gap_with_a_jump_is_weighed_exactly(hazard):
-    """Before a collapse nothing is lost: the evidence of two observations is that of both cases."""
+    """Before a collapse nothing is lost: two observations are as likely as over both cases."""
     for seed in range(5):
         case = data(2, seed)
         now = case["times"][-1]
         logs, _, mean, _ = filtered(case, now, 0.03, hazard)
         found = by_the_book(case, now, 0.03, hazard)
-        np.testing.assert_allclose(logs[-1], dense.evidence(found), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
         # The mean over both cases is kept by the collapse, too.
         np.testing.assert_allclose(mean, dense.mixture(found)[0], rtol=0, atol=1e-10)
 
@@ -96,7 +96,7 @@ def test_where_there_can_be_no_doubt_about_jumps_the_collapse_loses_nothing():
     case["times"] = np.arange(7.0)
     logs, jumps, mean, covariance = filtered(case, 6.0, 0.03, hazard)
     found = by_the_book(case, 6.0, 0.03, hazard)
-    np.testing.assert_allclose(logs[-1], dense.evidence(found), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-9)
     wanted_mean, wanted = dense.mixture(found)
     np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(covariance, wanted, rtol=0, atol=1e-9)
@@ -112,7 +112,7 @@ def test_elsewhere_the_collapse_stays_close():
         now = case["times"][-1] + 1
         logs, _, mean, _ = filtered(case, now, 0.02, 0.05)
         found = by_the_book(case, now, 0.02, 0.05)
-        errors.append(abs(logs[-1] - dense.evidence(found)) / 8)
+        errors.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
         wanted, spread = dense.mixture(found)
         means.append((np.abs(mean - wanted) / np.sqrt(np.diag(spread))).max())
     assert max(errors) < 0.15  # nats per round

@@ -23,7 +23,7 @@ from botorch_tv.inference.scratch import Scratch
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
+class BoxPrior:
     """A prior over functions on a box.
 
     Attributes:
@@ -42,7 +42,7 @@ class Surface:
     variance: Tensor
     decay: Decay | None = None
     noise_factor: Tensor | None = None
-    given: Surface | None = None
+    given: BoxPrior | None = None
     parameters: Tensor | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -51,7 +51,7 @@ class Surface:
         """Prior standard deviation, the unit of the tie rule."""
         return math.sqrt(float(self.variance))
 
-    def unlearned(self) -> Surface:
+    def unlearned(self) -> BoxPrior:
         """The prior before anything was learned."""
         return self if self.given is None else self.given
 
@@ -61,7 +61,7 @@ class Surface:
         return point_kernel(self.kernel)
 
 
-def surface_at(points: Tensor, kernel: Kernel | Tensor) -> Surface:
+def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     """The prior before anything is learned.
 
     Args:
@@ -87,4 +87,4 @@ def surface_at(points: Tensor, kernel: Kernel | Tensor) -> Surface:
             "elsewhere in the box, but it must be positive; check its parameters."
         )
     require_semidefinite(0.5 * (matrix + matrix.T))
-    return Surface(own, variance)
+    return BoxPrior(own, variance)

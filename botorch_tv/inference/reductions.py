@@ -21,11 +21,11 @@ from botorch_tv.inference.costs import FEWEST_ROWS, FIRST_SLOTS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows, room_for
 
-Take = Callable[[Tensor, int, Tensor], tuple[Tensor, "Loss"]]
+Take = Callable[[Tensor, int, Tensor], tuple[Tensor, "Reduction"]]
 """Takes an observation in. Its arguments are s^(-½), `batch_shape`, where ± s is the posterior
 variance of the arm plus the noise; that sign; and memory for the first result. It returns the step
-c s^(-½), `batch_shape x M`, c being the posterior covariance of the arm with all arms; and the loss
-that has ± the outer product of the step besides, in the memory of the loss before."""
+c s^(-½), `batch_shape x M`, c being the posterior covariance of the arm with all arms; and the
+reduction that has ± the outer product of the step besides, in the memory of the one before."""
 
 
 def most_rows(basis: Basis) -> int:
@@ -37,12 +37,12 @@ def most_rows(basis: Basis) -> int:
     return max(FEWEST_ROWS, basis.size // 2)
 
 
-class Loss(ABC):
+class Reduction(ABC):
     """The covariance D that observations took away, one per trial."""
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        """Coordinates of the covariance lost between some arms and all arms.
+        """Coordinates of the reduction of the covariance between some arms and all arms.
 
         Args:
             basis: Coordinates of the kernel.
@@ -65,13 +65,13 @@ class Loss(ABC):
             The posterior variance of the arm, `batch_shape`, and how to go on once it is known.
         """
 
-    def decayed(self, square: Tensor) -> Loss:
+    def decayed(self, square: Tensor) -> Reduction:
         """D times a factor per trial, `batch_shape`, as time passes over a moving objective."""
         raise NotImplementedError(f"{type(self).__name__} holds static objectives only")
 
     @abstractmethod
-    def cleared(self, trials: Tensor) -> Loss:
-        """Nothing lost in some trials, `batch_shape`, in the memory of this loss."""
+    def cleared(self, trials: Tensor) -> Reduction:
+        """Zero in some trials, `batch_shape`, in the memory of this one."""
 
     @abstractmethod
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
@@ -87,16 +87,16 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def copied(self) -> Loss:
+    def copied(self) -> Reduction:
         """The same in memory of its own."""
 
     @abstractmethod
-    def compact(self, basis: Basis) -> Loss:
+    def compact(self, basis: Basis) -> Reduction:
         """The same in the cheaper form, once it has grown."""
 
 
 @dataclass(frozen=True)
-class RowLoss(Loss):
+class RowReduction(Reduction):
     """D = Σᵢ wᵢ hᵢ hᵢᵀ + w_b B: rows in coordinates of the basis, and a matrix of older ones.
 
     Args:
@@ -112,8 +112,8 @@ class RowLoss(Loss):
     absorbed_weight: Tensor
 
     @classmethod
-    def none(cls, basis: Basis, batch_shape: Size) -> RowLoss:
-        """Nothing lost yet."""
+    def none(cls, basis: Basis, batch_shape: Size) -> RowReduction:
+        """Of no observation."""
         zeros = basis.variance.new_zeros(batch_shape)
         rows = Rows.empty(
             batch_shape,
@@ -139,7 +139,7 @@ class RowLoss(Loss):
         return max(absorbing, (fewer + FEWEST_ROWS + 3 * size) * size if rounds > most else 0)
 
     @classmethod
-    def of_matrix(cls, basis: Basis, matrix: Tensor) -> RowLoss:
+    def of_matrix(cls, basis: Basis, matrix: Tensor) -> RowReduction:
         """A given D in coordinates of the basis, `batch_shape x r x r`."""
         none = cls.none(basis, matrix.shape[:-2])
         return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
@@ -149,11 +149,11 @@ class RowLoss(Loss):
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
         rows = self.rows.tensor()
-        lost = (basis.inner(rows, index) * self.weights.unsqueeze(-2)) @ rows
+        reduction = (basis.inner(rows, index) * self.weights.unsqueeze(-2)) @ rows
         if self.absorbed is not None:
             absorbed = basis.inner(self.absorbed, index)  # symmetric: its rows are its columns
-            lost = lost + self.absorbed_weight[..., None, None] * absorbed
-        return lost
+            reduction = reduction + self.absorbed_weight[..., None, None] * absorbed
+        return reduction
 
     def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
         prior = basis.row(index)
@@ -164,51 +164,53 @@ class RowLoss(Loss):
         variance = basis.inner(coordinates.unsqueeze(-2), alone)[..., 0, 0]
         return variance, partial(self._appended, basis, coordinates)
 
-    def decayed(self, square: Tensor) -> RowLoss:
+    def decayed(self, square: Tensor) -> RowReduction:
         return replace(
             self,
             weights=self.weights * square.unsqueeze(-1),
             absorbed_weight=self.absorbed_weight * square,
         )
 
-    def cleared(self, trials: Tensor) -> RowLoss:
+    def cleared(self, trials: Tensor) -> RowReduction:
         return self.decayed((~trials).to(self.weights.dtype))
 
-    def copied(self) -> RowLoss:
+    def copied(self) -> RowReduction:
         return self
 
-    def compact(self, basis: Basis) -> RowLoss:
+    def compact(self, basis: Basis) -> RowReduction:
         # Which form is kept depends on the number of rows alone, so all trials share it.
         if len(self.rows) < (most_rows(basis) if self.absorbed is None else FEWEST_ROWS):
             return self
-        return RowLoss.of_matrix(basis, self.matrix())
+        return RowReduction.of_matrix(basis, self.matrix())
 
     def matrix(self) -> Tensor:
         """D in coordinates of the basis, `batch_shape x r x r`."""
         rows = self.rows.tensor()
-        lost = rows.mT @ (self.weights.unsqueeze(-1) * rows)
+        reduction = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
-            lost = torch.addcmul(lost, self.absorbed, self.absorbed_weight[..., None, None])
-        return lost
+            reduction = torch.addcmul(
+                reduction, self.absorbed, self.absorbed_weight[..., None, None]
+            )
+        return reduction
 
-    def as_root(self) -> RootLoss:
+    def as_root(self) -> RootReduction:
         """The same of a static objective, by the Cholesky factor of I - D."""
         matrix = self.matrix()
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-        return RootLoss(torch.linalg.cholesky_ex(identity - matrix).L)
+        return RootReduction(torch.linalg.cholesky_ex(identity - matrix).L)
 
     def _appended(
         self, basis: Basis, coordinates: Tensor, root: Tensor, sign: int, out: Tensor
-    ) -> tuple[Tensor, RowLoss]:
+    ) -> tuple[Tensor, RowReduction]:
         row = coordinates * root.unsqueeze(-1)
         weight = torch.full_like(root, sign).unsqueeze(-1)
         weights = torch.cat([self.weights, weight], dim=-1)
-        loss = replace(self, rows=self.rows.append(row), weights=weights)
-        return basis.expand(row, out=out), loss
+        reduction = replace(self, rows=self.rows.append(row), weights=weights)
+        return basis.expand(row, out=out), reduction
 
 
 @dataclass(frozen=True)
-class ArmLoss(Loss):
+class ArmReduction(Reduction):
     """D = K_·A P K_A· for the arms A played, with P = (K_AA + N_A)⁻¹: any static objective.
 
     Each trial fills slots with its own arms, in the order in which it first played them. Observing
@@ -228,8 +230,8 @@ class ArmLoss(Loss):
     width: int
 
     @classmethod
-    def none(cls, basis: Basis, batch_shape: Size) -> ArmLoss:
-        """Nothing lost yet."""
+    def none(cls, basis: Basis, batch_shape: Size) -> ArmReduction:
+        """Of no observation."""
         device = basis.variance.device
         return cls(
             arms=torch.zeros(*batch_shape, FIRST_SLOTS, dtype=torch.int64, device=device),
@@ -248,7 +250,8 @@ class ArmLoss(Loss):
         if width <= basis.size:
             return held
         return max(
-            slots**2 + (2 * width + basis.size) * basis.size, RowLoss.numbers(basis, rounds - width)
+            slots**2 + (2 * width + basis.size) * basis.size,
+            RowReduction.numbers(basis, rounds - width),
         )
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -272,7 +275,7 @@ class ArmLoss(Loss):
         count = torch.maximum(self.count, slot + 1)
         return variance, partial(self._bordered, basis, arms, count, direction)
 
-    def cleared(self, trials: Tensor) -> ArmLoss:
+    def cleared(self, trials: Tensor) -> ArmReduction:
         clear_(self._used()[1], trials)
         return replace(self, count=self.count * ~trials)
 
@@ -281,23 +284,25 @@ class ArmLoss(Loss):
         rows = basis.row(arms)
         return basis.draw(rows.mT @ inverse @ rows, prior_factor, normal)
 
-    def copied(self) -> ArmLoss:
+    def copied(self) -> ArmReduction:
         return replace(self, inverse=self.inverse.clone())
 
-    def as_rows(self, basis: Basis) -> RowLoss:
+    def as_rows(self, basis: Basis) -> RowReduction:
         """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every arm that told something."""
         arms, inverse = self._used()
         used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
         root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
         rows = Rows.of(root.mT @ basis.row(arms), batch_dim=self.count.dim())
-        return replace(RowLoss.none(basis, self.count.shape), rows=rows, weights=used.to(inverse))
+        return replace(
+            RowReduction.none(basis, self.count.shape), rows=rows, weights=used.to(inverse)
+        )
 
-    def compact(self, basis: Basis) -> Loss:
+    def compact(self, basis: Basis) -> Reduction:
         if self.width <= basis.size:
             return self
         arms, inverse = self._used()
         rows = basis.row(arms)
-        return RowLoss.of_matrix(basis, rows.mT @ inverse @ rows)
+        return RowReduction.of_matrix(basis, rows.mT @ inverse @ rows)
 
     def _used(self) -> tuple[Tensor, Tensor]:
         return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
@@ -311,7 +316,7 @@ class ArmLoss(Loss):
         root: Tensor,
         sign: int,
         out: Tensor,
-    ) -> tuple[Tensor, ArmLoss]:
+    ) -> tuple[Tensor, ArmReduction]:
         width = self.width + 1
         scaled = direction * root.unsqueeze(-1)
         step = basis.mixture(arms, scaled, out=out)
@@ -323,7 +328,7 @@ class ArmLoss(Loss):
             width = int(count.max()) if count.numel() > 0 else 0
         return step, replace(self, arms=arms, count=count, width=width)._with_room()
 
-    def _with_room(self) -> ArmLoss:
+    def _with_room(self) -> ArmReduction:
         """The same with a slot to spare."""
         slots = self.arms.shape[-1]
         if self.width < slots:
@@ -336,7 +341,7 @@ class ArmLoss(Loss):
 
 
 @dataclass(frozen=True)
-class RootLoss(Loss):
+class RootReduction(Reduction):
     """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
 
     With v = Lᵀ φ(x) and s = |v|² + n an observation of noise n takes L to L (I - v vᵀ / s)^(1/2),
@@ -350,8 +355,8 @@ class RootLoss(Loss):
     root: Tensor
 
     @classmethod
-    def none(cls, basis: Basis, batch_shape: Size) -> RootLoss:
-        """Nothing lost yet."""
+    def none(cls, basis: Basis, batch_shape: Size) -> RootReduction:
+        """Of no observation."""
         identity = torch.diag_embed(basis.variance.new_ones(basis.size))
         return cls(identity.repeat(*batch_shape, 1, 1))
 
@@ -368,14 +373,14 @@ class RootLoss(Loss):
         direction = (basis.row(index).unsqueeze(-2) @ self.root).squeeze(-2)
         return direction.square().sum(-1), partial(self._stepped, basis, direction)
 
-    def cleared(self, trials: Tensor) -> RootLoss:
+    def cleared(self, trials: Tensor) -> RootReduction:
         identity = torch.eye(self.root.shape[-1], dtype=self.root.dtype, device=self.root.device)
-        return RootLoss(clear_(self.root, trials, identity))
+        return RootReduction(clear_(self.root, trials, identity))
 
-    def copied(self) -> RootLoss:
-        return RootLoss(self.root.clone())
+    def copied(self) -> RootReduction:
+        return RootReduction(self.root.clone())
 
-    def compact(self, basis: Basis) -> RootLoss:
+    def compact(self, basis: Basis) -> RootReduction:
         return self
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
@@ -384,7 +389,7 @@ class RootLoss(Loss):
 
     def _stepped(
         self, basis: Basis, direction: Tensor, root: Tensor, sign: int, out: Tensor
-    ) -> tuple[Tensor, RootLoss]:
+    ) -> tuple[Tensor, RootReduction]:
         scaled = direction * root.unsqueeze(-1)
         coordinates = (self.root @ scaled.unsqueeze(-1)).squeeze(-1)
         # Noise as a share of variance and noise; more than 1 where an observation is left out.

@@ -6,14 +6,14 @@ from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.factor import factor
-from botorch_tv.inference.losses import ArmLoss, Loss, RootLoss, RowLoss
+from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
 from botorch_tv.strategies import Grid
 
 GRID = Grid.regular(7, 2)
 K = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / 0.09)
 NOISE = 0.05
 ALL = torch.arange(len(GRID))
-FORMS = [RowLoss, ArmLoss, RootLoss]
+FORMS = [RowReduction, ArmReduction, RootReduction]
 
 
 def dense(arms: list[int]) -> Tensor:
@@ -22,24 +22,24 @@ def dense(arms: list[int]) -> Tensor:
     return K - K[:, index] @ torch.linalg.solve(noisy, K[index])
 
 
-def observe(loss: Loss, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor, Loss]:
-    """The variance met, the posterior covariance met, and the loss after the observation."""
-    variance, take = loss.meet(basis, index, None)
+def observe(reduction: Reduction, basis: Basis, index: Tensor) -> tuple[Tensor, Tensor, Reduction]:
+    """The variance met, the posterior covariance met, and the reduction after the observation."""
+    variance, take = reduction.meet(basis, index, None)
     root = (variance + NOISE).rsqrt()
-    step, loss = take(root, 1, torch.empty(*index.shape, basis.arms, dtype=torch.float64))
-    return variance, step / root.unsqueeze(-1), loss.compact(basis)
+    step, reduction = take(root, 1, torch.empty(*index.shape, basis.arms, dtype=torch.float64))
+    return variance, step / root.unsqueeze(-1), reduction.compact(basis)
 
 
-def cases() -> list[tuple[type[Loss], str]]:
+def cases() -> list[tuple[type[Reduction], str]]:
     """A root needs features; the other forms take any basis."""
     kinds = ("auto", "exact", "features")
-    return [(form, kind) for form in (RowLoss, ArmLoss) for kind in kinds] + [
-        (RootLoss, "features")
+    return [(form, kind) for form in (RowReduction, ArmReduction) for kind in kinds] + [
+        (RootReduction, "features")
     ]
 
 
 @pytest.mark.parametrize(("form", "kind"), cases())
-def test_covariance_after_many_observations(form: type[Loss], kind: str) -> None:
+def test_covariance_after_many_observations(form: type[Reduction], kind: str) -> None:
     """Two trials: one returns to few arms, the other wanders; each past every threshold."""
     basis = factor(K, GRID.shape, kind)
     generator = torch.Generator().manual_seed(2)
@@ -51,10 +51,10 @@ def test_covariance_after_many_observations(form: type[Loss], kind: str) -> None
         ],
         dim=-1,
     )
-    loss = form.none(basis, torch.Size([2]))
+    reduction = form.none(basis, torch.Size([2]))
     for number, index in enumerate(played):
-        before = loss.copied()
-        variance, covariance, loss = observe(loss, basis, index)
+        before = reduction.copied()
+        variance, covariance, reduction = observe(reduction, basis, index)
         if number in (0, 1, 40, rounds - 1):
             for trial in range(2):
                 expected = dense(played[:number, trial].tolist()) if number else K
@@ -66,28 +66,28 @@ def test_covariance_after_many_observations(form: type[Loss], kind: str) -> None
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_trial_that_forgets_starts_again(form: type[Loss]) -> None:
+def test_a_trial_that_forgets_starts_again(form: type[Reduction]) -> None:
     basis = factor(K, GRID.shape, "features")
-    loss: Loss = form.none(basis, torch.Size([2]))
+    reduction: Reduction = form.none(basis, torch.Size([2]))
     for number in range(10):
-        loss = observe(loss, basis, torch.tensor([number, 2 * number]))[2]
-    loss = loss.cleared(torch.tensor([True, False]))
-    _, covariance, _ = observe(loss, basis, torch.tensor([3, 3]))
+        reduction = observe(reduction, basis, torch.tensor([number, 2 * number]))[2]
+    reduction = reduction.cleared(torch.tensor([True, False]))
+    _, covariance, _ = observe(reduction, basis, torch.tensor([3, 3]))
     torch.testing.assert_close(covariance[0], K[3], rtol=0, atol=1e-9)
     kept = dense([2 * number for number in range(10)])
     torch.testing.assert_close(covariance[1], kept[3], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_samples_have_the_posterior_covariance(form: type[Loss]) -> None:
+def test_samples_have_the_posterior_covariance(form: type[Reduction]) -> None:
     """The map from normal variates to a sample is linear: its square is the covariance."""
     basis = factor(K, GRID.shape, "features")
     played = [5, 17, 17, 30, 44]
-    loss: Loss = form.none(basis, torch.Size([basis.normals]))
+    reduction: Reduction = form.none(basis, torch.Size([basis.normals]))
     for arm in played:
-        loss = observe(loss, basis, torch.full((basis.normals,), arm))[2]
+        reduction = observe(reduction, basis, torch.full((basis.normals,), arm))[2]
     unit = torch.eye(basis.normals, dtype=torch.float64)
-    samples = basis.expand(loss.draw(basis, None, unit))
+    samples = basis.expand(reduction.draw(basis, None, unit))
     torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
 
 
@@ -96,12 +96,12 @@ def test_rows_become_a_root() -> None:
     basis = factor(K, GRID.shape, "features")
     generator = torch.Generator().manual_seed(4)
     played = torch.randint(len(GRID), (70, 2), generator=generator)
-    loss: Loss = RowLoss.none(basis, torch.Size([2]))
+    reduction: Reduction = RowReduction.none(basis, torch.Size([2]))
     for number, index in enumerate(played[:-1]):
-        _, _, loss = observe(loss, basis, index)
+        _, _, reduction = observe(reduction, basis, index)
         if number in (0, 5, 68):
-            assert isinstance(loss, RowLoss)
-            _, covariance, _ = observe(loss.as_root(), basis, played[-1])
+            assert isinstance(reduction, RowReduction)
+            _, covariance, _ = observe(reduction.as_root(), basis, played[-1])
             for trial in range(2):
                 expected = dense(played[: number + 1, trial].tolist())[played[-1, trial]]
                 torch.testing.assert_close(covariance[trial], expected, rtol=0, atol=1e-9)

@@ -1,4 +1,4 @@
-"""What a bank believes, and the units it believes it in."""
+"""The posterior of a bank, advanced by each measurement, and the units it is in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Units(NamedTuple):
     """Whether there were enough, and they differed, `batch_shape`, bool."""
 
 
-class BankBelief(NamedTuple):
+class RunningMixture(NamedTuple):
     """The posterior of all members."""
 
     groups: tuple[Group, ...]
@@ -55,18 +55,18 @@ class BankBelief(NamedTuple):
     settled: bool
     """Whether all trials are known to have their units."""
 
-    def flat(self) -> BankBelief:
+    def flat(self) -> RunningMixture:
         """With one dimension of trials."""
         dims, trials = self.shape.dim(), self.shape.numel()
         return self._mapped(lambda part: part.reshape((trials, *part.shape[dims:])))
 
-    def view(self, shape: Size) -> BankBelief:
+    def view(self, shape: Size) -> RunningMixture:
         """What was flat, with dimensions of trials as they were."""
         return self._mapped(lambda part: part.reshape((*shape, *part.shape[1:])))
 
-    def _mapped(self, function: Callable[[Tensor], Tensor]) -> BankBelief:
+    def _mapped(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
         """The same with a function applied to every tensor."""
-        return BankBelief(
+        return RunningMixture(
             groups=tuple(Group(*map(function, one)) for one in self.groups),
             shape=function(self.shape),
             time=function(self.time),
@@ -97,7 +97,7 @@ def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
     )
 
 
-def first_belief(prior: BankPrior, batch_shape: Size) -> BankBelief:
+def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
     """Before any data."""
     like, trials = prior.variance, batch_shape.numel()
     zero = torch.zeros(trials, dtype=like.dtype, device=like.device)
@@ -106,7 +106,7 @@ def first_belief(prior: BankPrior, batch_shape: Size) -> BankBelief:
     units = Units(
         zero, zero + 1, time + 1, context, context + 1, torch.zeros_like(zero, dtype=torch.bool)
     )
-    return BankBelief(
+    return RunningMixture(
         groups=first_groups(prior, trials),
         shape=zero + SHAPE,
         time=time,
