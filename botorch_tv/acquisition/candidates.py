@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from botorch_tv.inference.scratch import Scratch
+
+Ties = Literal["first", "random"]
+"""Which of the candidates whose scores tie is played: the first, or one by chance."""
 
 
 class Candidates(ABC):
@@ -62,6 +65,16 @@ class Candidates(ABC):
 
     @property
     @abstractmethod
+    def best_observation(self) -> Tensor:
+        """Best value observed, in the sense of ``sign``, of those in use, `batch_shape x 1`.
+
+        Like ``mean`` without the prior mean, and 0 without data. An observation holds its noise,
+        and was made when the objective was another, so that under drift :attr:`incumbent` says
+        more. Answers of an expert do not count.
+        """
+
+    @property
+    @abstractmethod
     def has_data(self) -> Tensor:
         """Whether any observation is in use, `batch_shape`, bool."""
 
@@ -84,18 +97,24 @@ class Candidates(ABC):
         *,
         unit: float | None = None,
         first_without_data: bool = False,
+        ties: Ties = "first",
     ) -> Tensor:
-        """The candidate of the highest score; of those that tie the first.
+        """The candidate of the highest score.
 
         Args:
             score: How good candidates are, `batch_shape x M`, differentiable where they are.
             unit: Scores tie within 1e-7 of it; ``scale`` unless given.
             first_without_data: Whether a trial without data takes the first arm of a grid, or the
-                middle of a box, whatever the scores.
+                middle of a box, whatever the scores; or any arm, where ties are broken by chance.
+            ties: Which of the arms of a grid that tie is chosen: the first, or one ``"random"``,
+                all of them equally likely. A box has an optimum alone, or too many to be listed.
 
         Returns:
             A choice: the number of an arm, `batch_shape`, int64, or a point of a box,
             `batch_shape x d`.
+
+        Raises:
+            InputDataError: If ties are to be broken by chance on a box.
         """
 
     @abstractmethod

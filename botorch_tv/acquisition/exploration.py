@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.forgetting.parts import Part
-from botorch_tv.validation import require
+from botorch_tv.validation import require, shown
 
 TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
+Incumbent = Literal["posterior", "observed"]
+"""What an improvement is measured from: the best posterior mean among the points observed, or the
+best value observed."""
 SMALLEST_VARIANCE = 1e-12
 """Improvements are those of a variance of at least this, as a share of the largest prior one."""
 
@@ -69,8 +73,32 @@ class Exploration(Part):
 
 
 @dataclass(frozen=True)
-class UpperConfidence(Exploration):
-    """The largest mean(x) + √beta sd(x); the mirror image where the smallest value is wanted."""
+class _BreaksTies(Exploration):
+    """Takes the best candidate, and says which where several are."""
+
+    ties: Ties = "first"
+
+    def __post_init__(self) -> None:
+        _require_one_of(self, "ties", self.ties, get_args(Ties))
+
+    def choose(self, candidates: Candidates) -> Tensor:
+        unit = self.unit(candidates.scale)
+        return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
+
+
+@dataclass(frozen=True)
+class UpperConfidence(_BreaksTies):
+    """The largest mean(x) + √beta sd(x); the mirror image where the smallest value is wanted.
+
+    Args:
+        ties: Which arm of a grid is played where bands are equal to 1e-7 prior standard deviations,
+            as on a plateau that nothing is known of: the ``"first"``, on which two correct programs
+            agree, or one at ``"random"``. The papers do not say; it matters where a large part of
+            the domain is flat.
+
+    Raises:
+        ValueError: If ``ties`` is neither.
+    """
 
     def score(self, candidates: Candidates) -> Tensor:
         return _optimistic(candidates, candidates.sd)
@@ -95,33 +123,66 @@ class Thompson(Exploration):
 
 
 @dataclass(frozen=True)
-class ExpectedImprovement(Exploration):
-    """The largest E[max(f(x) - m, 0)], m the best posterior mean among the points observed.
+class _Improves(_BreaksTies):
+    """Measures candidates from an incumbent m."""
 
-    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Compared by its logarithm: the plain
-    value sinks below every tolerance once the objective is known well.
-    """
+    incumbent: Incumbent = "posterior"
 
-    def score(self, candidates: Candidates) -> Tensor:
-        u, sd = _improvement(candidates)
-        return log_expected_excess(u).add_(sd.log())
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_one_of(self, "incumbent", self.incumbent, get_args(Incumbent))
 
     def unit(self, scale: float) -> float:
         return 1.0
+
+    def improvement(self, candidates: Candidates) -> tuple[Tensor, Tensor]:
+        """U = (mean(x) - m) / sd(x) and a positive standard deviation, both `batch_shape x M`."""
+        observed = self.incumbent == "observed"
+        best = candidates.best_observation if observed else candidates.incumbent
+        sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
+        return (candidates.mean - best) * candidates.sign / sd, sd
 
 
 @dataclass(frozen=True)
-class ProbabilityOfImprovement(Exploration):
-    """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
+class ExpectedImprovement(_Improves):
+    """The largest E[max(f(x) - m, 0)], m the incumbent.
 
-    Compared by u, of which Φ is an increasing function.
+    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Compared by its logarithm: the plain
+    value sinks below every tolerance once the objective is known well.
+
+    Args:
+        ties: See :class:`UpperConfidence`.
+        incumbent: What m is. ``"posterior"``, the best posterior mean among the points observed,
+            forgets as the posterior does. ``"observed"``, the best value observed of those in use,
+            is the textbook's for exact observations of what stands still; noise lifts it for good,
+            which makes it explore more.
+
+    Raises:
+        ValueError: If one of them is not one of these words.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
-        return _improvement(candidates)[0]
+        u, sd = self.improvement(candidates)
+        return log_expected_excess(u).add_(sd.log())
 
-    def unit(self, scale: float) -> float:
-        return 1.0
+
+@dataclass(frozen=True)
+class ProbabilityOfImprovement(_Improves):
+    """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
+
+    Compared by u, of which Φ is an increasing function. With the best posterior mean for m it
+    seldom leaves its first arm: there u is 0, and wherever less is known below it.
+
+    Args:
+        ties: See :class:`UpperConfidence`.
+        incumbent: See :class:`ExpectedImprovement`.
+
+    Raises:
+        ValueError: If one of them is not one of these words.
+    """
+
+    def score(self, candidates: Candidates) -> Tensor:
+        return self.improvement(candidates)[0]
 
 
 @dataclass(frozen=True)
@@ -133,15 +194,19 @@ class UniformChoice(Exploration):
 
 
 @dataclass(frozen=True)
-class BestMean(Exploration):
+class BestMean(_BreaksTies):
     """The best posterior mean: no exploration."""
 
     def score(self, candidates: Candidates) -> Tensor:
         return candidates.sign * candidates.mean
 
 
-DETERMINISTIC = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
-"""Explorations known to take no random numbers."""
+def draws_numbers(exploration: Exploration) -> bool:
+    """Whether an exploration may take random numbers: all but those known to take none."""
+    known = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
+    if isinstance(exploration, _BreaksTies) and type(exploration) in known:
+        return exploration.ties == "random"
+    return True
 
 
 def require_defined(exploration: Exploration) -> None:
@@ -187,8 +252,7 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
     return score if sign > 0 else score.neg_()
 
 
-def _improvement(candidates: Candidates) -> tuple[Tensor, Tensor]:
-    """The argument u and a positive standard deviation, both `batch_shape x M`."""
-    sd = candidates.sd.clamp_min(SMALLEST_VARIANCE**0.5 * candidates.scale)
-    above = (candidates.mean - candidates.incumbent) * candidates.sign
-    return above / sd, sd
+def _require_one_of(part: Exploration, name: str, given: str, words: tuple[str, ...]) -> None:
+    """Raise a ``ValueError`` unless a word is one of those known."""
+    choices = " or ".join(f'"{word}"' for word in words)
+    require(given in words, f"{type(part).__name__}: {name} is {shown(given)}; choose {choices}.")

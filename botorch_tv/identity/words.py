@@ -15,6 +15,13 @@ PROBES = "probes"
 """Key under which the description of an array has sums of its entries with signs."""
 FORMER = {"Candidates": "DiscreteSearch", "Realised": "Realized"}
 """What classes are called now whose names stand in older files."""
-LATER: dict[str, dict[str, Description]] = {"Refit": {"decay": {}}, "Box": {"parameters": None}}
+LATER: dict[str, dict[str, Description]] = {
+    "Refit": {"decay": {}},
+    "Box": {"parameters": None},
+    "UpperConfidence": {"ties": "first"},
+    "ExpectedImprovement": {"ties": "first", "incumbent": "posterior"},
+    "ProbabilityOfImprovement": {"ties": "first", "incumbent": "posterior"},
+    "BestMean": {"ties": "first"},
+}
 """What fields that classes were given later stand for in descriptions that lack them: what was done
 before, which is what their defaults do."""

@@ -42,6 +42,24 @@ def first_maximum(score: Tensor, tolerance: float, scratch: Scratch) -> Tensor:
     return arms - rank.amax(-1).to(torch.int64)
 
 
+def random_maximum(score: Tensor, tolerance: float, uniform: Tensor) -> Tensor:
+    """Index of one of those whose score is within ``tolerance`` of the maximum, all equally likely.
+
+    Args:
+        score: `batch_shape x M`.
+        tolerance: Largest difference that counts as a tie, in units of the score.
+        uniform: Random numbers in [0, 1), `batch_shape`.
+
+    Returns:
+        `batch_shape`, int64.
+    """
+    count = (score >= score.amax(-1, keepdim=True) - tolerance).cumsum(-1)
+    number = count[..., -1:]
+    # In single precision a number just below 1 may be rounded up by the product.
+    place = torch.minimum((uniform.unsqueeze(-1) * number).long(), number - 1)
+    return (count <= place).sum(-1)
+
+
 def at_index(values: Tensor, index: Tensor) -> Tensor:
     """One entry per trial: `batch_shape x M` at `batch_shape` gives `batch_shape`."""
     return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)

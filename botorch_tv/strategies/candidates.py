@@ -13,12 +13,12 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE, Exploration
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
-from botorch_tv.inference.linalg import at_index, first_maximum
+from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.scratch import Scratch
@@ -39,6 +39,8 @@ class Round:
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         noise: Tells the noise variance of an observation, `batch_shape`.
         sqrt_beta: √beta, a number or `batch_shape`.
+        offset: The prior mean, a number or `batch_shape`.
+        unit: What predictions are multiples of, `batch_shape`; None for 1.
         memory: What the exploration remembers.
         draws: Random numbers.
     """
@@ -48,6 +50,8 @@ class Round:
     sign: int
     noise: Callable[[], Tensor]
     sqrt_beta: float | Tensor
+    offset: float | Tensor
+    unit: Tensor | None
     memory: Any
     draws: Draws
 
@@ -84,6 +88,16 @@ class _OfRound(Candidates, ABC):
     @abstractmethod
     def _incumbent(self) -> Tensor:
         """As :attr:`incumbent`, `batch_shape`."""
+
+    @cached_property
+    def best_observation(self) -> Tensor:
+        data, of = self.of.data, self.of
+        log, first = data.history, data.dropped
+        y, use = log.y.tensor(first), data.kept & log.noise.tensor(first).isfinite()
+        best = _best(self.sign * y, use, self.sign) - of.offset
+        if of.unit is not None:
+            best = best / of.unit
+        return torch.where(use.any(-1), best, 0.0).unsqueeze(-1)
 
     def uniform(self) -> Tensor:
         return self.of.draws.uniform()
@@ -137,10 +151,19 @@ class ArmCandidates(_OfRound):
         return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
 
     def argmax(
-        self, score: Score, *, unit: float | None = None, first_without_data: bool = False
+        self,
+        score: Score,
+        *,
+        unit: float | None = None,
+        first_without_data: bool = False,
+        ties: Ties = "first",
     ) -> Tensor:
         tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
         values = _checked(score, score(self), self.mean.shape)
+        if ties == "random":
+            if first_without_data:
+                values = torch.where(self.has_data.unsqueeze(-1), values, 0.0)
+            return random_maximum(values, tolerance, self.uniform())
         winner = first_maximum(values, tolerance, self.scratch)
         return winner * self.has_data if first_without_data else winner
 
@@ -248,8 +271,18 @@ class BoxCandidates(_OfRound):
         raise _unlisted("sample")
 
     def argmax(
-        self, score: Score, *, unit: float | None = None, first_without_data: bool = False
+        self,
+        score: Score,
+        *,
+        unit: float | None = None,
+        first_without_data: bool = False,
+        ties: Ties = "first",
     ) -> Tensor:
+        if ties == "random":
+            raise InputDataError(
+                'ties are to be broken by chance, which takes the arms of a Grid; use ties="first" '
+                "on a Box."
+            )
         box, posterior = self._box, self._functions.posterior
         # A method sees nothing but candidates, whose trials may then be looked at one by one.
         alone = isinstance(getattr(score, "__self__", None), Exploration) and self.memory is None
@@ -317,7 +350,8 @@ class BoxCandidates(_OfRound):
         of = replace(self.of, noise=noise, sqrt_beta=sqrt_beta)
         selected = BoxCandidates(of, self._functions.select(trials), self._box)
         selected._shape = trials.shape
-        selected.__dict__["incumbent"] = self.incumbent.reshape(-1, 1)[trials]
+        for name in ("incumbent", "best_observation"):
+            selected.__dict__[name] = getattr(self, name).reshape(-1, 1)[trials]
         return selected
 
 
@@ -362,6 +396,10 @@ class _Points(BoxCandidates):
     @cached_property
     def incumbent(self) -> Tensor:
         return self._whole.incumbent
+
+    @cached_property
+    def best_observation(self) -> Tensor:
+        return self._whole.best_observation
 
     @cached_property
     def has_data(self) -> Tensor:

@@ -21,7 +21,7 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import DETERMINISTIC, BestMean, require_defined
+from botorch_tv.acquisition.exploration import BestMean, draws_numbers, require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retention, Static
 from botorch_tv.forgetting.claims import require_sound
 from botorch_tv.forgetting.parts import Part, brought
@@ -617,7 +617,7 @@ class Strategy:
     @property
     def draws(self) -> bool:
         """Whether choices may take random numbers: all but those known to take none."""
-        return type(self.exploration) not in DETERMINISTIC
+        return draws_numbers(self.exploration)
 
     @functools.cached_property
     def compares(self) -> bool:

@@ -124,7 +124,7 @@ class Decision:
         if exploration.samples:
             normal = leading_normals(draws, prior.normals, room)
         posterior = inference.predict(self.data, self.now, self.reference, normal)
-        of = self._round(posterior.information_gain, draws)
+        of = self._round(posterior.information_gain, posterior.offset, draws)
         return ArmCandidates(of, posterior, normal), posterior.offset
 
     def _points(
@@ -142,22 +142,25 @@ class Decision:
 
         posterior = with_function() if exploration.samples else inference.predict(*plain)
         offset = inference.prior_mean(posterior.offset)
-        of = self._round(posterior.information_gain.view(shape), draws)
+        offset = offset.view(shape) if isinstance(offset, Tensor) else offset
+        of = self._round(posterior.information_gain.view(shape), offset, draws)
         known = None if self.context is None else self.context.reshape(-1, box.columns - box.dim)
         candidates = BoxCandidates(of, Functions(posterior, with_function, known, []), box)
-        return candidates, offset.view(shape) if isinstance(offset, Tensor) else offset
+        return candidates, offset
 
     def _noise(self) -> Tensor:
         noise, unit = believed_noise(self.inference, self.data), self.inference.unit(self.data)
         return noise if unit is None else noise / unit.square()
 
-    def _round(self, gain: Tensor, draws: Draws) -> Round:
+    def _round(self, gain: Tensor, offset: Tensor | float, draws: Draws) -> Round:
         return Round(
             data=self.data,
             number=self.state.told + 1,
             sign=self.sign,
             noise=self._noise,
             sqrt_beta=self.sqrt_beta(gain),
+            offset=offset,
+            unit=self.inference.unit(self.data),
             memory=self.state.memory.exploration,
             draws=draws,
         )

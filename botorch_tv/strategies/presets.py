@@ -28,6 +28,8 @@ from botorch_tv.acquisition import (
     Thompson,
     UniformChoice,
 )
+from botorch_tv.acquisition.candidates import Ties
+from botorch_tv.acquisition.exploration import Incumbent
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
@@ -67,15 +69,31 @@ def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
 
 
 @preset
-def gp_ei(**common: Unpack[Modelled]) -> Strategy:
-    """GP-EI, compared with in [C17] §6: expected improvement on the best posterior mean so far."""
-    return Strategy(exploration=ExpectedImprovement(), **common)
+def gp_ei(
+    *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
+) -> Strategy:
+    """GP-EI, compared with in [C17] §6: expected improvement on an incumbent.
+
+    Args:
+        incumbent: What is to be improved on: the best ``"posterior"`` mean among the points
+            observed, which forgets as the posterior does, or the best value ``"observed"``, with
+            which the paper's orders come out on functions that stand still.
+        ties: Which of the arms that tie is played, the ``"first"``, or one at ``"random"``.
+    """
+    return Strategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
 
 
 @preset
-def gp_pi(**common: Unpack[Modelled]) -> Strategy:
-    """GP-PI, compared with in [C17] §6: probability of improvement, as :func:`gp_ei`."""
-    return Strategy(exploration=ProbabilityOfImprovement(), **common)
+def gp_pi(
+    *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
+) -> Strategy:
+    """GP-PI, compared with in [C17] §6: probability of improvement on an incumbent.
+
+    Args:
+        incumbent: As for :func:`gp_ei`. With ``"posterior"`` it seldom leaves its first arm.
+        ties: As for :func:`gp_ei`.
+    """
+    return Strategy(exploration=ProbabilityOfImprovement(ties=ties, incumbent=incumbent), **common)
 
 
 @preset

@@ -1,5 +1,7 @@
 """Candidates of a posterior that a test knows."""
 
+import math
+
 import torch
 
 from botorch_tv.acquisition import Candidates
@@ -17,14 +19,16 @@ class Known(Candidates):
         scale: Largest prior standard deviation.
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         incumbent: The best mean observed.
+        observed: The best value observed.
     """
 
-    mean = sd = noise = incumbent = sqrt_beta = has_data = None
+    mean = sd = noise = incumbent = best_observation = sqrt_beta = has_data = None
 
-    def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0):
+    def __init__(self, mean, sd, scale=2.0, sign=1, incumbent=1.0, observed=math.nan):
         self.mean, self.sd = torch.tensor(mean, dtype=D), torch.tensor(sd, dtype=D)
         self.sign, self.scale, self.scratch = sign, scale, Scratch()
         self.incumbent, self.sqrt_beta = torch.tensor([incumbent], dtype=D), 0.0
+        self.best_observation = torch.tensor([observed], dtype=D)
 
     def nothing(self, *_):
         raise NotImplementedError
