@@ -16,7 +16,7 @@ from xarray.testing import assert_allclose
 
 from botorch_tv import files as whole_files
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.locks import WorkLock
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
@@ -87,14 +87,14 @@ def run_through(pipe: Connection, folder: Path, settings: dict[str, Any]) -> Non
     """Run the study; tell the result, and how many chunks were played."""
     torch.set_num_threads(1)
     played = 0
-    play = Game.play
+    play = PreparedStudy.play
 
     def counted(*arguments: Any) -> Any:
         nonlocal played
         played += 1
         return play(*arguments)
 
-    Game.play = counted  # type: ignore[method-assign]
+    PreparedStudy.play = counted  # type: ignore[method-assign]
     pipe.send("started")
     try:
         pipe.send((study(folder, **settings), played))

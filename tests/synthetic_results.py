@@ -61,9 +61,9 @@ def make_diagnosed(
 ) -> StudyResult:
     """A diagnosed result from `trials x rounds` arrays per strategy and variable.
 
-    Variables that are not given: sd and multiplier 1, no band, all else 0.
+    Variables that are not given: sd and sqrt_beta 1, no band, all else 0.
     """
-    defaults = {name: 0.0 for name in VARIABLES} | {"sd": 1.0, "multiplier": 1.0, "band": np.nan}
+    defaults = {name: 0.0 for name in VARIABLES} | {"sd": 1.0, "sqrt_beta": 1.0, "band": np.nan}
     shape = next(np.shape(one) for given in recorded.values() for one in given.values())
     plain = make_result({label: np.zeros(shape) for label in recorded}, resets)
     stacked = {
@@ -83,7 +83,7 @@ def drawn_diagnosis(
     rounds: int,
     *,
     noise: float = 0.25,
-    multiplier: float = 1.5,
+    sqrt_beta: float = 1.5,
     seed: int = 0,
     trigger_of: str = "",
 ) -> StudyResult:
@@ -105,7 +105,7 @@ def drawn_diagnosis(
             "sd": sd,
             "objective": objective,
             "observation": observation,
-            "multiplier": np.full((trials, rounds), multiplier),
+            "sqrt_beta": np.full((trials, rounds), sqrt_beta),
             "simple_regret": width * generator.gamma(2.0, 0.25, size=(trials, rounds)),
         }
         if label == trigger_of:

@@ -6,7 +6,7 @@ import torch
 
 from botorch_tv.forgetting import Markov, PeriodicReset, SlidingWindow
 from botorch_tv.learning import Refit
-from botorch_tv.simulation.worlds.functions import KernelSum
+from botorch_tv.simulation.worlds.functions import RKHSFunctions
 from botorch_tv.strategies import Grid, MultiStart, gp_ts, igp_ucb
 from botorch_tv.validation import require_integer, require_number
 
@@ -65,7 +65,7 @@ def test_parts_keep_plain_numbers():
         SlidingWindow(np.int64(29)).window,
         MultiStart(raw_samples=29.0).raw_samples,
         Refit(every=29.0).every,
-        KernelSum(torch.eye(3), terms=29.0).terms,
+        RKHSFunctions(torch.eye(3), terms=29.0).terms,
     ]
     assert [type(one) for one in kept] == [int] * len(kept)
     assert set(kept) == {29}

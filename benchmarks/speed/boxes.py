@@ -158,12 +158,12 @@ def compare_searches(states: list[State], loops: int) -> dict[str, float]:
     contender, gains = strategy(), []
     for state in states:
         ours = contender.ask(state)
-        values = ours.mean + ours.multiplier * ours.sd
+        values = ours.mean + ours.sqrt_beta * ours.sd
         for loop in range(loops):
             log = state.history
             X = torch.cat([log.choice.tensor(), log.time.tensor().unsqueeze(-1)], -1)[loop]
             model = rival_model(X.cpu(), log.y.tensor()[loop].cpu())
-            beta = float(ours.multiplier[loop]) ** 2
+            beta = float(ours.sqrt_beta[loop]) ** 2
             _, theirs = rival_search(model, float(ours.time[loop]), beta)
             gains.append((float(values[loop]) - theirs) / VARIANCE**0.5)
     if not gains:

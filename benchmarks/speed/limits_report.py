@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from botorch_tv.simulation.plots.drawing import GRAY, canvas, lighten, looks, written
+from botorch_tv.simulation.plots.drawing import GRAY, canvas, lighten, line_styles, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def _draw_late(
     axes: Axes, late: Mapping[str, list[dict[str, float]]], name: str, scale: float, title: str
 ) -> None:
     rounds = [one["round"] for one in next(iter(late.values()))]
-    for label, look in looks(list(late)).items():
+    for label, look in line_styles(list(late)).items():
         values = [scale * one[name] for one in late[label]]
         axes.plot(rounds, values, color=look.color, linestyle=look.line, marker="o", label=label)
     axes.set_xscale("log")
@@ -89,7 +89,7 @@ def _draw_late(
 def _draw_shares(axes: Axes, strategies: Mapping[str, Mapping[str, float]]) -> None:
     """Bars, one group per share, one colour per strategy."""
     width = 0.8 / len(strategies)
-    for number, (label, look) in enumerate(looks(list(strategies)).items()):
+    for number, (label, look) in enumerate(line_styles(list(strategies)).items()):
         places = [group + width * number for group in range(len(SHARES))]
         heights = [100 * strategies[label][name] for name in SHARES]
         bars = axes.bar(places, heights, width, color=look.color)

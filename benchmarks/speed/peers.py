@@ -69,15 +69,15 @@ class Problem:
         return torch.cat([X, X.new_full((*X.shape[:-1], 1), time)], dim=-1)
 
 
-def lowest_best(mean: Tensor, variance: Tensor, multiplier: float) -> int:
-    """The lowest index whose ``mean + multiplier · sd`` is within `TIE` of the maximum.
+def lowest_best(mean: Tensor, variance: Tensor, sqrt_beta: float) -> int:
+    """The lowest index whose ``mean + √beta · sd`` is within `TIE` of the maximum.
 
     Args:
         mean: Posterior means, `M`.
         variance: Posterior variances, `M`.
-        multiplier: √beta, the multiplier of the standard deviation.
+        sqrt_beta: √beta, the multiplier of the standard deviation.
     """
-    score = mean + multiplier * variance.clamp_min(0).sqrt()
+    score = mean + sqrt_beta * variance.clamp_min(0).sqrt()
     return int((score >= score.max() - TIE).to(torch.uint8).argmax())
 
 
@@ -99,8 +99,8 @@ class Loop(ABC):
         if self.round == 1:  # no data: every arm ties
             return 0
         mean, variance = self._predict()
-        multiplier = math.sqrt(self.problem.c1 * math.log(self.problem.c2 * self.round))
-        return lowest_best(mean, variance, multiplier)
+        sqrt_beta = math.sqrt(self.problem.c1 * math.log(self.problem.c2 * self.round))
+        return lowest_best(mean, variance, sqrt_beta)
 
     def tell(self, index: int, y: float) -> None:
         """Record the observation ``y`` of arm ``index`` and go on to the next round."""

@@ -27,9 +27,9 @@ def upper_confidence_bound(
 ) -> AcquisitionFunction:
     """BoTorch's ``UpperConfidenceBound`` at the present, as wide as a theorem has it.
 
-    A score is mean + √beta · sd: beta is the *square* of the factor that a width calls its
-    multiplier. Information gains are those of the model's data; widths made for known
-    hyperparameters promise nothing once these are learned.
+    A score is mean + √beta · sd: beta is the *square* of the ``sqrt_beta`` of a width. Information
+    gains are those of the model's data; widths made for known hyperparameters promise nothing once
+    these are learned.
 
     Args:
         model: The model, of one output.

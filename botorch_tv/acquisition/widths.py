@@ -1,7 +1,7 @@
 """Confidence schedules: how many standard deviations above the mean an arm is given credit for.
 
 The papers write the multiplier of the standard deviation as β or as √β. One convention holds here:
-a score is ``mean + √beta * sd``, ``multiplier`` is √beta and ``beta`` its square, which is what
+a score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, which is what
 BoTorch's ``UpperConfidenceBound`` takes. Logarithms are natural.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -24,8 +24,16 @@ class Width(ABC):
     gain: InformationGain | None = None
     """Where the information gain comes from; None where the schedule uses none."""
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if callable(vars(cls).get("multiplier")):
+            raise TypeError(
+                f"{cls.__name__} defines multiplier, which nothing calls; rename it to sqrt_beta, "
+                "which returns √beta as multiplier did."
+            )
+
     @abstractmethod
-    def multiplier(self, context: WidthContext) -> float | Tensor:
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         """√beta, the factor on the standard deviation in the round of ``context``.
 
         Returns:
@@ -36,8 +44,8 @@ class Width(ABC):
         """
 
     def beta(self, context: WidthContext) -> float | Tensor:
-        """The square of :meth:`multiplier`, a number or `batch_shape`."""
-        return self.multiplier(context) ** 2
+        """The square of :meth:`sqrt_beta`, a number or `batch_shape`."""
+        return self.sqrt_beta(context) ** 2
 
 
 LIMITS = {
@@ -50,7 +58,7 @@ LIMITS = {
     "delta": ("[1e-100, 1)", "it is a probability; the papers use 0.1."),
     "noise": ("[1e-100, 1e100]", "it is a variance."),
     "r": ("[1e-100, 1e100]", "it is the side of the domain's box."),
-    "value": ("[0, 1e100]", "it is the square of the multiplier."),
+    "value": ("[0, 1e100]", "it is the square of √beta."),
 }
 """Where the numbers of a width lie, by their names, and why."""
 
@@ -81,7 +89,7 @@ class Logarithmic(_Checked):
     c1: float = 0.8
     c2: float = 4.0
 
-    def multiplier(self, context: WidthContext) -> float:
+    def sqrt_beta(self, context: WidthContext) -> float:
         return math.sqrt(self.c1 * max(0.0, math.log(self.c2 * context.t)))
 
 
@@ -90,7 +98,7 @@ class Constant(_Checked):
     """The same √beta in every round.
 
     Args:
-        value: beta, the *square* of the multiplier; at least 0.
+        value: beta, the *square* of what multiplies the standard deviation; at least 0.
 
     Raises:
         ValueError: If ``value`` is negative or not finite.
@@ -98,7 +106,7 @@ class Constant(_Checked):
 
     value: float
 
-    def multiplier(self, context: WidthContext) -> float:
+    def sqrt_beta(self, context: WidthContext) -> float:
         return math.sqrt(self.value)
 
 
@@ -117,7 +125,7 @@ class _Bayes(_Checked):
 
     parts: ClassVar[int]
 
-    def multiplier(self, context: WidthContext) -> float:
+    def sqrt_beta(self, context: WidthContext) -> float:
         t, dim = context.t, context.dim
         union = self.parts * math.pi**2 * t**2 / (6 * self.delta)
         slope = math.log(dim * self.a1 * union)
@@ -141,7 +149,7 @@ class BayesTV(_Bayes):
     """√(2 ln(A) + 2d ln(r d b1 t² √(ln(d a1 A)))), A = π² t² / (2δ); TV-GP-UCB, [B16] eq. (19).
 
     The constants assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). Very small
-    ones make a root negative in early rounds, where the theorem says nothing; ``multiplier``
+    ones make a root negative in early rounds, where the theorem says nothing; ``sqrt_beta``
     refuses then rather than make up a width.
 
     Args:
@@ -195,7 +203,7 @@ class AgnosticGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def multiplier(self, context: WidthContext) -> float | Tensor:
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return _root(2 * self.B**2 + 300 * math.log(context.t / self.delta) ** 3 * g)
 
@@ -219,7 +227,7 @@ class IGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def multiplier(self, context: WidthContext) -> float | Tensor:
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return self.B + self.R * _root(2 * (g + 1 - math.log(self.delta)))
 
@@ -247,7 +255,7 @@ class WGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=DoublyWeighted)
 
-    def multiplier(self, context: WidthContext) -> float | Tensor:
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return self.B + self.R / math.sqrt(self.noise) * _root(2 * g - 2 * math.log(self.delta))
 
@@ -271,7 +279,7 @@ class Heteroscedastic(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def multiplier(self, context: WidthContext) -> float | Tensor:
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
         g = self.gain.value(context)
         return _root(2 * (g + math.log(2 / self.delta))) + self.B
 

@@ -13,7 +13,12 @@ CODE = "(code)"
 """Key under which stands what the code of an object does; no attribute can have this name."""
 PROBES = "probes"
 """Key under which the description of an array has sums of its entries with signs."""
-FORMER = {"Candidates": "DiscreteSearch", "Realised": "Realized"}
+FORMER = {
+    "Candidates": "DiscreteSearch",
+    "Given": "FixedFunctions",
+    "KernelSum": "RKHSFunctions",
+    "Realised": "Realized",
+}
 """What classes are called now whose names stand in older files."""
 LATER: dict[str, dict[str, Description]] = {
     "Refit": {"decay": {}},

@@ -104,7 +104,7 @@ def suggested(
         return strategy.suggestion_at(state, X, now=time)
     when = torch.tensor(time, dtype=torch.float64)
     nothing = torch.zeros_like(when)
-    return Suggestion(X, None, mean=nothing, sd=nothing, multiplier=nothing, time=when)
+    return Suggestion(X, None, mean=nothing, sd=nothing, sqrt_beta=nothing, time=when)
 
 
 def _kept(told: int, newest: int) -> bool:

@@ -25,7 +25,7 @@ from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.surveys import largest_norm, variation
-from botorch_tv.simulation import AbruptWorld, DriftWorld, KernelSum
+from botorch_tv.simulation import AbruptWorld, DriftWorld, RKHSFunctions
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Grid,
@@ -61,8 +61,8 @@ def _arms() -> Grid:
     return Grid.regular(points=100, dim=1)
 
 
-def _functions(terms: int) -> KernelSum:
-    return KernelSum(unit_kernel("se", 0.2), terms=terms)
+def _functions(terms: int) -> RKHSFunctions:
+    return RKHSFunctions(unit_kernel("se", 0.2), terms=terms)
 
 
 class Forgetting(NamedTuple):

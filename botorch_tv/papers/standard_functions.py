@@ -27,7 +27,7 @@ from botorch_tv.papers.experiment import Experiment
 from botorch_tv.papers.order import Claim, judge
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
-from botorch_tv.simulation import Given, PanelWorld, StaticWorld
+from botorch_tv.simulation import FixedFunctions, PanelWorld, StaticWorld
 from botorch_tv.simulation.panels import Panel
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy
@@ -82,7 +82,7 @@ class Standard:
 
     def world(self, noise: float) -> StaticWorld:
         """The function, the same in every trial."""
-        return StaticWorld(self.domain, functions=Given(self.values), noise=noise)
+        return StaticWorld(self.domain, functions=FixedFunctions(self.values), noise=noise)
 
     def strategies(self, noise: float) -> dict[str, Strategy]:
         """With the squared exponential of lengthscale 0.2, which no such function comes from."""
@@ -152,7 +152,9 @@ class SensorWorld(StaticWorld):
 
     def __init__(self, values: np.ndarray, train: int) -> None:
         panel = PanelWorld(values, train=train)
-        super().__init__(panel.domain, functions=Given(panel.objective), noise=panel.model_noise)
+        super().__init__(
+            panel.domain, functions=FixedFunctions(panel.objective), noise=panel.model_noise
+        )
         self.kernel = panel.kernel
         self.readings = panel.objective
 

@@ -21,7 +21,7 @@ from botorch_tv.strategies.state import Info, State
 
 
 @dataclass(frozen=True)
-class Game:
+class PreparedStudy:
     """A study ready to be played.
 
     Args:
@@ -38,7 +38,7 @@ class Game:
         Args:
             chunk: Which.
             progress: Told of every round.
-            stop: Ends the game after the current round once it is set.
+            stop: Ends the play after the current round once it is set.
 
         Returns:
             What was recorded; None if stopped.
@@ -66,7 +66,7 @@ class Game:
 
 
 class _Place:
-    """Where a game is, which is told of errors within.
+    """Where the play is, which is told of errors within.
 
     Args:
         chunk: The trials.
@@ -99,7 +99,7 @@ class _Place:
 
 
 class _Table:
-    """A game under way: the states of all strategies in the trials of one chunk."""
+    """A study under way: the states of all strategies in the trials of one chunk."""
 
     def __init__(
         self, settings: StudySettings, templates: Mapping[str, State], place: _Place

@@ -15,6 +15,7 @@ from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.memory import MEMORY_SHARE
 from botorch_tv.simulation.merging import merged
 from botorch_tv.simulation.netcdf import read_dataset, write_dataset
+from botorch_tv.simulation.recorders.diagnosis import with_present_names
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class StudyResult(StudyRecord):
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
         data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])
         try:
-            return cls(data)
+            return cls(with_present_names(data))
         except (KeyError, ValueError) as error:
             raise ValueError(
                 f"{path} is a netCDF file, but no study result: {error} "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.executors import Elsewhere, Executor
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
@@ -75,11 +75,11 @@ class Runner:
                 elsewhere = Elsewhere(self.executor, settings, cut, take_and_tell, folder)
                 self.made_with.update(elsewhere.play(missing))
                 return known
-            game = Game(settings, settings.initial_states())
+            study = PreparedStudy(settings, settings.initial_states())
             progressed = Progress(bar, settings.horizon, known)
 
             def turn(chunk: Chunk, stop: threading.Event) -> bool:
-                arrays = take_turn(game, chunk, folder, progressed, stop)
+                arrays = take_turn(study, chunk, folder, progressed, stop)
                 if arrays is not None:
                     take(chunk, arrays)
                 return arrays is not None

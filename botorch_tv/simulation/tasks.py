@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from botorch_tv.files import this_host
 from botorch_tv.identity.source import library
 from botorch_tv.simulation.chunk_files import ChunkFormat
-from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.devices import device_of_worker
 from botorch_tv.simulation.folder import StudyFolder, own_versions
@@ -130,9 +130,9 @@ def _played(task: Task, folder: StudyFolder | None) -> Arrays | None:
     settings = replace(task.settings, device=device)
     with torch_threads(task.cut.threads), tqdm(disable=True) as silent:
         with BEGINNING:
-            game = Game(settings, settings.initial_states())
+            study = PreparedStudy(settings, settings.initial_states())
         progress = Progress(silent, settings.horizon)
-        return take_turn(game, task.chunk, folder, progress, threading.Event())
+        return take_turn(study, task.chunk, folder, progress, threading.Event())
 
 
 def _mark(path: Path) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 3.0
 
 
 def take_turn(
-    game: Game,
+    study: PreparedStudy,
     chunk: Chunk,
     folder: StudyFolder | None,
     progress: Progress,
@@ -31,15 +31,15 @@ def take_turn(
 ) -> Arrays | None:
     """Play a chunk and keep it; None if stopped, or while another process plays it."""
     if folder is None:
-        return game.play(chunk, progress, stop)
+        return study.play(chunk, progress, stop)
     with folder.claim(chunk) as mine:
         if not mine:
             return None
         arrays = folder.find(chunk)  # perhaps finished elsewhere since the last look
         if arrays is not None:
-            progress.add(chunk.trials * game.settings.horizon)
+            progress.add(chunk.trials * study.settings.horizon)
             return arrays
-        arrays = game.play(chunk, progress, stop)
+        arrays = study.play(chunk, progress, stop)
         if arrays is not None:
             folder.keep(chunk, arrays)
         return arrays

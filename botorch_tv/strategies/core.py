@@ -679,7 +679,7 @@ class Strategy:
             index=choice.choice if isinstance(domain, Grid) else None,
             mean=choice.mean,
             sd=choice.sd,
-            multiplier=sqrt_beta.to(choice.mean),
+            sqrt_beta=sqrt_beta.to(choice.mean),
             time=decision.now,
             made_by=self._mark,
         )

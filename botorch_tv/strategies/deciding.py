@@ -107,7 +107,7 @@ class Decision:
             if self.process.ages:
                 clock = (self.now, self.reference)
                 doubly = self.inference.doubly_weighted_gain(self.data, *clock)
-        return width.multiplier(
+        return width.sqrt_beta(
             WidthContext(
                 t=self.state.told + 1,
                 dim=self.state.domain.dim,

@@ -64,7 +64,7 @@ class Suggestion(NamedTuple):
     """Posterior mean of f_now there, `batch_shape`."""
     sd: Tensor
     """Posterior standard deviation of f_now there, without observation noise, `batch_shape`."""
-    multiplier: Tensor
+    sqrt_beta: Tensor
     """Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`."""
     time: Tensor
     """The time now for which it was chosen, `batch_shape`, float64."""

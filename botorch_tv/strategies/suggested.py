@@ -41,7 +41,7 @@ def check_suggestion(state: State, suggestion: Suggestion, *, compared: bool) ->
     for name, tensor, wanted in (
         ("X", X, Size((*shape, domain.columns))),
         ("sd", suggestion.sd, shape),
-        ("multiplier", suggestion.multiplier, shape),
+        ("sqrt_beta", suggestion.sqrt_beta, shape),
     ):
         _require_shape(name, tensor, wanted)
         require_same_kind(f"suggestion.{name}", tensor, state)

@@ -20,7 +20,7 @@ from botorch_tv.simulation.plots.drawing import (
     canvas,
     draw_curves,
     lighten,
-    looks,
+    line_styles,
     name_curves,
     regret_curve,
     settle_scale,
@@ -66,7 +66,7 @@ def plot_bounds(
     regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve.mean))
     figure = canvas(8.5, 4.8)
     axes = figure.subplots()
-    color = looks(result.strategies)[label].color
+    color = line_styles(result.strategies)[label].color
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
     for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
@@ -128,7 +128,7 @@ def plot_orders(
         scaled = constant * values / horizons
         named = f"{name}\nx {constant:.3g}, fitted from {side}"
         curves[named] = Curve(scaled, np.full_like(scaled, np.nan))
-    styles = looks(list(curves))
+    styles = line_styles(list(curves))
     figure = canvas(9.5, 4.4)
     axes = figure.subplots()
     draw_curves(axes, horizons, curves, styles)

@@ -337,7 +337,7 @@ WIDTHS = [
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_widths_are_the_roots_of_botorchs_beta(width):
-    """Scores are mean + multiplier · sd, with the gain of the data as dense algebra has it."""
+    """Scores are mean + √beta · sd, with the gain of the data as dense algebra has it."""
     X, Y = data()
     kernel = RBFKernel().double()
     kernel.lengthscale = torch.tensor(0.4, dtype=torch.float64)

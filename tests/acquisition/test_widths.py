@@ -21,6 +21,7 @@ from botorch_tv.acquisition import (
     Greedy,
     Heteroscedastic,
     Logarithmic,
+    Width,
     WidthContext,
 )
 
@@ -81,9 +82,9 @@ def context(t=3, dim=2, gain=None, weighted=None):
     ],
 )
 def test_schedules_of_the_round_alone(width, t, expected):
-    multiplier = width.multiplier(context(t))
-    assert isinstance(multiplier, float)
-    assert multiplier == pytest.approx(expected, rel=1e-14)
+    sqrt_beta = width.sqrt_beta(context(t))
+    assert isinstance(sqrt_beta, float)
+    assert sqrt_beta == pytest.approx(expected, rel=1e-14)
     assert width.beta(context(t)) == pytest.approx(expected**2, rel=1e-14)
     assert width.gain is None
 
@@ -99,9 +100,9 @@ def test_schedules_of_the_round_alone(width, t, expected):
 )
 def test_schedules_of_the_gain(width, expected):
     # The two gains differ, so that a schedule reading the wrong one fails.
-    multiplier = width.multiplier(context(3, gain=[1.7, 0.0], weighted=[0.6, 0.0]))
-    assert multiplier[0].item() == pytest.approx(expected, rel=1e-14)
-    assert multiplier[1] < multiplier[0]
+    sqrt_beta = width.sqrt_beta(context(3, gain=[1.7, 0.0], weighted=[0.6, 0.0]))
+    assert sqrt_beta[0].item() == pytest.approx(expected, rel=1e-14)
+    assert sqrt_beta[1] < sqrt_beta[0]
 
 
 def test_heteroscedastic_is_the_ratio_of_determinants():
@@ -110,8 +111,8 @@ def test_heteroscedastic_is_the_ratio_of_determinants():
     root = N.inverse().sqrt()
     gain = 0.5 * torch.logdet(torch.eye(3) + root @ K @ root)
     ratio = sqrt(torch.det(N + K) / torch.det(N))
-    multiplier = Heteroscedastic(B=1.5, delta=0.2).multiplier(WidthContext(4, 2, gain))
-    assert multiplier.item() == pytest.approx(sqrt(2 * log(2 * ratio / 0.2)) + 1.5, rel=1e-12)
+    sqrt_beta = Heteroscedastic(B=1.5, delta=0.2).sqrt_beta(WidthContext(4, 2, gain))
+    assert sqrt_beta.item() == pytest.approx(sqrt(2 * log(2 * ratio / 0.2)) + 1.5, rel=1e-12)
 
 
 def test_beta_is_what_botorch_takes():
@@ -119,33 +120,33 @@ def test_beta_is_what_botorch_takes():
     mean, variance = torch.tensor([[[0.3]]]), torch.tensor([[[0.49]]])
     model = MockModel(MockPosterior(mean=mean, variance=variance))
     score = UpperConfidenceBound(model, beta=width.beta(context(9)))(torch.zeros(1, 1, 2))
-    assert score.item() == pytest.approx(0.3 + width.multiplier(context(9)) * 0.7, rel=1e-6)
+    assert score.item() == pytest.approx(0.3 + width.sqrt_beta(context(9)) * 0.7, rel=1e-6)
 
 
 def test_negative_logarithms_count_as_zero():
     width = Logarithmic(c1=0.8, c2=0.4)
-    assert [width.multiplier(context(t)) for t in (1, 2)] == [0.0, 0.0]
-    assert width.multiplier(context(3)) == pytest.approx(sqrt(0.8 * log(1.2)), rel=1e-14)
+    assert [width.sqrt_beta(context(t)) for t in (1, 2)] == [0.0, 0.0]
+    assert width.sqrt_beta(context(3)) == pytest.approx(sqrt(0.8 * log(1.2)), rel=1e-14)
 
 
 @pytest.mark.parametrize("width", OF_TIME, ids=repr)
 def test_widens_with_the_round(width):
-    multipliers = [width.multiplier(context(t)) for t in range(1, 50)]
-    assert all(low < high for low, high in pairwise(multipliers))
+    found = [width.sqrt_beta(context(t)) for t in range(1, 50)]
+    assert all(low < high for low, high in pairwise(found))
 
 
 @pytest.mark.parametrize("width", [*USING_GAIN, *OF_TIME[1:]], ids=repr)
 def test_widens_with_confidence(width):
     surer = dataclasses.replace(width, delta=width.delta / 10)
     at = context(5, gain=1.0, weighted=1.0)
-    assert surer.multiplier(at) > width.multiplier(at)
+    assert surer.sqrt_beta(at) > width.sqrt_beta(at)
 
 
 def test_event_trigger_spends_half_of_delta_on_its_resets():
     halved = BayesResetting(**{**SLOPES, "delta": 0.05})
     for t in (1, 20):
-        expected = pytest.approx(halved.multiplier(context(t)), rel=1e-14)
-        assert BayesEventTriggered(**SLOPES).multiplier(context(t)) == expected
+        expected = pytest.approx(halved.sqrt_beta(context(t)), rel=1e-14)
+        assert BayesEventTriggered(**SLOPES).sqrt_beta(context(t)) == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -154,7 +155,7 @@ def test_event_trigger_spends_half_of_delta_on_its_resets():
 def test_keeps_shape_dtype_and_device(width, dtype, device):
     gain = torch.zeros(4, 3, dtype=dtype, device=device)
     for result in (
-        width.multiplier(WidthContext(2, 1, gain, gain)),
+        width.sqrt_beta(WidthContext(2, 1, gain, gain)),
         width.beta(WidthContext(2, 1, gain, gain)),
     ):
         assert (result.shape, result.dtype, result.device) == (gain.shape, dtype, gain.device)
@@ -164,32 +165,32 @@ def test_keeps_shape_dtype_and_device(width, dtype, device):
 @pytest.mark.parametrize("width", USING_GAIN, ids=repr)
 def test_a_gain_of_the_round_alone_gives_a_number(width, gain):
     g = gain.value(context(3))
-    multiplier = dataclasses.replace(width, gain=gain).multiplier(context(3))
-    assert isinstance(multiplier, float)
-    realised = width.multiplier(context(3, gain=g, weighted=g))
-    assert multiplier == pytest.approx(realised.item(), rel=1e-14)
+    sqrt_beta = dataclasses.replace(width, gain=gain).sqrt_beta(context(3))
+    assert isinstance(sqrt_beta, float)
+    realised = width.sqrt_beta(context(3, gain=g, weighted=g))
+    assert sqrt_beta == pytest.approx(realised.item(), rel=1e-14)
 
 
 @pytest.mark.parametrize("width", USING_GAIN, ids=repr)
 def test_names_the_gain_it_misses(width):
     field = "weighted_information_gain" if isinstance(width, WGPUCB) else "information_gain"
     with pytest.raises(ValueError, match=rf"\(\) reads {field} from the context.*ClosedForm"):
-        width.multiplier(context())
+        width.sqrt_beta(context())
 
 
 @pytest.mark.parametrize("cls", [BayesTV, BayesResetting, BayesEventTriggered])
 def test_bayes_names_the_constants_that_leave_no_width(cls):
     with pytest.raises(ValueError, match=r"a1=1e-05.* round 1 with d = 2.*a1 must exceed") as error:
-        cls(**{**SLOPES, "a1": 1e-5}).multiplier(context(1))
+        cls(**{**SLOPES, "a1": 1e-5}).sqrt_beta(context(1))
     limit = float(str(error.value).split("exceed ")[1].rstrip("."))
-    assert cls(**{**SLOPES, "a1": 1.01 * limit}).multiplier(context(1)) > 0
+    assert cls(**{**SLOPES, "a1": 1.01 * limit}).sqrt_beta(context(1)) > 0
 
     with pytest.raises(ValueError, match=r"r=0.0001.* round 1 with d = 2.*raise r b1 to") as error:
-        cls(**{**SLOPES, "r": 1e-4}).multiplier(context(1))
+        cls(**{**SLOPES, "r": 1e-4}).sqrt_beta(context(1))
     limit = float(str(error.value).split("to ")[1].rstrip(".")) / SLOPES["b1"]
-    assert cls(**{**SLOPES, "r": 1.01 * limit}).multiplier(context(1)) > 0
+    assert cls(**{**SLOPES, "r": 1.01 * limit}).sqrt_beta(context(1)) > 0
     with pytest.raises(ValueError, match="raise r b1"):
-        cls(**{**SLOPES, "r": 0.99 * limit}).multiplier(context(1))
+        cls(**{**SLOPES, "r": 0.99 * limit}).sqrt_beta(context(1))
 
 
 PROBABILITY, POSITIVE, AT_LEAST_ZERO = [0.0, 1.0, NAN], [0.0, -1.0, INF, NAN], [-1.0, INF, NAN]
@@ -237,3 +238,19 @@ def test_is_a_frozen_value(width):
     name = dataclasses.fields(width)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(width, name, 0.5)
+
+
+def test_a_width_that_defines_multiplier_is_told_to_rename_it():
+    with pytest.raises(TypeError, match=r"Own defines multiplier, .* rename it to sqrt_beta"):
+
+        class Own(Width):
+            def multiplier(self, context: WidthContext) -> float:
+                return 2.0
+
+    class Scaled(Width):
+        multiplier = 3.0  # a number of one's own
+
+        def sqrt_beta(self, context: WidthContext) -> float:
+            return self.multiplier
+
+    assert Scaled().beta(context()) == 9.0

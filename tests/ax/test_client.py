@@ -97,8 +97,8 @@ def test_gains_in_a_width_are_those_of_the_data_now(
     K = np.exp(-0.5 * distance**2) * 0.9 ** (np.abs(t[:, None] - t) / 2)
     noise = model.likelihood.noise.item() * 0.8 ** (-(7.0 - t) * (2 if double else 1))
     gain = 0.5 * np.linalg.slogdet(np.eye(3) + K / np.sqrt(np.outer(noise, noise)))[1]
-    multiplier = 1.0 + 0.5 / np.sqrt(0.1) * np.sqrt(2 * np.log(10) + 2 * gain)
-    assert acquisition_of(client).beta.item() == pytest.approx(multiplier**2, rel=1e-6)
+    sqrt_beta = 1.0 + 0.5 / np.sqrt(0.1) * np.sqrt(2 * np.log(10) + 2 * gain)
+    assert acquisition_of(client).beta.item() == pytest.approx(sqrt_beta**2, rel=1e-6)
 
 
 def test_an_outcome_that_was_not_always_measured(experiment, ask, model_of):

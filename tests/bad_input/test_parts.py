@@ -76,7 +76,7 @@ FROM, UP_TO, SHARE = "in [1e-100, 1e100]", "in [0, 1e100]", "in [1e-100, 1)"
 WIDTHS = {
     "Logarithmic c1": Parameter(lambda v: widths.Logarithmic(c1=v), SIZE, UP_TO, "never explores"),
     "Logarithmic c2": Parameter(lambda v: widths.Logarithmic(c2=v), POSITIVE, FROM, "papers use 4"),
-    "Constant value": Parameter(widths.Constant, SIZE, UP_TO, "square of the multiplier"),
+    "Constant value": Parameter(widths.Constant, SIZE, UP_TO, "square of √beta"),
     "BayesTV delta": Parameter(
         width(widths.BayesTV, "delta", **BAYES), CHANCE, SHARE, "papers use 0.1"
     ),

@@ -17,7 +17,12 @@ from botorch_tv.simulation import (
     run_study,
 )
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.worlds.functions import GaussianDraw, Given, KernelSum, SmoothedDraw
+from botorch_tv.simulation.worlds.functions import (
+    FixedFunctions,
+    GaussianDraw,
+    RKHSFunctions,
+    SmoothedDraw,
+)
 from botorch_tv.strategies import Grid, gp_ucb
 from botorch_tv.test_functions import DriftingAckley, MarkovFunction
 
@@ -87,8 +92,8 @@ NUMBERS = {
     "SineWorld frequency": Parameter(
         sine("frequency"), (NAN, INF), "must be finite", "paper uses 0.3"
     ),
-    "KernelSum terms": Parameter(
-        lambda v: KernelSum(KERNEL, terms=v), WHOLE, AT_LEAST_ONE, "the paper uses 20"
+    "RKHSFunctions terms": Parameter(
+        lambda v: RKHSFunctions(KERNEL, terms=v), WHOLE, AT_LEAST_ONE, "the paper uses 20"
     ),
     "SmoothedDraw noise": Parameter(
         lambda v: SmoothedDraw(KERNEL, v), (0.0, NAN), "positive and", "GaussianDraw does not"
@@ -156,7 +161,10 @@ THINGS = {
         lambda: run_study(WORLD, {"GP": "gp"}), "a str", "give a Strategy", "gp_ucb(kernel"
     ),
     "functions": Row(
-        lambda: StaticWorld(LINE, functions=3, noise=0.1), "a int", "no distribution", "KernelSum("
+        lambda: StaticWorld(LINE, functions=3, noise=0.1),
+        "a int",
+        "no distribution",
+        "RKHSFunctions(",
     ),
     "centers": data(
         lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
@@ -170,12 +178,17 @@ THINGS = {
         "between arms and centers",
         "give a GPyTorch kernel",
     ),
-    "values": data(lambda: Given(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"),
+    "values": data(
+        lambda: FixedFunctions(torch.zeros(2, 2, 2)), "(2, 2, 2)", "shape M", "or trials x M"
+    ),
     "values of integers": data(
-        lambda: Given(torch.zeros(3).long()), "torch.int64", "values has dtype", "values.double()"
+        lambda: FixedFunctions(torch.zeros(3).long()),
+        "torch.int64",
+        "values has dtype",
+        "values.double()",
     ),
     "values for other arms": data(
-        lambda: StaticWorld(LINE, functions=Given(torch.zeros(3)), noise=0.1),
+        lambda: StaticWorld(LINE, functions=FixedFunctions(torch.zeros(3)), noise=0.1),
         "3 numbers",
         "has 5 arms",
         "give one number per arm",

@@ -143,12 +143,12 @@ def make_case(
     )
     retention = retention or _retention(random)
     noise = float(np.exp(random.uniform(math.log(0.01), 0.0)))
-    width, multiplier = pick(
+    width, sqrt_beta = pick(
         random,
         [
             (Logarithmic(c1=0.4, c2=4.0), logarithmic),
             (IGPUCB(B=0.5, R=0.1, delta=0.1), chowdhury(0.5, 0.1, 0.1)),
-            (WGPUCB(B=0.5, R=0.1, noise=noise, delta=0.1), deng(noise)["multiplier"]),
+            (WGPUCB(B=0.5, R=0.1, noise=noise, delta=0.1), deng(noise)["sqrt_beta"]),
         ],
     )
     exploration = pick(random, [*EXPLORATIONS, "ucb", "ucb"])
@@ -160,8 +160,8 @@ def make_case(
         "decay": decay[1],
         "inflation": inflation[1],
         "retention": retention[1],
-        "multiplier": multiplier,
-        "gains": multiplier is not logarithmic,
+        "sqrt_beta": sqrt_beta,
+        "gains": sqrt_beta is not logarithmic,
         "exploration": exploration,
         "noise": noise,
     }
@@ -318,7 +318,7 @@ def acceptable(bandit: DenseBandit, choice: Choice, arm: int, rounding: float) -
     """Whether the rule for ties names this arm, up to rounding of the scores."""
     if arm == choice.index:
         return True
-    score, variance = bandit._score(choice.prediction, choice.multiplier)
+    score, variance = bandit._score(choice.prediction, choice.sqrt_beta)
     limit = score.max() - TIES * math.sqrt(variance)
     return score[arm] >= limit - rounding and (score[:arm] <= limit + rounding).all()
 
@@ -359,7 +359,7 @@ def check(number: int, **chosen: Any) -> float:
             ]
         at = [None] * count if now is None else now
         suggestion, choices = _choose(case, state, trials, at, now, generator, random)
-        for name in ("mean", "sd", "multiplier", "time"):
+        for name in ("mean", "sd", "sqrt_beta", "time"):
             differ(getattr(suggestion, name), [getattr(one, name) for one in choices])
         told: list[dict[str, Any]] = [
             {"ok": trial.succeeds(t), "noise": None, "time": None} for trial in trials

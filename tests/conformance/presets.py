@@ -107,7 +107,7 @@ class Preset(NamedTuple):
     def compared(self) -> tuple[str, ...]:
         """Numbers of a suggestion that the textbook has too; not all explorations have a width."""
         widths = self.book(1.0).get("exploration", "ucb") not in ("ei", "pi", "uniform")
-        return ("mean", "sd", "time", *(("multiplier",) if widths else ()))
+        return ("mean", "sd", "time", *(("sqrt_beta",) if widths else ()))
 
     @property
     def maximize(self) -> bool:
@@ -141,7 +141,7 @@ class Preset(NamedTuple):
     @property
     def only_forgets(self) -> bool:
         """Whether nothing but the way to forget and the width sets it apart from GP-UCB."""
-        return set(self.book(1.0)) <= {"decay", "inflation", "retention", "multiplier", "gains"}
+        return set(self.book(1.0)) <= {"decay", "inflation", "retention", "sqrt_beta", "gains"}
 
     @property
     def way_to_forget(self) -> tuple[str, ...]:
@@ -196,12 +196,12 @@ def bayes(delta: float, numerator: float, factor: float) -> Callable[[int, float
     They differ in what stands in the two logarithms before t^2 / delta.
     """
 
-    def multiplier(t: int, g: float, gbar: float) -> float:
+    def sqrt_beta(t: int, g: float, gbar: float) -> float:
         inner = math.sqrt(math.log(DIM * 2.0 * factor * math.pi**2 * t**2 / delta))
         first = 2.0 * math.log(numerator * math.pi**2 * t**2 / delta)
         return math.sqrt(first + 2.0 * DIM * math.log(1.0 * DIM * 3.0 * t**2 * inner))
 
-    return multiplier
+    return sqrt_beta
 
 
 def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float], float]:
@@ -210,15 +210,15 @@ def chowdhury(B: float, R: float, delta: float) -> Callable[[int, float, float],
 
 def book(**arguments: Any) -> Book:
     """Arguments that do not depend on the noise; the narrow logarithmic width unless told."""
-    gains = {"gains": "multiplier" in arguments}
-    return lambda noise: {"multiplier": logarithmic} | gains | arguments
+    gains = {"gains": "sqrt_beta" in arguments}
+    return lambda noise: {"sqrt_beta": logarithmic} | gains | arguments
 
 
 def deng(noise: float) -> dict[str, Any]:
-    def multiplier(t: int, g: float, gbar: float) -> float:
+    def sqrt_beta(t: int, g: float, gbar: float) -> float:
         return 0.5 + 0.1 / math.sqrt(noise) * math.sqrt(2.0 * math.log(1.0 / 0.1) + 2.0 * gbar)
 
-    return {"inflation": ("exponential", 0.93), "multiplier": multiplier}
+    return {"inflation": ("exponential", 0.93), "sqrt_beta": sqrt_beta}
 
 
 def mauduit(t: int, g: float, gbar: float) -> float:
@@ -259,30 +259,30 @@ WINDOWS = window_starts(1000, 1.5, 0.3).__contains__
 # fmt: off
 PRESETS: list[Preset] = [
     # The named algorithms.
-    Preset("GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n), book(multiplier=default_logarithmic)),
+    Preset("GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n), book(sqrt_beta=default_logarithmic)),
     Preset("R-GP-UCB", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW), book(retention=("period", 11, "rounds"))),
     Preset("SW-GP-UCB", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW), book(retention=("window", 13, "rounds"))),
     Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
     Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
     Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
     Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),
-    Preset("WGP-UCB constant", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=1 - 1 / 29, width=Constant(2.0)), book(inflation=("exponential", 1 - 1 / 29), multiplier=lambda t, g, gbar: math.sqrt(2.0))),
-    Preset("UI-GP-UCB", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=1.0, width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("injection", 1.0, 1.0), multiplier=mauduit)),
+    Preset("WGP-UCB constant", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=1 - 1 / 29, width=Constant(2.0)), book(inflation=("exponential", 1 - 1 / 29), sqrt_beta=lambda t, g, gbar: math.sqrt(2.0))),
+    Preset("UI-GP-UCB", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=1.0, width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("injection", 1.0, 1.0), sqrt_beta=mauduit)),
     Preset("UI-GP-UCB root", lambda k, n: ui_gp_ucb(kernel=k, noise=n, alpha=0.5, kappa=0.7, width=NARROW), book(inflation=("injection", 0.5, 0.7))),
-    Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(multiplier=chowdhury(0.5, 0.1, 0.1))),
-    Preset("BR-GP-UCB", lambda k, n: br_gp_ucb(kernel=k, noise=n, period=17, B=0.5, R=0.1, delta=0.1), book(retention=("period", 17, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1))),
-    Preset("SparQ-GP-UCB", attended(width=Heteroscedastic(B=0.5, delta=0.1)), book(consultant=Consultant(lambda t: True), multiplier=mauduit)),
+    Preset("IGP-UCB", lambda k, n: igp_ucb(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
+    Preset("BR-GP-UCB", lambda k, n: br_gp_ucb(kernel=k, noise=n, period=17, B=0.5, R=0.1, delta=0.1), book(retention=("period", 17, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
+    Preset("SparQ-GP-UCB", attended(width=Heteroscedastic(B=0.5, delta=0.1)), book(consultant=Consultant(lambda t: True), sqrt_beta=mauduit)),
     Preset("W-SparQ-GP-UCB", attended(inflation=UncertaintyInjection(1.5), refresh=Refresh(Windows(1.5, 0.3), steps=0)), book(inflation=("injection", 1.5, 1.0), consultant=Consultant(WINDOWS))),
     Preset("W-SparQ-GP-UCB even", attended(refresh=Refresh(Windows(1.5, 0.3), c_Q=2.0, steps=0), maximize=False), book(consultant=Consultant(WINDOWS, c_Q=2.0), maximize=False)),
     # The widths of the theorems.
-    Preset("agnostic GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n, width=AgnosticGPUCB(B=0.5, delta=0.1)), book(multiplier=agnostic)),
-    Preset("R-GP-UCB Bayes", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=BayesResetting(**THEORY)), book(retention=("period", 11, "rounds"), multiplier=bayes(0.1, 2 / 3, 2 / 3))),
-    Preset("TV-GP-UCB Bayes", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=BayesTV(**THEORY)), book(decay=("markov", 0.03), multiplier=bayes(0.1, 1 / 2, 1 / 2))),
-    Preset("ET-GP-UCB Bayes", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=BayesEventTriggered(**THEORY)), book(retention=("trigger", 0.1), multiplier=bayes(0.1, 4 / 3, 4 / 3))),
-    Preset("SW-GP-UCB realised gain", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("window", 13, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1))),
-    Preset("TV-GP-UCB realised gain", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(decay=("markov", 0.03), multiplier=chowdhury(0.5, 0.1, 0.1))),
-    Preset("ET-GP-UCB realised gain", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("trigger", 0.1), multiplier=chowdhury(0.5, 0.1, 0.1))),
-    Preset("GP-UCB closed-form gain", lambda k, n: gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1, gain=ClosedForm(kernel="se"))), book(multiplier=closed_form)),
+    Preset("agnostic GP-UCB", lambda k, n: gp_ucb(kernel=k, noise=n, width=AgnosticGPUCB(B=0.5, delta=0.1)), book(sqrt_beta=agnostic)),
+    Preset("R-GP-UCB Bayes", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=BayesResetting(**THEORY)), book(retention=("period", 11, "rounds"), sqrt_beta=bayes(0.1, 2 / 3, 2 / 3))),
+    Preset("TV-GP-UCB Bayes", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=BayesTV(**THEORY)), book(decay=("markov", 0.03), sqrt_beta=bayes(0.1, 1 / 2, 1 / 2))),
+    Preset("ET-GP-UCB Bayes", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=BayesEventTriggered(**THEORY)), book(retention=("trigger", 0.1), sqrt_beta=bayes(0.1, 4 / 3, 4 / 3))),
+    Preset("SW-GP-UCB realised gain", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("window", 13, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
+    Preset("TV-GP-UCB realised gain", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(decay=("markov", 0.03), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
+    Preset("ET-GP-UCB realised gain", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1)), book(retention=("trigger", 0.1), sqrt_beta=chowdhury(0.5, 0.1, 0.1))),
+    Preset("GP-UCB closed-form gain", lambda k, n: gp_ucb(kernel=k, noise=n, width=IGPUCB(B=0.5, R=0.1, delta=0.1, gain=ClosedForm(kernel="se"))), book(sqrt_beta=closed_form)),
     # Combinations that no paper names.
     Preset("Markov + window", composed(decay=Markov(0.05), retention=SlidingWindow(13)), book(decay=("markov", 0.05), retention=("window", 13, "rounds"))),
     Preset("Markov + reset", composed(decay=Markov(0.05), retention=PeriodicReset(11)), book(decay=("markov", 0.05), retention=("period", 11, "rounds"))),
@@ -294,7 +294,7 @@ PRESETS: list[Preset] = [
     Preset("Wiener + injection", composed(decay=Wiener(0.02), inflation=UncertaintyInjection(0.5)), book(decay=("wiener", 0.02), inflation=("injection", 0.5, 1.0))),
     Preset("injection + trigger", composed(inflation=UncertaintyInjection(1.0, kappa=0.5), retention=EventTrigger(0.1)), book(inflation=("injection", 1.0, 0.5), retention=("trigger", 0.1))),
     Preset("exponential weights + window", composed(inflation=ExponentialWeights(0.9), retention=SlidingWindow(13)), book(inflation=("exponential", 0.9), retention=("window", 13, "rounds"))),
-    Preset("exponential weights + reset + gain", composed(inflation=ExponentialWeights(0.9), retention=PeriodicReset(11), width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("exponential", 0.9), retention=("period", 11, "rounds"), multiplier=mauduit)),
+    Preset("exponential weights + reset + gain", composed(inflation=ExponentialWeights(0.9), retention=PeriodicReset(11), width=Heteroscedastic(B=0.5, delta=0.1)), book(inflation=("exponential", 0.9), retention=("period", 11, "rounds"), sqrt_beta=mauduit)),
     # Retention by time.
     Preset("reset by time", composed(retention=PeriodicReset(11.0, by="time")), book(retention=("period", 11.0, "time"))),
     Preset("window by time", composed(retention=SlidingWindow(12.5, by="time")), book(retention=("window", 12.5, "time"))),
@@ -304,7 +304,7 @@ PRESETS: list[Preset] = [
     # Other explorations.
     Preset("GP-EI", lambda k, n: gp_ei(kernel=k, noise=n), book(exploration="ei")),
     Preset("GP-PI", lambda k, n: gp_pi(kernel=k, noise=n), book(exploration="pi")),
-    Preset("GP-TS", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(exploration="thompson", multiplier=chowdhury(0.5, 0.1, 0.05))),
+    Preset("GP-TS", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05))),
     Preset("random", lambda k, n: random_search(kernel=k, noise=n), book(exploration="uniform")),
     Preset("EI + window", composed(exploration=ExpectedImprovement(), retention=SlidingWindow(13)), book(exploration="ei", retention=("window", 13, "rounds"))),
     Preset("EI + Markov", composed(exploration=ExpectedImprovement(), decay=Markov(0.05)), book(exploration="ei", decay=("markov", 0.05))),
@@ -323,11 +323,11 @@ PRESETS: list[Preset] = [
     Preset("GP-UCB downwards", lambda k, n: gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(maximize=False)),
     Preset("TV-GP-UCB downwards", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW, maximize=False), book(decay=("markov", 0.03), maximize=False)),
     Preset("ET-GP-UCB downwards", lambda k, n: et_gp_ucb(kernel=k, noise=n, width=NARROW, maximize=False), book(retention=("trigger", 0.1), maximize=False)),
-    Preset("SW-GP-UCB downwards", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, B=0.5, R=0.1, maximize=False), book(retention=("window", 13, "rounds"), multiplier=chowdhury(0.5, 0.1, 0.1), maximize=False)),
+    Preset("SW-GP-UCB downwards", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, B=0.5, R=0.1, maximize=False), book(retention=("window", 13, "rounds"), sqrt_beta=chowdhury(0.5, 0.1, 0.1), maximize=False)),
     Preset("WGP-UCB downwards", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, B=0.5, R=0.1, maximize=False), lambda noise: deng(noise) | {"maximize": False}),
     Preset("GP-EI downwards", lambda k, n: gp_ei(kernel=k, noise=n, maximize=False), book(exploration="ei", maximize=False)),
     Preset("PI + trigger downwards", composed(exploration=ProbabilityOfImprovement(), retention=EventTrigger(0.1), maximize=False), book(exploration="pi", retention=("trigger", 0.1), maximize=False)),
-    Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", multiplier=chowdhury(0.5, 0.1, 0.05), maximize=False)),
+    Preset("GP-TS downwards", lambda k, n: gp_ts(kernel=k, noise=n, B=0.5, R=0.1, delta=0.1, maximize=False), book(exploration="thompson", sqrt_beta=chowdhury(0.5, 0.1, 0.05), maximize=False)),
     # Rules together, and parts of strangers.
     Preset("window + trigger", composed(retention=(SlidingWindow(13), EventTrigger(0.1))), book(retention=(("window", 13, "rounds"), ("trigger", 0.1)))),
     Preset("Wiener + reset + trigger", composed(decay=Wiener(0.05), retention=(PeriodicReset(11), EventTrigger(0.1))), book(decay=("wiener", 0.05), retention=(("period", 11, "rounds"), ("trigger", 0.1)))),

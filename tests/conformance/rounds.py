@@ -98,7 +98,7 @@ class Run:
     index: NDArray[np.int64]
     mean: NDArray[np.float64]
     sd: NDArray[np.float64]
-    multiplier: NDArray[np.float64]
+    sqrt_beta: NDArray[np.float64]
     reset: NDArray[np.bool_]
     gain: NDArray[np.float64]
     posterior_mean: NDArray[np.float64]  # checked rounds x trials x M
@@ -137,7 +137,7 @@ def play(
         suggestion = strategy.ask(state, generator=generators)
         assert suggestion.index.shape == batch_shape
         state, info = strategy.tell(state, suggestion, world.observe(t, suggestion.index, dtype))
-        for name in ("index", "mean", "sd", "multiplier"):
+        for name in ("index", "mean", "sd", "sqrt_beta"):
             seen[name].append(getattr(suggestion, name).reshape(trials))
         seen["reset"].append(info.reset.reshape(trials))
         seen["gain"].append(info.information_gain.reshape(trials))
@@ -177,7 +177,7 @@ def dense_run(
         index=np.empty((rounds, trials), dtype=np.int64),
         mean=np.empty((rounds, trials)),
         sd=np.empty((rounds, trials)),
-        multiplier=np.empty((rounds, trials)),
+        sqrt_beta=np.empty((rounds, trials)),
         reset=np.empty((rounds, trials), dtype=bool),
         gain=np.empty((rounds, trials)),
         posterior_mean=np.empty((len(looked), trials, arms)),
@@ -193,7 +193,7 @@ def dense_run(
             y = world.values[t, trial, choice.index] + world.errors[t, trial]
             run.index[t, trial] = choice.index
             run.mean[t, trial], run.sd[t, trial] = choice.mean, choice.sd
-            run.multiplier[t, trial] = choice.multiplier
+            run.sqrt_beta[t, trial] = choice.sqrt_beta
             run.reset[t, trial] = bandit.tell(choice, y)
             run.gain[t, trial] = 0.5 * math.log1p(choice.sd**2 / noise)
             following = bandit.choose() if played is None else bandit.consider(0)

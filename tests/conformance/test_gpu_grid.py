@@ -15,10 +15,10 @@ from botorch_tv.simulation import (
     Diagnosis,
     DriftWorld,
     GaussianDraw,
-    KernelSum,
     MarkovWorld,
     PanelWorld,
     PredictionError,
+    RKHSFunctions,
     SineWorld,
     SmoothedDraw,
     StaticWorld,
@@ -64,7 +64,7 @@ def players() -> dict[str, Any]:
 
 def worlds() -> dict[str, Any]:
     draws = {"gaussian": GaussianDraw(KERNEL), "smoothed": SmoothedDraw(KERNEL, NOISE)}
-    draws["sum"] = KernelSum(KERNEL)
+    draws["sum"] = RKHSFunctions(KERNEL)
     still = {name: StaticWorld(GRID, functions=one, noise=NOISE) for name, one in draws.items()}
     common = {"functions": draws["gaussian"], "noise": NOISE}
     return still | {

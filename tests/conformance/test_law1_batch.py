@@ -18,7 +18,7 @@ ORDER = [2, 0, 1]
 def assert_same_run(actual: Run, expected: Run) -> None:
     assert_same_choices(actual.index, expected.index)
     np.testing.assert_array_equal(actual.reset, expected.reset)
-    for name in ("mean", "sd", "multiplier", "gain", "posterior_mean", "posterior_variance"):
+    for name in ("mean", "sd", "sqrt_beta", "gain", "posterior_mean", "posterior_variance"):
         assert_close(getattr(actual, name), getattr(expected, name), 1e-10, name)
 
 

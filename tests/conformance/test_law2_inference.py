@@ -52,7 +52,7 @@ WAYS_TO_FORGET = one_per(
 def assert_agree(actual: Run, expected: Run, width: bool = True) -> None:
     assert_same_choices(actual.index, expected.index)
     names = ["mean", "sd", "gain", "posterior_mean", "posterior_variance"]
-    for name in [*names, "multiplier"] if width else names:
+    for name in [*names, "sqrt_beta"] if width else names:
         assert_close(getattr(actual, name), getattr(expected, name), TOLERANCE, name)
 
 
@@ -62,7 +62,7 @@ def assert_equals_the_textbook(preset: Preset, setting: Setting, engine: str) ->
     strategy = replace(preset.strategy(setting.module(), setting.noise), inference=engine)
     world = make_world(setting.points, setting.noise, setting.rounds, TRIALS)
     actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
-    assert_agree(actual, expected, width="multiplier" in preset.compared)
+    assert_agree(actual, expected, width="sqrt_beta" in preset.compared)
     if preset.tells_resets:
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
@@ -98,7 +98,7 @@ def test_of_arms_that_were_drawn_the_textbook_believes_the_same(
     actual = play(strategy, setting.domain, world, (TRIALS,), every=every)
     book = preset.book(setting.noise)
     expected = dense_run(setting.matrix(), setting.noise, book, world, every, actual.index)
-    assert_agree(actual, expected, width="multiplier" in preset.compared)
+    assert_agree(actual, expected, width="sqrt_beta" in preset.compared)
     if preset.tells_resets:
         np.testing.assert_array_equal(actual.reset, expected.reset)
 
@@ -133,7 +133,7 @@ def test_long_run_on_few_arms(preset: Callable, book: dict) -> None:
     """Many more rounds than arms: every arm has been seen a dozen times."""
     setting = Setting(points=3, kernel="se", noise=0.01, rounds=110, lengthscale=0.3)
     world = make_world(setting.points, setting.noise, setting.rounds, 1)
-    book = {"multiplier": logarithmic, "gains": False} | book
+    book = {"sqrt_beta": logarithmic, "gains": False} | book
     expected = dense_run(setting.matrix(), 0.01, book, world, every=30)
     for engine in ENGINES:
         strategy = preset(setting.module(), engine)

@@ -129,7 +129,7 @@ def test_br_gp_ucb_without_resets_is_igp_ucb(engine: str) -> None:
     common = {"kernel": SETTING.module(), "noise": SETTING.noise, **theory}
     resetting, plain = run(br_gp_ucb(period=T, **common), engine), run(igp_ucb(**common), engine)
     assert_same_choices(resetting.index, plain.index)
-    assert_close(resetting.multiplier, plain.multiplier, 1e-8, "multiplier")
+    assert_close(resetting.sqrt_beta, plain.sqrt_beta, 1e-8, "sqrt_beta")
 
 
 @pytest.mark.filterwarnings("ignore::botorch_tv.experts.ExpertWarning")

@@ -78,7 +78,7 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
         often = chance * often + (1 - chance) * np.eye(len(X))[bandit.recommend()]
     if sampled:
         sign = 1.0 if preset.maximize else -1.0
-        spread = choice.multiplier if book["exploration"] == "thompson" else 1.0
+        spread = choice.sqrt_beta if book["exploration"] == "thompson" else 1.0
         covariance = spread**2 * believed.covariance
         often = probability_best(sign * believed.mean, covariance, SAMPLES, seed=1)
         wrong = probability_best(believed.mean, np.diag(believed.variance), SAMPLES, seed=1)
@@ -91,7 +91,7 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
         assert_close(suggestion.sd, believed.sd[index], 1e-8, f"sd, {engine}")
         assert misfit(index, often) > LEVEL, engine
         if sampled:
-            assert_close(suggestion.multiplier, choice.multiplier, 1e-8, f"multiplier, {engine}")
+            assert_close(suggestion.sqrt_beta, choice.sqrt_beta, 1e-8, f"sqrt_beta, {engine}")
         if sampled and rounds:  # the test tells joint from independent samples, and arm from arm
             assert misfit(index, wrong) < LEVEL
             assert misfit(index, np.roll(often, 1)) < LEVEL

@@ -250,7 +250,7 @@ def test_choice_made_outside_is_judged_by_the_same_posterior(engine: str) -> Non
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     _, measured = schedule()
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
-    book = preset.book(SETTING.noise) | {"multiplier": logarithmic}
+    book = preset.book(SETTING.noise) | {"sqrt_beta": logarithmic}
     bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
     fired_ever = 0
     for t in range(SETTING.rounds):

@@ -64,7 +64,7 @@ class Sparse:
         return arms, y, time
 
     def choose(self) -> tuple[int, float, float, float]:
-        """The arm of the next round with mean, sd and multiplier."""
+        """The arm of the next round with mean, sd and √beta."""
         arms, y, time = self.rows()
         now = self.log[-1][2] + 1 if self.log else 1.0
         aged = ("constant",) if self.alpha is None else ("injection", self.alpha, 1.0)
@@ -74,7 +74,7 @@ class Sparse:
         gain = information_gain(self.K, arms, time, **about)
         sd = np.sqrt(np.clip(variance, 0.0, None))
         # [M] (12): sqrt(2 ln(2 |N + K|^(1/2) / (delta |N|^(1/2)))) + B
-        multiplier = math.sqrt(2 * (math.log(2 / self.delta) + gain)) + self.B
-        score = self.sign * mean + multiplier * sd
+        sqrt_beta = math.sqrt(2 * (math.log(2 / self.delta) + gain)) + self.B
+        score = self.sign * mean + sqrt_beta * sd
         arm = winner(score, float(self.K.diagonal().max())) if arms else 0
-        return arm, float(mean[arm]), float(sd[arm]), multiplier
+        return arm, float(mean[arm]), float(sd[arm]), sqrt_beta

@@ -111,11 +111,11 @@ def test_same_choices_as_the_book(kind: str, inference: str, script: str) -> Non
             suggestion = strategy.suggestion_at(state, start)
         arms = GRID.index_of(suggestion.X).tolist()
         for trial, book in enumerate(books):
-            arm, mean, sd, multiplier = book.choose()
+            arm, mean, sd, sqrt_beta = book.choose()
             assert arms[trial] == arm, f"round {t}, trial {trial}"
             assert suggestion.mean[trial] == pytest.approx(mean, abs=1e-8)
             assert suggestion.sd[trial] == pytest.approx(sd, abs=1e-8)
-            assert suggestion.multiplier[trial] == pytest.approx(multiplier, abs=1e-8)
+            assert suggestion.sqrt_beta[trial] == pytest.approx(sqrt_beta, abs=1e-8)
         failed = script == "patchy" and t % 9 == 4
         y = [truth(t, trial)[arm] + error(t, trial, 0) for trial, arm in enumerate(arms)]
         ok = torch.full((TRIALS,), not failed)

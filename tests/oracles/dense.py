@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Part = tuple[str] | tuple[str, float] | tuple[str, float, str] | tuple[str, float, float]
-Multiplier = Callable[[int, float, float], float]
+RootBeta = Callable[[int, float, float], float]
 Mean = float | str
 
 
@@ -277,7 +277,7 @@ class Choice:
     index: int
     mean: float
     sd: float
-    multiplier: float
+    sqrt_beta: float
     time: float
     prediction: Prediction
 
@@ -292,7 +292,7 @@ class DenseBandit:
         decay: see the module.
         inflation: see the module.
         retention: see the module.
-        multiplier: √beta of (round counted from 1 over all told rounds, g, double-weighted g).
+        sqrt_beta: √beta of (round counted from 1 over all told rounds, g, double-weighted g).
         exploration: see the module.
         maximize: whether the largest value is wanted; the smallest else.
         mean: prior mean of f; see the module.
@@ -305,8 +305,8 @@ class DenseBandit:
     decay: Part = ("static",)
     inflation: Part = ("constant",)
     retention: Part | tuple[Part, ...] = ("all",)
-    multiplier: Multiplier = lambda t, g, gbar: 0.0
-    gains: bool = True  # whether the multiplier looks at them; they cost two determinants a round
+    sqrt_beta: RootBeta = lambda t, g, gbar: 0.0
+    gains: bool = True  # whether √beta looks at them; they cost two determinants a round
     exploration: str = "ucb"
     maximize: bool = True
     mean: Mean = 0.0
@@ -477,8 +477,8 @@ class DenseBandit:
     def _root_beta(self, now: float | None) -> float:
         t = len(self.rows) + 1
         if not self.gains:
-            return self.multiplier(t, math.nan, math.nan)
-        return self.multiplier(t, self.gain(now), self.gain(now, power=2))
+            return self.sqrt_beta(t, math.nan, math.nan)
+        return self.sqrt_beta(t, self.gain(now), self.gain(now, power=2))
 
     def _choice(
         self, index: int, prediction: Prediction, root_beta: float, now: float | None
@@ -487,7 +487,7 @@ class DenseBandit:
             index=index,
             mean=float(prediction.mean[index]),
             sd=float(prediction.sd[index]),
-            multiplier=root_beta,
+            sqrt_beta=root_beta,
             time=self.default_now() if now is None else now,
             prediction=prediction,
         )

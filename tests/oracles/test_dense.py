@@ -220,7 +220,7 @@ def test_wiener_time_counts_from_the_reset() -> None:
 
 def test_round_without_data_plays_index_zero() -> None:
     uneven = np.diag([1.0, 4.0])
-    bandit = DenseBandit(uneven, NOISE, multiplier=lambda t, g, gbar: 2.0)
+    bandit = DenseBandit(uneven, NOISE, sqrt_beta=lambda t, g, gbar: 2.0)
     assert bandit.choose().index == 0
     bandit.tell(bandit.consider(0), 0.0)
     assert bandit.choose().index == 1
@@ -368,8 +368,8 @@ def test_improvement_by_hand() -> None:
     assert told(maximize=False).recommend() == 1
     assert told().recommend() == 0
     # Lower confidence bounds: -1 - .71 b against 0 - b; the unseen arm wins from b = 3.5 on.
-    assert told(maximize=False, multiplier=lambda t, g, gbar: 3.3).choose().index == 1
-    assert told(maximize=False, multiplier=lambda t, g, gbar: 3.5).choose().index == 2
+    assert told(maximize=False, sqrt_beta=lambda t, g, gbar: 3.3).choose().index == 1
+    assert told(maximize=False, sqrt_beta=lambda t, g, gbar: 3.5).choose().index == 2
 
 
 def test_incumbent_is_the_best_mean_among_arms_still_remembered() -> None:

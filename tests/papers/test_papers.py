@@ -23,7 +23,7 @@ from botorch_tv.papers.experiment import Quick
 from botorch_tv.papers.order import Claim
 from botorch_tv.papers.recordings import STAND_IN
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.chunks import Game
+from botorch_tv.simulation.chunks import PreparedStudy
 
 
 @pytest.fixture(params=list(EXPERIMENTS))
@@ -97,16 +97,16 @@ def test_an_interrupted_paper_goes_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(markov, "POINTS", 5)
     command = ["paper", name, "--trials", "4", "--quiet", "--chunk", "2", "--out", str(tmp_path)]
     plays = []
-    play = Game.play
+    play = PreparedStudy.play
 
-    def counted(game, chunk, *arguments):
+    def counted(study, chunk, *arguments):
         if len(plays) == 3:
             raise KeyboardInterrupt
         plays.append(chunk)
-        return play(game, chunk, *arguments)
+        return play(study, chunk, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Game, "play", counted)
+        patched.setattr(PreparedStudy, "play", counted)
         patched.setattr("torch.get_num_threads", lambda: 1)
         assert cli.main(command) == cli.EXIT_INTERRUPTED
     told = f"the same command goes on from the trials kept in {tmp_path}"

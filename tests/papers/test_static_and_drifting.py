@@ -12,7 +12,7 @@ from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB, Heteroscedastic, Logar
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.experts import EveryRound, Refresh, Windows
 from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, surveys
-from botorch_tv.simulation import AbruptWorld, Given, StaticWorld
+from botorch_tv.simulation import AbruptWorld, FixedFunctions, StaticWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import Drawn, FunctionDistribution
 from botorch_tv.strategies import Grid
@@ -34,7 +34,9 @@ def test_surveys_by_hand():
     assert surveys.largest_norm(world, 10) == 3  # of norms √0, ..., √9
     assert surveys.mean_range(world, 10) == pytest.approx(9)  # of ranges 0, 2, ..., 18
     told = torch.tensor([[0.0, 0, 0], [1, -4, 2], [1, 1, 1]], dtype=torch.float64)
-    jumps = AbruptWorld(three, functions=[Given(f) for f in told], changes=(3, 5), noise=0.1)
+    jumps = AbruptWorld(
+        three, functions=[FixedFunctions(f) for f in told], changes=(3, 5), noise=0.1
+    )
     assert surveys.variation(jumps, 2, horizon=4) == 4  # |-4 - 0|, no second change yet
     assert surveys.variation(jumps, 2, horizon=5) == 9  # + |1 + 4|
 

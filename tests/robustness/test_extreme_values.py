@@ -43,7 +43,7 @@ def play(strategy, domain, y, dtype=D, rounds=4, **told):
     state = strategy.init(domain, batch_shape=(2,), dtype=dtype)
     for t in range(rounds):
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
-        for part in (suggestion.X, suggestion.mean, suggestion.sd, suggestion.multiplier):
+        for part in (suggestion.X, suggestion.mean, suggestion.sd, suggestion.sqrt_beta):
             assert part.isfinite().all(), f"round {t + 1}"
         state, info = strategy.tell(state, suggestion, torch.tensor([y, -y], dtype=dtype), **told)
         assert info.information_gain.isfinite().all()

@@ -38,12 +38,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The strategies of every chunk that is really played."""
     told: list[list[str]] = []
 
-    class Watched(runner_module.Game):
+    class Watched(runner_module.PreparedStudy):
         def play(self, *arguments: object) -> object:  # type: ignore[override]
             told.append(list(self.settings.strategies))
             return super().play(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runner_module, "Game", Watched)
+    monkeypatch.setattr(runner_module, "PreparedStudy", Watched)
     return told
 
 

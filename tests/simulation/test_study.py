@@ -266,7 +266,7 @@ def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> Non
         "objective",
         "mean",
         "sd",
-        "multiplier",
+        "sqrt_beta",
         "band",
         "simple_regret",
         "model_noise",

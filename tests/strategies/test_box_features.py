@@ -123,7 +123,7 @@ def test_choices_are_those_of_a_regression(exploration):
     state = measured(strategy, strategy.init(cube(2), batch_shape=(3,)), 25)
     known = measured(exact, exact.init(cube(2), batch_shape=(3,)), 25)
     one, two = strategy.ask(state), exact.ask(known)
-    for name in ("X", "mean", "sd", "multiplier"):
+    for name in ("X", "mean", "sd", "sqrt_beta"):
         torch.testing.assert_close(getattr(one, name), getattr(two, name), atol=1e-5, rtol=0)
     best = exact.recommend(known)
     torch.testing.assert_close(strategy.recommend(state), best, atol=1e-5, rtol=0)

@@ -36,7 +36,7 @@ def test_same_choices(preset: Preset) -> None:
             for state, generator in zip(states, generators)
         )
         assert torch.equal(grid.X, box.X), f"round {t}"
-        for name in ("mean", "sd", "multiplier", "time"):
+        for name in ("mean", "sd", "sqrt_beta", "time"):
             ours, theirs = getattr(box, name), getattr(grid, name)
             torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-7)
         y, ok = world.observe(t, grid.index), torch.tensor(random.random(TRIALS) < 0.85)
@@ -123,7 +123,7 @@ def test_thompson_takes_an_arm_as_often_as_it_is_the_best(
         **THOMPSON[name],
     )
     bandit = DenseBandit(
-        K, SETTING.noise, multiplier=lambda t, g, gbar: 1.5**0.5, gains=False, **BOOKS[name]
+        K, SETTING.noise, sqrt_beta=lambda t, g, gbar: 1.5**0.5, gains=False, **BOOKS[name]
     )
     state = strategy.init(Box(CUBE, search=DiscreteSearch(X)), batch_shape=(DRAWS,))
     random, time = np.random.default_rng(5), 0.0

@@ -85,7 +85,7 @@ def test_a_batch_is_its_trials_one_by_one(name, monkeypatch):
             torch.testing.assert_close(columns.X[i, 0], together.X[i], rtol=0, atol=1e-6)
             # From here on at exactly the same point.
             alone = strategy.suggestion_at(singles[i], together.X[i])
-            for field in ("mean", "multiplier", "time"):
+            for field in ("mean", "sqrt_beta", "time"):
                 one, other = getattr(alone, field), getattr(together, field)[i]
                 torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
             torch.testing.assert_close(alone.sd, together.sd[i], rtol=0, atol=1e-8)
@@ -145,7 +145,7 @@ def test_states_are_pure_and_survive_saving(name):
 @pytest.mark.parametrize("name", PURE)
 def test_dtype_and_shapes(name, dtype):
     state, suggestion, info = play(parts_of(name), dtype=dtype)
-    for field in ("X", "mean", "sd", "multiplier"):
+    for field in ("X", "mean", "sd", "sqrt_beta"):
         value = getattr(suggestion, field)
         assert value.dtype == dtype, field
         assert value.isfinite().all()
@@ -178,7 +178,7 @@ def test_single_precision_finds_as_good_a_point():
     bounds = []
     for suggestion in chosen:
         at = strategy.suggestion_at(states[1], suggestion.X.double())
-        bounds.append(float(at.mean + at.multiplier * at.sd))
+        bounds.append(float(at.mean + at.sqrt_beta * at.sd))
     assert bounds[0] > bounds[1] - 1e-3
 
 

@@ -104,7 +104,7 @@ def test_every_way_to_forget_by_the_textbook(decay, inflation, retention, mean):
             decay=theirs[0],
             inflation=theirs[1],
             retention=theirs[2],
-            multiplier=logarithmic,
+            sqrt_beta=logarithmic,
             gains=False,
             maximize=maximize,
             mean=mean,
@@ -123,7 +123,7 @@ def test_every_way_to_forget_by_the_textbook(decay, inflation, retention, mean):
             bandit.consider(int(log.arm[t, i]), float(time[i]) if log.asked_at[t] else None)
             for i, bandit in enumerate(bandits)
         ]
-        for name in ("mean", "sd", "multiplier", "time"):
+        for name in ("mean", "sd", "sqrt_beta", "time"):
             wanted = [getattr(choice, name) for choice in choices]
             np.testing.assert_allclose(
                 getattr(suggestion, name), wanted, rtol=0, atol=1e-8, err_msg=f"{name}, round {t}"

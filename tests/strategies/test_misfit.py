@@ -12,7 +12,7 @@ from botorch_tv.forgetting import SlidingWindow, UncertaintyInjection
 from botorch_tv.learning import Refit
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StaticWorld
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.functions import GaussianDraw, KernelSum
+from botorch_tv.simulation.worlds.functions import GaussianDraw, RKHSFunctions
 from botorch_tv.strategies import (
     Box,
     Grid,
@@ -201,7 +201,7 @@ def test_no_false_alarm_on_the_worlds(seed):
     for world in (
         MarkovWorld(GRID, kernel=module, epsilon=0.03, **common),
         AbruptWorld(GRID, functions=draws, changes=(5,), **common),
-        StaticWorld(GRID, functions=KernelSum(module, terms=20), **common),
+        StaticWorld(GRID, functions=RKHSFunctions(module, terms=20), **common),
     ):
         stream = Stream(seed, "world", 0, 64, dtype=D, device=torch.device("cpu"))
         rounds = world.rounds(stream)

@@ -287,7 +287,7 @@ def test_an_expert_is_consulted_by_an_exploration_of_ones_own():
     state = strategy.init(GRID, batch_shape=(2,))
     for t in range(4):
         suggestion = strategy.ask(state)
-        upper = suggestion.mean + suggestion.multiplier * suggestion.sd
+        upper = suggestion.mean + suggestion.sqrt_beta * suggestion.sd
         assert upper.isfinite().all()
         state, _ = strategy.tell(state, suggestion, measured(suggestion.X, t, [0, 1]))
         asked = strategy.consult(state, generator=torch.Generator().manual_seed(t))

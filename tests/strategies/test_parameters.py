@@ -115,9 +115,9 @@ def test_the_best_of_whole_numbers_is_found() -> None:
         assert bool((X == suggestion.X).all(-1).any())  # a point of the grid, to the last bit
         if t:
             mean, sd = _marginals(strategy, state, X)
-            scores = mean + suggestion.multiplier * sd
+            scores = mean + suggestion.sqrt_beta * sd
             gaps.append(
-                float(scores.max() - (suggestion.mean + suggestion.multiplier * suggestion.sd))
+                float(scores.max() - (suggestion.mean + suggestion.sqrt_beta * suggestion.sd))
             )
         y = float(torch.sin(5 * suggestion.X[0]) * torch.cos(4 * suggestion.X[1] + 0.1 * t))
         state, _ = strategy.tell(state, suggestion, y)

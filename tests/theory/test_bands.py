@@ -112,7 +112,7 @@ def share_covered(strategy: Strategy, worlds: Any, variance: float, rounds: int)
         posterior = strategy.posterior(state, SETTING.domain.X)
         sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
         apart = (values - posterior.mean.squeeze(-1)).abs()
-        covered &= (apart <= suggestion.multiplier.unsqueeze(-1) * sd + 1e-9).all(-1)
+        covered &= (apart <= suggestion.sqrt_beta.unsqueeze(-1) * sd + 1e-9).all(-1)
         y = pick(values, suggestion.index) + errors[t]
         state, _ = strategy.tell(state, suggestion, y, check=False, consume=True)
     return float(covered.double().mean())
@@ -204,5 +204,5 @@ def test_gains_told_on_the_way_add_up_to_the_gain_in_the_width(engine: str) -> N
         state, info = strategy.tell(state, at, y, noise=0.05 + 0.01 * arm)
         total += float(info.information_gain)
     # B + R sqrt(2 (g + 1 + ln(1 / delta))) with g the sum of the gains told on the way.
-    multiplier = float(strategy.ask(state).multiplier)
-    assert multiplier == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (total + 1 + math.log(10))))
+    sqrt_beta = float(strategy.ask(state).sqrt_beta)
+    assert sqrt_beta == pytest.approx(0.5 + 0.1 * math.sqrt(2 * (total + 1 + math.log(10))))

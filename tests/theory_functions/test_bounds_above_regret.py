@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv import theory
 from botorch_tv.acquisition import BayesEventTriggered, BayesResetting, BayesTV
-from botorch_tv.simulation import AbruptWorld, Given, MarkovWorld, StaticWorld, run_study
+from botorch_tv.simulation import AbruptWorld, FixedFunctions, MarkovWorld, StaticWorld, run_study
 from botorch_tv.strategies import (
     Grid,
     Strategy,
@@ -58,7 +58,7 @@ def test_igp_ucb_and_gp_ts_on_functions_of_known_norm() -> None:
     """[C17] Theorems 3 and 4, with λ = 1 + 2/T. IGP-UCB's bound says more than 2 B T."""
     T, B, R = 100, 1.0, 0.1
     grid, K = line(11, 0.4)
-    world = StaticWorld(grid, functions=Given(of_norm(B, K, 0)[0]), noise=R**2)
+    world = StaticWorld(grid, functions=FixedFunctions(of_norm(B, K, 0)[0]), noise=R**2)
     lam = 1 + 2 / T
     gain = theory.greedy_information_gain(K, lam, T)[1:]
     shared = {"kernel": K, "noise": lam, "B": B, "R": R, "delta": DELTA}
@@ -117,7 +117,9 @@ def test_w_gp_ucb_on_functions_that_are_replaced() -> None:
     T, B, R, lam = 60, 1.0, 0.3, 0.5
     grid, K = line(11, 0.4)
     (first, a), (second, b) = of_norm(B, K, 1), of_norm(B, K, 2)
-    world = AbruptWorld(grid, functions=[Given(first), Given(second)], changes=(30,), noise=R**2)
+    world = AbruptWorld(
+        grid, functions=[FixedFunctions(first), FixedFunctions(second)], changes=(30,), noise=R**2
+    )
     change = float((((b - a) @ K) * (b - a)).sum(-1).max().sqrt())
     gamma = theory.discount(T, math.log(T) ** 2, change)
     strategy = w_gp_ucb(kernel=K, noise=lam, gamma=gamma, B=B, R=R, delta=DELTA)

@@ -28,7 +28,7 @@ from botorch_tv.simulation.recorders.diagnosis import (
 from botorch_tv.validation import require, require_integer, require_number
 
 LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))
-NEEDED = ("observation", "objective", "mean", "sd", "multiplier", MODEL_NOISE)
+NEEDED = ("observation", "objective", "mean", "sd", "sqrt_beta", MODEL_NOISE)
 
 
 class Surprises:
@@ -41,12 +41,12 @@ class Surprises:
     Attributes:
         objective: |f_t(x_t) − mean| in units of sd.
         observation: |y_t − mean| in units of sqrt(sd² + σ²), with the model's noise variance σ².
-        multiplier: Half the width of the band played, in units of sd.
+        sqrt_beta: Half the width of the band played, in units of sd.
     """
 
     def __init__(self, data: xr.Dataset, strategy: str) -> None:
-        names = ("observation", "objective", "mean", "sd", "multiplier")
-        y, f, mean, sd, self.multiplier = (recorded(data, name, strategy) for name in names)
+        names = ("observation", "objective", "mean", "sd", "sqrt_beta")
+        y, f, mean, sd, self.sqrt_beta = (recorded(data, name, strategy) for name in names)
         with np.errstate(divide="ignore", invalid="ignore"):  # sd 0: exact, or infinitely surprised
             self.objective = np.where(f == mean, 0.0, np.abs(f - mean) / sd)
         self.observation = np.abs(y - mean) / np.sqrt(sd**2 + model_noise(data, strategy))
@@ -64,7 +64,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         `objective` (`strategy x level`): share of rounds with |f_t(x_t) − mean| <= z sd, where z
         is the normal quantile of the level. `observation` (`strategy x level`): share with
         |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share in which f_t(x_t) lay in the
-        band played, mean ± multiplier · sd, beside `played_level`, that band's nominal level
+        band played, mean ± √beta · sd, beside `played_level`, that band's nominal level
         averaged over rounds. `throughout` (`strategy`): share of trials in which f_t(x_t) lay in
         the band played in every round, which is what the theorems promise with 1 − δ. Strategies
         that explore without a band, such as GP-EI, are judged by the band of their width.
@@ -78,7 +78,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
     limits = [_quantile(level) for level in chosen]
 
     def shares(seen: Surprises) -> dict[str, np.ndarray]:
-        inside = _inside(seen.objective, seen.multiplier)
+        inside = _inside(seen.objective, seen.sqrt_beta)
         by_level = {
             name: np.stack([_of_trials(_inside(distance, limit)) for limit in limits], axis=-1)
             for name, distance in (("objective", seen.objective), ("observation", seen.observation))
@@ -86,7 +86,7 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
         return by_level | {
             "played": _of_trials(inside),
             "throughout": _throughout(inside),
-            "played_level": _of_trials(_level(seen.multiplier)),
+            "played_level": _of_trials(_level(seen.sqrt_beta)),
         }
 
     rows = _over_trials(data, shares)
@@ -127,7 +127,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
         inside = {
             "objective": _inside(seen.objective, limit),
             "observation": _inside(seen.observation, limit),
-            "played": _inside(seen.objective, seen.multiplier),
+            "played": _inside(seen.objective, seen.sqrt_beta),
         }
         return {name: _in_blocks(one, block) for name, one in inside.items()}
 
@@ -155,9 +155,9 @@ def _quantile(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def _level(multiplier: np.ndarray) -> np.ndarray:
-    """Nominal level of the band mean ± multiplier · sd."""
-    return torch.erf(torch.from_numpy(multiplier) / math.sqrt(2)).numpy()
+def _level(sqrt_beta: np.ndarray) -> np.ndarray:
+    """Nominal level of the band mean ± √beta · sd."""
+    return torch.erf(torch.from_numpy(sqrt_beta) / math.sqrt(2)).numpy()
 
 
 def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:

@@ -12,10 +12,10 @@ import xarray as xr
 from botorch_tv.simulation.plots.drawing import (
     GRAY,
     Curve,
-    Look,
+    LineStyle,
     canvas,
     draw_curves,
-    looks,
+    line_styles,
     name_curves,
     written,
 )
@@ -46,7 +46,7 @@ def plot_calibration(
     """
     block = max(1, round(result.data.sizes["round"] / BLOCKS))
     shares, by_round = result.calibration(), result.calibration_by_round(level, block)
-    styles = looks(result.strategies)
+    styles = line_styles(result.strategies)
     figure = canvas(13.5, 4.7)
     left, middle, right = figure.subplots(1, 3)
     for axes, name, title in (
@@ -63,7 +63,7 @@ def plot_calibration(
 
 
 def _draw_reliability(
-    axes: Axes, shares: xr.Dataset, name: str, styles: Mapping[str, Look]
+    axes: Axes, shares: xr.Dataset, name: str, styles: Mapping[str, LineStyle]
 ) -> None:
     levels = shares["level"].values
     axes.plot([0, 1], [0, 1], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))
@@ -76,7 +76,7 @@ def _draw_reliability(
     name_curves(axes, curves, styles)
 
 
-def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> None:
+def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
     """A dot per strategy at the band it explored by, mean ± sqrt(beta_t) sd."""
     for label, look in styles.items():
         one = shares.sel(strategy=label)
@@ -91,7 +91,7 @@ def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, Look]) -> 
         )
 
 
-def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, Look]) -> None:
+def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
     curves = _known_curves(by_round, "objective")
     draw_curves(axes, by_round["round"].values, curves, styles)
     axes.axhline(by_round.attrs["level"], color=GRAY, linewidth=0.9, linestyle=(0, (1, 1.5)))

@@ -42,7 +42,7 @@ class Picture(Figure):
         return memory.getvalue()
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How one strategy is drawn."""
 
     color: str
@@ -56,10 +56,10 @@ class Curve(NamedTuple):
     error: np.ndarray
 
 
-def looks(labels: Sequence[str]) -> dict[str, Look]:
+def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
     """A colour and a line style for every strategy, by its place in the study."""
     styles = cycle(product(LINE_STYLES, COLORS))
-    return {label: Look(color, line) for label, (line, color) in zip(labels, styles)}
+    return {label: LineStyle(color, line) for label, (line, color) in zip(labels, styles)}
 
 
 def regret_curve(result: StudyRecord, strategy: str, normalized: bool) -> Curve:
@@ -96,7 +96,7 @@ def canvas(width: float, height: float) -> Figure:
 
 
 def draw_curves(
-    axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, Look]
+    axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]
 ) -> None:
     """Every curve in a band of one standard error."""
     marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
@@ -132,7 +132,7 @@ def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> N
     axes.set_ylim(0, 1.05 * max(tops) or 1.0)
 
 
-def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, Look]) -> None:
+def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]) -> None:
     """The name of every strategy beside the end of its curve.
 
     Called once the scale is settled, since names are placed by it.

@@ -15,7 +15,7 @@ from botorch_tv.simulation.plots.drawing import (
     canvas,
     draw_curves,
     lighten,
-    looks,
+    line_styles,
     name_curves,
     settle_scale,
     written,
@@ -166,7 +166,7 @@ def _curves(result: StudyRecord, places: np.ndarray, order: Sequence[str], name:
     axes = figure.subplots()
     sorted_arms = np.argsort(places)
     maps = result.prediction_error.isel(arm=sorted_arms)
-    styles = looks(result.strategies)
+    styles = line_styles(result.strategies)
     curves = {}
     for label in order:
         of_strategy = maps.sel(strategy=label)

@@ -13,7 +13,7 @@ from botorch_tv.simulation.plots.drawing import (
     canvas,
     draw_curves,
     lighten,
-    looks,
+    line_styles,
     name_curves,
     regret_curves,
     settle_scale,
@@ -40,7 +40,7 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
         result: The study.
         path: Where to write the picture; its ending chooses the format.
     """
-    styles = looks(result.strategies)
+    styles = line_styles(result.strategies)
     resetting = {label: mean for label, mean in result.mean_resets().items() if mean > 0}
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
@@ -94,7 +94,7 @@ def plot_panels(
     }
     for axes, (title, result) in zip(panels.flat, results.items()):
         rounds = result.data["round"].values
-        draw_curves(axes, rounds, curves[title], looks(result.strategies))
+        draw_curves(axes, rounds, curves[title], line_styles(result.strategies))
         axes.set_title(title, loc="left", fontsize=10.5)
         axes.set_xlabel("round")
     if logarithmic:
@@ -107,7 +107,7 @@ def plot_panels(
         for axes, of_panel in zip(panels.flat, curves.values()):
             settle_scale(axes, of_panel.values(), UNSETTLED)
     for axes, of_panel in zip(panels.flat, curves.values()):
-        name_curves(axes, of_panel, looks(list(of_panel)))
+        name_curves(axes, of_panel, line_styles(list(of_panel)))
     for axes in panels[:, 0]:
         axes.set_ylabel("cumulative regret $R_t$" if logarithmic else "normalised regret $R_t / t$")
     return written(figure, path, _caption(*results.values(), ticks=False))
@@ -162,7 +162,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         lineoffsets=list(range(len(fired))),
         linelengths=1.0,
         linewidths=1.4,
-        colors=looks(result.strategies)[label].color,
+        colors=line_styles(result.strategies)[label].color,
     )
     axes.set(ylim=(len(fired) - 0.5, -0.5), yticks=[])
     axes.annotate(
@@ -171,7 +171,7 @@ def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> No
         xycoords="axes fraction",
         fontsize=8,
         va="center",
-        color=looks(result.strategies)[label].color,
+        color=line_styles(result.strategies)[label].color,
     )
     lighten(axes)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.plots.drawing import (
-    Look,
+    LineStyle,
     canvas,
     draw_curves,
     lighten,
-    looks,
+    line_styles,
     mean_curve,
     name_curves,
     settle_scale,
@@ -41,7 +41,7 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
         ValueError: If the study was not diagnosed.
     """
     simple = result.simple_regret
-    styles = looks(result.strategies)
+    styles = line_styles(result.strategies)
     curves = {
         label: mean_curve(one.values for one in blocks(simple.sel(strategy=label)))
         for label in styles
@@ -60,7 +60,7 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     return written(figure, path, caption)
 
 
-def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, Look]) -> None:
+def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:
     """A row per strategy: regret recommended and regret paid, lowest on top."""
     recommended, played = (
         result.over_trials(by_trial(values, lambda one: one.mean("round")))

@@ -20,7 +20,7 @@ VARIABLES = {
     "objective": "the noiseless objective f_t(x_t)",
     "mean": "mean predicted at x_t before y_t was seen",
     "sd": "standard deviation of that prediction, without observation noise",
-    "multiplier": "sqrt(beta_t), half the width of the band played, in units of sd",
+    "sqrt_beta": "sqrt(beta_t), half the width of the band played, in units of sd",
     "band": "what |y_t - mean| had to exceed for an alarm; NaN without a trigger",
     "simple_regret": "regret of the arm recommended before y_t was seen",
 }
@@ -49,7 +49,7 @@ class Diagnosis(Recorder):
             "objective": seen.value,
             "mean": suggestion.mean,
             "sd": suggestion.sd,
-            "multiplier": suggestion.multiplier,
+            "sqrt_beta": suggestion.sqrt_beta,
             "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
             "simple_regret": seen.regret(seen.objective.at(player.recommended_arm(state))),
         }
@@ -62,6 +62,13 @@ class Diagnosis(Recorder):
 def is_diagnosed(data: xr.Dataset) -> bool:
     """Whether everything a diagnosis reads was recorded."""
     return all(name in data for name in (*VARIABLES, MODEL_NOISE))
+
+
+def with_present_names(data: xr.Dataset) -> xr.Dataset:
+    """What was read from a file, in older ones of which ``sqrt_beta`` is called ``multiplier``."""
+    if MODEL_NOISE in data and "multiplier" in data and "sqrt_beta" not in data:
+        return data.rename(multiplier="sqrt_beta")
+    return data
 
 
 def require_diagnosed(data: xr.Dataset, *names: str) -> None:

@@ -6,10 +6,10 @@ from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.simulation.worlds.drift import DriftWorld
 from botorch_tv.simulation.worlds.functions import (
     Drawn,
+    FixedFunctions,
     FunctionDistribution,
     GaussianDraw,
-    Given,
-    KernelSum,
+    RKHSFunctions,
     SmoothedDraw,
 )
 from botorch_tv.simulation.worlds.markov import MarkovWorld
@@ -22,13 +22,13 @@ __all__ = [
     "BoxWorld",
     "Drawn",
     "DriftWorld",
+    "FixedFunctions",
     "FunctionDistribution",
     "GaussianDraw",
-    "Given",
     "GridWorld",
-    "KernelSum",
     "MarkovWorld",
     "PanelWorld",
+    "RKHSFunctions",
     "SineWorld",
     "SmoothedDraw",
     "StaticWorld",

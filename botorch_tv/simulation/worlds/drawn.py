@@ -45,7 +45,8 @@ class DrawnWorld(GridWorld):
             require(
                 isinstance(one, FunctionDistribution),
                 f"{name}: functions holds a {type(one).__name__}, which is no distribution of "
-                "functions; give KernelSum(kernel), GaussianDraw(kernel), or Given(values).",
+                "functions; give RKHSFunctions(kernel), GaussianDraw(kernel), or "
+                "FixedFunctions(values).",
             )
             one.check(domain)
         require(
@@ -56,7 +57,7 @@ class DrawnWorld(GridWorld):
         require(
             count == 1 or isinstance(functions, Sequence) or functions.fresh,
             f"{name}: functions is {functions!r}, the same function {count} times over; give "
-            f"[Given(first), Given(second), ...], one for each of {count}.",
+            f"[FixedFunctions(first), FixedFunctions(second), ...], one for each of {count}.",
         )
 
     def draw(self, stream: Stream) -> list[Drawn]:

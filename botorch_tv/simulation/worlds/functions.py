@@ -153,7 +153,7 @@ class SmoothedDraw(GaussianDraw):
         return f"SmoothedDraw(kernel={describe_kernel(self.kernel)}, noise={self.noise})"
 
 
-class KernelSum(_KernelFunctions):
+class RKHSFunctions(_KernelFunctions):
     """f = Σ_i α_i k(·, x_i), α_i uniform on [-1, 1] and x_i among the arms, [W22] §7.
 
     The paper only says that the x_i are arms; here they are uniform and may repeat.
@@ -167,7 +167,7 @@ class KernelSum(_KernelFunctions):
     """
 
     def __init__(self, kernel: Kernel | Tensor, terms: int = 20) -> None:
-        terms = require_integer("KernelSum: terms", terms, 1, "the paper uses 20 and 100.")
+        terms = require_integer("RKHSFunctions: terms", terms, 1, "the paper uses 20 and 100.")
         super().__init__(kernel)
         self.terms = terms
 
@@ -181,10 +181,10 @@ class KernelSum(_KernelFunctions):
         return Drawn(values, (values * weights).sum(-1), weights)
 
     def __repr__(self) -> str:
-        return f"KernelSum(kernel={describe_kernel(self.kernel)}, terms={self.terms})"
+        return f"RKHSFunctions(kernel={describe_kernel(self.kernel)}, terms={self.terms})"
 
 
-class Given(FunctionDistribution):
+class FixedFunctions(FunctionDistribution):
     """Functions that the user has, the same in every study.
 
     Args:
@@ -200,12 +200,15 @@ class Given(FunctionDistribution):
         if not isinstance(values, Tensor) or values.dim() not in (1, 2) or values.numel() == 0:
             told = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise InputDataError(
-                f"Given: values is {told}, but functions are a tensor of shape M, or trials x M."
+                f"FixedFunctions: values is {told}, but functions are a tensor of shape M, or "
+                "trials x M."
             )
         if not values.is_floating_point():
-            raise InputDataError(f"Given: values has dtype {values.dtype}; pass values.double().")
+            raise InputDataError(
+                f"FixedFunctions: values has dtype {values.dtype}; pass values.double()."
+            )
         if not bool(values.isfinite().all()):
-            raise InputDataError("Given: values has entries that are NaN or infinite.")
+            raise InputDataError("FixedFunctions: values has entries that are NaN or infinite.")
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> Drawn:
@@ -216,17 +219,17 @@ class Given(FunctionDistribution):
         last = stream.first + stream.trials
         if last > len(values):
             raise InputDataError(
-                f"Given: values holds functions for {len(values)} trials, but the study asks for "
-                f"trial number {last}; run fewer trials, or give more functions."
+                f"FixedFunctions: values holds functions for {len(values)} trials, but the study "
+                f"asks for trial number {last}; run fewer trials, or give more functions."
             )
         return Drawn(values[stream.first : last])
 
     def check(self, domain: Grid) -> None:
         if self.values.shape[-1] != len(domain):
             raise InputDataError(
-                f"Given: values has {self.values.shape[-1]} numbers per function, but the domain "
-                f"has {len(domain)} arms; give one number per arm, in the order of domain.X."
+                f"FixedFunctions: values has {self.values.shape[-1]} numbers per function, but the "
+                f"domain has {len(domain)} arms; give one number per arm, in the order of domain.X."
             )
 
     def __repr__(self) -> str:
-        return f"Given({' x '.join(map(str, self.values.shape))} values)"
+        return f"FixedFunctions({' x '.join(map(str, self.values.shape))} values)"

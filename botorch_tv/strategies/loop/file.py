@@ -52,6 +52,8 @@ DAMAGE = (
     ValueError,
 )
 """What comes of reading content that no loop has written."""
+FORMER = {"multiplier": "sqrt_beta"}
+"""What fields are called now whose names stand in older files."""
 Kind = TypeVar("Kind")
 
 
@@ -332,6 +334,7 @@ def _read(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
         KeyError, TypeError, ValueError: If the data are damaged.
     """
     require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
+    data = {FORMER.get(one, one): value for one, value in data.items()}
     later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
     hints = {
         one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later

@@ -27,13 +27,13 @@ class Prediction:
     Attributes:
         mean: Posterior mean of the objective there and then.
         sd: Its standard deviation, without observation noise.
-        multiplier: Width of the confidence band in standard deviations, sqrt(beta), when it was
+        sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), when it was
             chosen.
     """
 
     mean: float
     sd: float
-    multiplier: float
+    sqrt_beta: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +78,21 @@ class Planned:
     def suggestion(self, state: State) -> Suggestion:
         """As the strategy made it."""
         own, said = like(state), self.predicted
-        numbers = (math.nan,) * 3 if said is None else (said.mean, said.sd, said.multiplier)
-        mean, sd, multiplier = own.new_tensor(numbers).unbind()
+        numbers = (math.nan,) * 3 if said is None else (said.mean, said.sd, said.sqrt_beta)
+        mean, sd, sqrt_beta = own.new_tensor(numbers).unbind()
         return Suggestion(
             X=own.new_tensor(self.point),
             index=None if self.arm is None else torch.tensor(self.arm, device=own.device),
             mean=mean,
             sd=sd,
-            multiplier=multiplier,
+            sqrt_beta=sqrt_beta,
             time=state.time.new_tensor(self.planned_for),
         )
 
 
 def planned(suggestion: Suggestion, number: int, known: int) -> Planned:
     """A strategy's suggestion, as a loop writes it down."""
-    numbers = (suggestion.mean, suggestion.sd, suggestion.multiplier)
+    numbers = (suggestion.mean, suggestion.sd, suggestion.sqrt_beta)
     return Planned(
         number=number,
         point=tuple(suggestion.X.tolist()),

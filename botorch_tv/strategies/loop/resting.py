@@ -111,7 +111,7 @@ def elsewhere(
     for block in torch.split(free, BLOCK):
         posterior = strategy.posterior(state, block, now=now)
         mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).clamp_min(0).sqrt()
-        scores.append(sign * mean + choice.multiplier * sd)
+        scores.append(sign * mean + choice.sqrt_beta * sd)
     return strategy.suggestion_at(state, free[int(torch.cat(scores).argmax())], now=now)
 
 

@@ -24,7 +24,7 @@ def information_constant(name: str, noise: float) -> float:
 def bayes_beta(name: str, width: BayesWidth, T: Tensor, dim: int) -> Tensor:
     """β_T of a Bayesian width at every horizon, the shape of ``T``."""
     (dim,) = check(name, dim=dim)
-    values = [width.multiplier(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
+    values = [width.sqrt_beta(WidthContext(int(t), dim)) ** 2 for t in T.flatten().tolist()]
     return torch.tensor(values, dtype=T.dtype, device=T.device).view(T.shape)
 
 

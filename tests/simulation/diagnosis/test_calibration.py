@@ -41,8 +41,8 @@ def test_throughout_counts_trials():
 @pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
 def test_known_coverage(width):
     """Errors ``width`` times as large as told: coverage 2Φ(z / width) - 1, within 4 errors."""
-    trials, rounds, noise, multiplier = 40, 50, 0.25, 1.5
-    result = drawn_diagnosis({"A": width}, trials, rounds, noise=noise, multiplier=multiplier)
+    trials, rounds, noise, sqrt_beta = 40, 50, 0.25, 1.5
+    result = drawn_diagnosis({"A": width}, trials, rounds, noise=noise, sqrt_beta=sqrt_beta)
     bands = result.calibration().sel(strategy="A")
     for level in bands["level"].values:
         z = NORMAL.inv_cdf((1 + level) / 2)
@@ -54,7 +54,7 @@ def test_known_coverage(width):
         if expected * (1 - expected) * trials * rounds > 50:  # else too rare to tell a spread
             error = float(bands["objective_error"].sel(level=level))
             assert error == pytest.approx(binomial, rel=0.5)  # of 40 trials, itself sure to 11 %
-    expected = 2 * NORMAL.cdf(multiplier / width) - 1
+    expected = 2 * NORMAL.cdf(sqrt_beta / width) - 1
     binomial = math.sqrt(expected * (1 - expected) / (trials * rounds))
     assert float(bands["played"]) == pytest.approx(expected, abs=4 * binomial)
     if width == 1.0:

@@ -13,7 +13,7 @@ from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regr
 from botorch_tv.simulation.plots.drawing import (
     Curve,
     canvas,
-    looks,
+    line_styles,
     name_curves,
     regret_curve,
     spread_apart,
@@ -57,7 +57,7 @@ def test_names_of_two_lines_have_room():
     axes.set_ylim(0, 1)
     ends = {"one": 0.5, "two\nlines": 0.5, "again\ntwo": 0.51, "last": 0.52}
     curves = {name: Curve(np.array([end]), np.array([0.0])) for name, end in ends.items()}
-    name_curves(axes, curves, looks(list(ends)))
+    name_curves(axes, curves, line_styles(list(ends)))
     written(figure, None).canvas.draw()
     boxes = sorted((Text.get_window_extent(one) for one in axes.texts), key=lambda box: box.y0)
     for below, above in pairwise(boxes):
@@ -65,8 +65,8 @@ def test_names_of_two_lines_have_room():
 
 
 def test_looks_differ_for_many_strategies():
-    assert len(set(looks([str(number) for number in range(28)]).values())) == 28
-    assert len(looks([str(number) for number in range(40)])) == 40
+    assert len(set(line_styles([str(number) for number in range(28)]).values())) == 28
+    assert len(line_styles([str(number) for number in range(40)])) == 40
 
 
 def test_regret_picture(tmp_path):

@@ -11,9 +11,9 @@ from recorded_stream import RecordedStream, rounds
 from botorch_tv.simulation import (
     AbruptWorld,
     DriftWorld,
+    FixedFunctions,
     GaussianDraw,
-    Given,
-    KernelSum,
+    RKHSFunctions,
     SmoothedDraw,
     StaticWorld,
     run_study,
@@ -23,8 +23,8 @@ from botorch_tv.strategies import Grid, gp_ucb
 
 LINE = Grid.regular(8, 1)
 SE = unit_kernel("se", 0.2)
-OWN = [Given(torch.full((8,), value, dtype=torch.float64)) for value in (1.0, 2.0, 3.0)]
-DISTRIBUTIONS = [GaussianDraw(SE), SmoothedDraw(SE, 0.1), KernelSum(SE, 5)]
+OWN = [FixedFunctions(torch.full((8,), value, dtype=torch.float64)) for value in (1.0, 2.0, 3.0)]
+DISTRIBUTIONS = [GaussianDraw(SE), SmoothedDraw(SE, 0.1), RKHSFunctions(SE, 5)]
 
 
 def worlds(functions) -> list:
@@ -44,7 +44,7 @@ def test_abrupt_changes_in_the_rounds_named() -> None:
 
 def test_drift_by_its_formula() -> None:
     """[W22] §7: f4 + (f5 - f4) t / T."""
-    world = DriftWorld(LINE, functions=KernelSum(SE, 5), horizon=50, noise=0.1)
+    world = DriftWorld(LINE, functions=RKHSFunctions(SE, 5), horizon=50, noise=0.1)
     f4, f5 = (drawn.values.numpy() for drawn in world.draw(RecordedStream(3)))
     f = rounds(world, RecordedStream(3), 50)
     for t in range(1, 51):
@@ -55,7 +55,7 @@ def test_drift_by_its_formula() -> None:
 @pytest.mark.parametrize("horizon", [50, 51])
 def test_drift_in_two_legs_by_its_formula(horizon: int) -> None:
     """[W22] appendix E."""
-    world = DriftWorld(LINE, functions=KernelSum(SE, 5), horizon=horizon, legs=2, noise=0.1)
+    world = DriftWorld(LINE, functions=RKHSFunctions(SE, 5), horizon=horizon, legs=2, noise=0.1)
     f4, f5, f6 = (drawn.values.numpy() for drawn in world.draw(RecordedStream(3)))
     f = rounds(world, RecordedStream(3), horizon)
     for t in range(1, horizon + 1):
@@ -102,7 +102,7 @@ def test_any_world_of_any_functions_is_independent_of_chunks(functions) -> None:
 
 
 def test_a_study_sees_the_functions_of_the_world() -> None:
-    world = AbruptWorld(LINE, functions=KernelSum(SE), changes=(4,), noise=0.1)
+    world = AbruptWorld(LINE, functions=RKHSFunctions(SE), changes=(4,), noise=0.1)
     strategies = {"GP": gp_ucb(kernel=SE, noise=0.1)}
     result = run_study(world, strategies, trials=70, horizon=8, chunk=33, seed=3, progress=False)
     f = rounds(world, RecordedStream(70, seed=3), 8)
@@ -112,13 +112,15 @@ def test_a_study_sees_the_functions_of_the_world() -> None:
 
 
 def test_representations_name_what_defines_a_world() -> None:
-    static, abrupt, drift = worlds(KernelSum(SE, 5))
-    told = "KernelSum(kernel=RBFKernel(lengthscale=0.2), terms=5)"
+    static, abrupt, drift = worlds(RKHSFunctions(SE, 5))
+    told = "RKHSFunctions(kernel=RBFKernel(lengthscale=0.2), terms=5)"
     assert repr(static) == f"StaticWorld(functions={told}, noise=0.1)"
     assert repr(abrupt) == f"AbruptWorld(functions={told}, changes=(2, 5), noise=0.1)"
     assert repr(drift) == f"DriftWorld(functions={told}, horizon=6, legs=2, noise=0.1)"
     own = AbruptWorld(LINE, functions=OWN, changes=(2, 5), noise=0.1)
-    assert repr(own).startswith("AbruptWorld(functions=[Given(8 values), Given(8 values), ")
+    assert repr(own).startswith(
+        "AbruptWorld(functions=[FixedFunctions(8 values), FixedFunctions(8 values), "
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,9 +151,9 @@ def test_functions_that_do_not_fit_the_domain() -> None:
 
 
 def _abrupt(functions=None, changes=(2, 5), noise=0.1) -> AbruptWorld:
-    return AbruptWorld(LINE, functions=functions or KernelSum(SE), changes=changes, noise=noise)
+    return AbruptWorld(LINE, functions=functions or RKHSFunctions(SE), changes=changes, noise=noise)
 
 
 def _drift(functions=None, horizon=6, legs=1, noise=0.1) -> DriftWorld:
-    functions = functions or KernelSum(SE)
+    functions = functions or RKHSFunctions(SE)
     return DriftWorld(LINE, functions=functions, horizon=horizon, legs=legs, noise=noise)

@@ -6,7 +6,7 @@ import torch
 from botorch.exceptions import InputDataError
 from recorded_stream import RecordedStream
 
-from botorch_tv.simulation import GaussianDraw, Given, KernelSum, SmoothedDraw
+from botorch_tv.simulation import FixedFunctions, GaussianDraw, RKHSFunctions, SmoothedDraw
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid
 
@@ -52,7 +52,7 @@ def test_smoothed_draw_is_the_posterior_mean_of_its_twin(kernel: str) -> None:
 @pytest.mark.parametrize("grid", [LINE, SQUARE])
 def test_kernel_sum_from_its_draws(grid: Grid) -> None:
     stream = RecordedStream(6)
-    drawn = KernelSum(unit_kernel("se", 0.2), terms=9).draw(grid, stream)
+    drawn = RKHSFunctions(unit_kernel("se", 0.2), terms=9).draw(grid, stream)
     place, coefficient = stream.drawn
     K = dense("se", 0.2, grid)
     for trial in range(6):
@@ -68,7 +68,7 @@ def test_kernel_sum_from_its_draws(grid: Grid) -> None:
 def test_kernel_sum_by_moments() -> None:
     """Mean 0, and E f(x) f(x') = terms / 3 · mean over arms of k(x, x_i) k(x', x_i)."""
     trials = 20_000
-    drawn = KernelSum(unit_kernel("se", 0.2), terms=20).draw(LINE, RecordedStream(trials))
+    drawn = RKHSFunctions(unit_kernel("se", 0.2), terms=20).draw(LINE, RecordedStream(trials))
     f = drawn.values.numpy()
     K = dense("se", 0.2, LINE)
     product = f[:, :, None] * f[:, None, :]
@@ -84,9 +84,9 @@ def test_kernel_sum_by_moments() -> None:
     [
         GaussianDraw(unit_kernel("se", 0.2)),
         SmoothedDraw(unit_kernel("se", 0.2), 0.1),
-        KernelSum(unit_kernel("se", 0.2)),
-        Given(torch.rand(80, 12, dtype=torch.float64)),
-        Given(torch.rand(12, dtype=torch.float64)),
+        RKHSFunctions(unit_kernel("se", 0.2)),
+        FixedFunctions(torch.rand(80, 12, dtype=torch.float64)),
+        FixedFunctions(torch.rand(12, dtype=torch.float64)),
     ],
     ids=repr,
 )
@@ -109,9 +109,11 @@ def test_a_kernel_changed_later_changes_no_draw() -> None:
 
 def test_given_tells_each_trial_its_own() -> None:
     values = torch.rand(5, 12, dtype=torch.float64)
-    assert torch.equal(Given(values).draw(LINE, RecordedStream(2, first=3)).values, values[3:])
+    assert torch.equal(
+        FixedFunctions(values).draw(LINE, RecordedStream(2, first=3)).values, values[3:]
+    )
     with pytest.raises(InputDataError, match=r"for 5 trials.*trial number 6"):
-        Given(values).draw(LINE, RecordedStream(3, first=3))
+        FixedFunctions(values).draw(LINE, RecordedStream(3, first=3))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_given_tells_each_trial_its_own() -> None:
 )
 def test_values_that_are_no_functions(values, told: str) -> None:
     with pytest.raises(InputDataError, match=told):
-        Given(values)
+        FixedFunctions(values)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, math.inf, math.nan])
@@ -138,4 +140,4 @@ def test_smoothing_needs_a_variance(noise: float) -> None:
 @pytest.mark.parametrize("terms", [0, -3, 2.5])
 def test_terms_are_counted(terms: float) -> None:
     with pytest.raises(ValueError, match=f"terms is {terms}"):
-        KernelSum(unit_kernel("se", 0.2), terms)
+        RKHSFunctions(unit_kernel("se", 0.2), terms)

@@ -10,9 +10,9 @@ from botorch_tv.simulation import (
     AbruptWorld,
     DriftWorld,
     GridWorld,
-    KernelSum,
     MarkovWorld,
     PanelWorld,
+    RKHSFunctions,
     SineWorld,
     StaticWorld,
     run_study,
@@ -23,7 +23,7 @@ from botorch_tv.strategies import Grid, random_search
 
 KERNEL = unit_kernel("se", 0.2)
 GRID = Grid.regular(9, 1, bounds=[(-1.0, 1.0)])
-DRAWN = {"functions": KernelSum(KERNEL), "noise": 0.1}
+DRAWN = {"functions": RKHSFunctions(KERNEL), "noise": 0.1}
 WORLDS: dict[str, Callable[[], GridWorld]] = {
     "markov": lambda: MarkovWorld(GRID, kernel=KERNEL, epsilon=0.2, noise=0.1),
     "abrupt": lambda: AbruptWorld(GRID, changes=(3, 5), **DRAWN),

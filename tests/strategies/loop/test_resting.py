@@ -145,7 +145,7 @@ def test_what_is_wanted_small_is_looked_for_elsewhere_too() -> None:
         state = loop.state
         bound = strategy.ask(state)
         posterior = strategy.posterior(state, LINE.X.new_tensor([[n / 8] for n in range(9)]))
-        spread = posterior.variance.squeeze(-1).sqrt() * bound.multiplier
+        spread = posterior.variance.squeeze(-1).sqrt() * bound.sqrt_beta
         score = (1 if maximize else -1) * posterior.mean.squeeze(-1) + spread
         score[round(first.point[0] * 8)] = -torch.inf
         assert second.point == [int(score.argmax()) / 8]
