@@ -1,7 +1,8 @@
 """What Optuna's samplers lose on objectives that drift, and what ours loses on one that does not.
 
     python -m benchmarks.statistics.optuna_drift [--seeds 20] [--trials 200] [--workers 2]
-        [--worlds wander jumps static] [--samplers drift learning tpe gp] [--out FILE]
+        [--worlds wander jumps static] [--samplers drift learning tpe gp] [--processes 1]
+        [--out FILE]
 
 The objective has a rate on a logarithmic scale, a whole number and a category, and values between 0
 and 1 with noise of standard deviation 0.05. Each category is a hollow of its own depth around a
@@ -9,31 +10,40 @@ place of its own. Of three worlds one *wanders* (places go round in 150 trials, 
 *jumps* to new places and depths after every third of the run, and one is *static*. Time is
 pretended: one unit per trial, told as a user attribute.
 
+Workers share a study on SQLite, each with a sampler of its own; they ask in turn, so that while one
+asks the trials of the others are running, and a run is the same whenever it is made.
+
 Regret is that of what was played, without noise, summed over the run; samplers face the same worlds
 and the same noise, so differences are paired over seeds. Every trial counts, as for a machine that
 is at work: the rivals look for the best value ever seen, and go on exploring when they have it, so
 that they lose on the static world, too, where all soon have met its best.
+
+The file is written after every run, and one that is there is gone on with.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
 import optuna
 import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, environment, headline
+from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
 from botorch_tv.optuna.default import learning_strategy
 
@@ -51,6 +61,8 @@ SAMPLERS: dict[str, Callable[[int], BaseSampler]] = {
 }
 LAST = 20
 """Trials over which the time of a suggestion is averaged."""
+MEANS = ("regret", "milliseconds", "milliseconds of processor")
+"""What is averaged over seeds."""
 
 
 class World:
@@ -97,79 +109,142 @@ class World:
         )
 
 
-def play(task: tuple[str, str, int, int]) -> dict[str, Any]:
-    """One run: regret per trial, and milliseconds per suggestion in the end.
+class Run(NamedTuple):
+    """One run of one sampler."""
+
+    world: str
+    sampler: str
+    seed: int
+    trials: int
+    workers: int
+
+
+def play(run: Run) -> dict[str, Any]:
+    """Regret, and milliseconds per suggestion in the end.
 
     Args:
-        task: World, sampler, seed and trials.
+        run: Which.
     """
-    name, sampler, seed, trials = task
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    world = World(name, seed, trials)
+    world = World(run.world, run.seed, run.trials)
     regret, seconds = [], []
-
-    def objective(trial: optuna.Trial) -> float:
-        number = trial.number
-        trial.set_user_attr("time", number)
-        wall, start = time.perf_counter(), time.process_time()
-        rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
-        whole = trial.suggest_int("whole", 1, WHOLE)
-        category = trial.suggest_categorical("category", CATEGORIES)
-        seconds.append((time.perf_counter() - wall, time.process_time() - start))
-        point = (math.log10(rate) / 4 + 1, (whole - 1) / (WHOLE - 1))
-        value = world.value(point, CATEGORIES.index(category), number)
-        regret.append(value - world.best(number))
-        return value + float(world.noise[number])
-
-    study = optuna.create_study(sampler=SAMPLERS[sampler](seed))
-    study.optimize(objective, n_trials=trials)
+    running: deque[tuple[optuna.Study, optuna.Trial, float]] = deque()
+    with TemporaryDirectory() as folder:
+        storage = optuna.storages.RDBStorage(f"sqlite:///{folder}/study.db")
+        studies = [
+            optuna.create_study(
+                study_name="drift",
+                storage=storage,
+                sampler=SAMPLERS[run.sampler](run.workers * run.seed + worker),
+                load_if_exists=worker > 0,
+            )
+            for worker in range(run.workers)
+        ]
+        for number in range(run.trials):
+            study = studies[number % run.workers]
+            if len(running) == run.workers:
+                _end(*running.popleft())
+            trial = study.ask()
+            trial.set_user_attr("time", number)
+            wall, start = time.perf_counter(), time.process_time()
+            rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
+            whole = trial.suggest_int("whole", 1, WHOLE)
+            category = trial.suggest_categorical("category", CATEGORIES)
+            seconds.append((time.perf_counter() - wall, time.process_time() - start))
+            point = (math.log10(rate) / 4 + 1, (whole - 1) / (WHOLE - 1))
+            value = world.value(point, CATEGORIES.index(category), number)
+            regret.append(value - world.best(number))
+            running.append((study, trial, value + float(world.noise[number])))
+        while running:
+            _end(*running.popleft())
+        storage.engine.dispose()
     wall, processor = np.mean(seconds[-LAST:], axis=0)
     return {
+        "world": run.world,
+        "sampler": run.sampler,
+        "seed": run.seed,
         "regret": float(np.sum(regret)),
         "milliseconds": 1e3 * float(wall),
         "milliseconds of processor": 1e3 * float(processor),
     }
 
 
-def measure(name: str, options: argparse.Namespace, pool: ProcessPoolExecutor) -> dict[str, Any]:
-    """All samplers on one world.
+def _end(study: optuna.Study, trial: optuna.Trial, value: float) -> None:
+    study.tell(trial, value)
+
+
+def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[str, Any]:
+    """What each sampler lost in a world, and how much more than the first, paired over seeds.
 
     Args:
-        name: One of ``WORLDS``.
-        options: The command line.
-        pool: Who runs them.
+        runs: Of one world.
+        samplers: Those compared, on the seeds that all of them have.
     """
-    tasks = [
-        (name, sampler, seed, options.trials)
-        for seed in range(options.seeds)
-        for sampler in options.samplers
-    ]
-    runs = list(pool.map(play, tasks))
-    record: dict[str, Any] = {"world": name}
-    totals = {}
-    for number, sampler in enumerate(options.samplers):
-        own = runs[number :: len(options.samplers)]
-        totals[sampler] = np.array([run["regret"] for run in own])
-        figures = {key: float(np.mean([run[key] for run in own])) for key in own[0]}
-        record[sampler] = figures | {"standard error": error(totals[sampler])}
-    first = options.samplers[0]
-    for sampler in options.samplers[1:]:
-        difference = totals[sampler] - totals[first]
-        record[f"{sampler} less {first}"] = {
-            "mean": float(difference.mean()),
-            "standard error": error(difference),
-        }
-    record["regret of every seed"] = {
-        sampler: [round(float(one), 3) for one in total] for sampler, total in totals.items()
+    own = {
+        sampler: {one["seed"]: one for one in runs if one["sampler"] == sampler}
+        for sampler in samplers
     }
+    seeds = sorted(set.intersection(*(set(one) for one in own.values())))
+    if not seeds:
+        return {"seeds": 0}
+    figures: dict[str, Any] = {"seeds": len(seeds)}
+    totals = {}
+    for sampler in samplers:
+        rows = [own[sampler][seed] for seed in seeds]
+        totals[sampler] = np.array([row["regret"] for row in rows])
+        means = {key: float(np.mean([row[key] for row in rows])) for key in MEANS}
+        figures[sampler] = means | {"standard error": error(totals[sampler])}
+    first, *others = samplers
+    for sampler in others:
+        more = totals[sampler] - totals[first]
+        mean, uncertain = float(more.mean()), error(more)
+        figures[f"{sampler} less {first}"] = {
+            "mean": mean,
+            "standard error": uncertain,
+            "standard errors above 0": mean / uncertain if uncertain else None,
+        }
+    return figures
+
+
+def error(values: np.ndarray) -> float | None:
+    """Standard error of a mean; None of a single value."""
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
+
+
+def begun(path: Path, parameters: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """The record of a file, or an empty one.
+
+    Raises:
+        SystemExit: If the file has runs of another kind.
+    """
+    record: dict[str, Any] = {"benchmark": "optuna_drift", "parameters": parameters}
+    record |= {"environments": [], "worlds": {}, "runs": []}
+    if path.exists():
+        record = json.loads(path.read_text())
+        if record.get("parameters") != parameters:
+            raise SystemExit(
+                f"{path} has runs with {record.get('parameters')}, but these have {parameters}; "
+                "give another --out."
+            )
+    record["environments"].append(facts)
     return record
 
 
-def error(values: np.ndarray) -> float:
-    """Standard error of a mean."""
-    return float(values.std(ddof=1) / len(values) ** 0.5)
+def played(runs: Sequence[Run], processes: int) -> Iterator[dict[str, Any]]:
+    """What comes of runs, as they end.
+
+    Args:
+        runs: Which.
+        processes: By how many; one makes them here.
+    """
+    if processes == 1:
+        yield from map(play, runs)
+        return
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(play, run) for run in runs]):
+            yield done.result()
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
@@ -181,26 +256,50 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=2, help="of every study")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument(
         "--samplers", nargs="+", choices=list(SAMPLERS), default=["drift", "tpe", "gp"]
     )
-    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--processes", type=int, default=1, help="runs made side by side")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_optuna_drift.json")
     options = parser.parse_args(arguments)
     facts = environment(seed=0)
     facts["versions"]["optuna"] = optuna.__version__
     print(headline(facts))
-    worlds = []
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        for name in options.worlds:
-            found = measure(name, options, pool)
-            worlds.append(found)
-            for key, value in found.items():
-                print(f"{key}: {value}", flush=True)
-    record = {"environment": facts, "worlds": worlds}
-    write(record, options.out)
+    parameters = {"trials": options.trials, "workers": options.workers, "noise": NOISE}
+    record = begun(options.out, parameters, facts)
+    there = {(one["world"], one["sampler"], one["seed"]) for one in record["runs"]}
+    runs = [
+        Run(world, sampler, seed, options.trials, options.workers)
+        for seed in range(options.seeds)
+        for world in options.worlds
+        for sampler in options.samplers
+        if (world, sampler, seed) not in there
+    ]
+    for one in played(runs, options.processes):
+        record["runs"].append(one)
+        keep(record, options)
+        print(one, flush=True)
+    keep(record, options)
+    for world, figures in record["worlds"].items():
+        print(f"{world}: {json.dumps(figures, indent=1)}")
     return record
+
+
+def keep(record: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write all that is known, the whole file or nothing.
+
+    Args:
+        record: Its comparisons are made anew.
+        options: The command line.
+    """
+    for world in options.worlds:
+        own = [one for one in record["runs"] if one["world"] == world]
+        record["worlds"][world] = compared(own, options.samplers)
+    text = json.dumps(record, indent=1) + "\n"
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(options.out, lambda file: file.write(text.encode()))
 
 
 if __name__ == "__main__":
