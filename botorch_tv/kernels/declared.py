@@ -16,8 +16,9 @@ from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.claims import require_learnable
+from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.kernels.batching import like
-from botorch_tv.validation import require_bounds
+from botorch_tv.validation import require, require_bounds
 
 LARGEST_CHANGE = 13.0
 """The largest -ln(1 - ε) or -ln γ that a unit of time is chosen for; e^(-13) is above 1e-6."""
@@ -119,6 +120,40 @@ class Declared(Module):  # type: ignore[misc]
         learned, parameter = self.learned(), self._declared[name]
         natural = parameter.natural(learned[name])
         return natural * parameter.stretch(1 / self.unit, learned)
+
+    def current(self) -> Any:
+        """The formula with the values that its parameters have now, per unit of the input.
+
+        Returns:
+            The decay or the inflation; its values are numbers, or `batch_shape` where there is one.
+
+        Raises:
+            ValueError: If a share lost or kept is 1 or 0 to all digits, since the unit is long.
+        """
+        for name, parameter in self._declared.items():
+            value = self.value(name).detach()
+            outside = (value < parameter.lower) | (value > parameter.upper)
+            require(
+                parameter.share is None or not bool((outside & (self.unit != 1)).any()),
+                f"{name} is {value.max():g} to all digits per unit of time as it is told, though "
+                "not within shorter ones; tell time in a shorter unit.",
+            )
+        return with_values(self.part, {name: self._plain(name) for name in self._declared})
+
+    def extra_repr(self) -> str:
+        """The formula with the values that its parameters have now."""
+        try:
+            return repr(self.current())
+        except ValueError:
+            learned = {name: self._plain(name, told=False) for name in self._declared}
+            unit = f"{self.unit.median():g}"
+            return f"{with_values(self.part, learned)!r} per {unit} units of time"
+
+    def _plain(self, name: str, told: bool = True) -> float | Tensor:
+        """A value without the dimensions that serve broadcasting, a number where none is left."""
+        value = (self.value(name) if told else self.learned()[name]).detach()
+        value = value.reshape(value.shape[: -self._trailing])
+        return value if value.dim() else float(value)
 
     def set_value(self, name: str, value: Tensor | float) -> None:
         """Set a value per unit of the input; the others stay as they are.

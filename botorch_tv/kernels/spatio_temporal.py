@@ -61,6 +61,32 @@ class SpatioTemporalKernel(BatchedKernel):
             self.spatial.is_stationary and (self.temporal is None or self.temporal.is_stationary)
         )
 
+    @property
+    def lengthscale(self) -> Tensor | None:
+        """That of the spatial kernel, also inside a ``ScaleKernel``, `... x 1 x (d - 1)` with ARD.
+
+        For code such as TuRBO's that shapes a region by it. None where that kernel has none of its
+        own, as a sum or a product of others.
+        """
+        return self._inner().lengthscale  # type: ignore[no-any-return]
+
+    @lengthscale.setter
+    def lengthscale(self, value: Tensor | float) -> None:
+        inner = self._inner()
+        if not inner.has_lengthscale:
+            raise RuntimeError(
+                f"SpatioTemporalKernel: {type(inner).__name__} has no lengthscale; set those of "
+                "the kernels it is made of."
+            )
+        inner.lengthscale = value
+
+    def _inner(self) -> Kernel:
+        """The spatial kernel without scales around it."""
+        kernel = self.spatial
+        while not kernel.has_lengthscale and hasattr(kernel, "base_kernel"):
+            kernel = kernel.base_kernel
+        return kernel
+
     def num_outputs_per_input(self, x1: Tensor, x2: Tensor) -> int:
         return self.spatial.num_outputs_per_input(x1, x2)  # type: ignore[no-any-return]
 

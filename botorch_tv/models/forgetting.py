@@ -102,6 +102,22 @@ def rates(model: Module) -> list[Declared]:
     ]
 
 
+def current(model: Module) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
+    """The decay and the inflation of a model with the values they have now.
+
+    Args:
+        model: Holds them as modules.
+
+    Returns:
+        The part where there is one, a tuple where there are several or none.
+
+    Raises:
+        ValueError: See :meth:`Declared.current`.
+    """
+    parts = tuple(part.current() for part in model.modules() if isinstance(part, Declared))
+    return parts[0] if len(parts) == 1 else parts
+
+
 def age_noise(
     inflation: Inflation,
     time_dim: int,

@@ -19,7 +19,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
 from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_tv.forgetting import Markov
+from botorch_tv.forgetting import Decay, Inflation, Markov
 from botorch_tv.kernels import SpatioTemporalKernel
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models import defaults
@@ -32,7 +32,7 @@ from botorch_tv.models.checks import (
     check_outputs,
     check_times,
 )
-from botorch_tv.models.forgetting import Forgetting, age_noise, separate, temporal_kernel
+from botorch_tv.models.forgetting import Forgetting, age_noise, current, separate, temporal_kernel
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
 from botorch_tv.models.transform_check import check_transform
 from botorch_tv.validation import require
@@ -50,8 +50,13 @@ class TimeVaryingGP(AgingGP):
     made at whatever time ``X`` has; where observations age (``ExponentialWeights``,
     ``UncertaintyInjection``), their noise grows with ``now - t``. Both together work too.
 
-    To optimise at the present, hold the column of time fixed, by
+    To optimise at the present, take the acquisition function there, by
+    :func:`~botorch_tv.acquisition.present.at_present`, or hold the column of time fixed, by
     ``optimize_acqf(..., fixed_features={d - 1: now})``.
+
+    Categories are a column of whole numbers under BoTorch's kernel for them,
+    ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``, optimised by
+    ``optimize_acqf_mixed``.
 
     The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, by
     ``Normalize(d, indices=[...])`` without the column of time, and standardise outcomes. Where a
@@ -95,6 +100,8 @@ class TimeVaryingGP(AgingGP):
     Example:
         >>> model = TimeVaryingGP(train_X, train_Y, forgetting=Markov(epsilon=0.03))
         >>> fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        >>> model.forgetting  # the rate as learned
+        Markov(epsilon=0.027)
         >>> model = model.condition_on_observations(X, Y)
     """
 
@@ -207,6 +214,18 @@ class TimeVaryingGP(AgingGP):
         if now is None and aged:
             now = self.likelihood.now
         self.set_now(now)
+
+    @property
+    def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
+        """What the model forgets by, with the values learned so far, per unit of time.
+
+        One decay or inflation, such as ``Markov(epsilon=0.027)``, or a tuple where there are both
+        or neither; the argument of another model. Values of a batch are tensors, `batch_shape`.
+
+        Raises:
+            ValueError: If time is told in so long a unit that ε is 1 to all digits.
+        """
+        return current(self)
 
     def posterior(
         self,
