@@ -7,20 +7,19 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import Drawn, drawn
-from botorch_tv.inference.mixture.filter import Passage, Told, observed
+from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
-    jump_chance,
     mixed,
     moments,
     scales,
     weights,
 )
 from botorch_tv.inference.mixture.posterior import MixturePosterior
-from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
-    SHAPE,
     RunningMixture,
     Units,
     mixture_prior,
@@ -35,8 +34,6 @@ LOOKED_AT = 128
 """Newest measurements near which a box is searched, so that a round costs the same at any time."""
 ARMS_AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
-LIKELY = 0.5
-"""From this chance on a jump is noted."""
 PASSES = 5
 """Copies of a covariance that a step works on."""
 
@@ -68,12 +65,13 @@ class MixtureInference(Inference):
         if not running.settled:
             running, anew = self._with_units(after, running)
         if anew is None:
-            running = _taken(prior, after, running, told - 1, good & running.units.known)
+            takes = good & running.units.known
+            running = advanced(prior, running, _measurement(after, told - 1, takes))
         else:
             for number in range(told):
                 row = after.history.noise.row(number).reshape(-1).isfinite()
                 takes = anew if number < told - 1 else running.units.known
-                running = _taken(prior, after, running, number, row & takes)
+                running = advanced(prior, running, _measurement(after, number, row & takes))
         return after._replace(running=running.view(after.time.shape))
 
     def _with_units(
@@ -133,7 +131,7 @@ class MixtureInference(Inference):
         flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
         means, covariances = [], []
         for number, part in enumerate(parts):
-            phi, left = _features(prior, running.units, number, flat)
+            phi, left = features_at(prior, running.units, number, flat)
             mean = (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
             each = phi.view(trials, groups, q, -1)
             covariance = each @ part.covariance.unsqueeze(1) @ each.mT
@@ -254,62 +252,17 @@ def running_mixture(data: Data) -> RunningMixture:
     return data.running
 
 
-def _taken(
-    prior: BankPrior, data: Data, running: RunningMixture, number: int, takes: Tensor
-) -> RunningMixture:
-    """The posterior once row ``number`` has been learned from by some trials, `T`, all flat."""
-    history, trials, units = data.history, len(takes), running.units
-    y, time = (part.row(number).reshape(-1) for part in (history.y, history.time))
-    ratio = history.noise.row(number).reshape(-1)
-    row = history.choice.row(number)
-    choice = row.reshape(trials, 1, *row.shape[data.time.dim() :])
-    fresh = running.shape == SHAPE
-    gap = (time - running.time) / units.clock
-    passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
-    groups, gain = [], []
-    for place, group in enumerate(running.groups):
-        phi, left = (part.squeeze(1) for part in _features(prior, units, place, choice))
-        told = Told(
-            features=phi,
-            residual=left,
-            y=(y - units.centre) / units.spread,
-            noise=ratio.unsqueeze(-1) * prior.members.noise,
-            good=takes,
-        )
-        after, nats = observed(group, passage, told, running.shape)
-        groups.append(after)
-        gain.append(nats)
-    share = weights(tuple(running.groups))
-    nats = (share * torch.stack(gain, -2)).sum((-2, -1))
-    jump = jump_chance(tuple(groups))
-    jumps = takes & (jump > LIKELY)
-    return running._replace(
-        jumped=torch.where(jumps, time, running.jumped),
-        jumped_with=torch.where(jumps, jump, running.jumped_with),
-        groups=tuple(groups),
-        shape=running.shape + 0.5 * takes,
-        time=torch.where(takes, time, running.time),
-        information_gain=running.information_gain + nats,
+def _measurement(data: Data, number: int, takes: Tensor) -> Measurement:
+    """Row ``number`` of the log, of flat trials, from which some of them learn, `T`."""
+    history = data.history
+    choice = history.choice.row(number)
+    return Measurement(
+        choice=choice.reshape(len(takes), *choice.shape[data.time.dim() :]),
+        y=history.y.row(number).reshape(-1),
+        time=history.time.row(number).reshape(-1),
+        ratio=history.noise.row(number).reshape(-1),
+        good=takes,
     )
-
-
-def _features(prior: BankPrior, units: Units, number: int, choice: Tensor) -> tuple[Tensor, Tensor]:
-    """Features of a lengthscale, and the variance they leave, at choices of flat trials.
-
-    Args:
-        prior: Of the bank.
-        units: Of flat trials.
-        number: Which lengthscale.
-        choice: Arms, `T x q`, or points, `T x q x (d + c)`.
-
-    Returns:
-        `T x q x (r + 1)` and `T x q`.
-    """
-    if prior.tables is not None:
-        table, left = prior.tables[number]
-        return table[choice], left[choice]
-    U = prior.unit(choice, units.context_centre, units.context_spread)
-    return with_constant(prior.features[number].at(U))
 
 
 def _passage_to(data: Data, now: Tensor) -> Passage:

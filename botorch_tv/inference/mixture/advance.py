@@ -1,0 +1,92 @@
+"""What a measurement does to the posterior of a bank."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.mixture.filter import Told, observed
+from botorch_tv.inference.mixture.moments import jump_chance, weights
+from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.mixture.running import SHAPE, RunningMixture, Units, passages
+
+LIKELY = 0.5
+"""From this chance on a jump is noted."""
+
+
+class Measurement(NamedTuple):
+    """One of every trial, in the units of the data."""
+
+    choice: Tensor
+    """Arms, `T`, int64, or points, `T x (d + c)`."""
+    y: Tensor
+    """`T`."""
+    time: Tensor
+    """`T`, float64."""
+    ratio: Tensor
+    """Noise variance in units of the usual one, `T`."""
+    good: Tensor
+    """Which trials learn from it, `T`, bool."""
+
+
+def advanced(prior: BankPrior, running: RunningMixture, new: Measurement) -> RunningMixture:
+    """The posterior of flat trials once a measurement has been learned from.
+
+    Args:
+        prior: Of the bank.
+        running: Before, in units that are known.
+        new: No earlier than what was learned before.
+    """
+    takes, units = new.good, running.units
+    fresh = running.shape == SHAPE
+    gap = (new.time - running.time) / units.clock
+    passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
+    groups, gain = [], []
+    for place, group in enumerate(running.groups):
+        both = features_at(prior, units, place, new.choice.unsqueeze(1))
+        phi, left = (part.squeeze(1) for part in both)
+        told = Told(
+            features=phi,
+            residual=left,
+            y=(new.y - units.centre) / units.spread,
+            noise=new.ratio.unsqueeze(-1) * prior.members.noise,
+            good=takes,
+        )
+        after, nats = observed(group, passage, told, running.shape)
+        groups.append(after)
+        gain.append(nats)
+    share = weights(tuple(running.groups))
+    nats = (share * torch.stack(gain, -2)).sum((-2, -1))
+    jump = jump_chance(tuple(groups))
+    jumps = takes & (jump > LIKELY)
+    return running._replace(
+        jumped=torch.where(jumps, new.time, running.jumped),
+        jumped_with=torch.where(jumps, jump, running.jumped_with),
+        groups=tuple(groups),
+        shape=running.shape + 0.5 * takes,
+        time=torch.where(takes, new.time, running.time),
+        information_gain=running.information_gain + nats,
+    )
+
+
+def features_at(
+    prior: BankPrior, units: Units, number: int, choice: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Features of a lengthscale, and the variance they leave, at choices of flat trials.
+
+    Args:
+        prior: Of the bank.
+        units: Of flat trials.
+        number: Which lengthscale.
+        choice: Arms, `T x q`, or points, `T x q x (d + c)`.
+
+    Returns:
+        `T x q x (r + 1)` and `T x q`.
+    """
+    if prior.tables is not None:
+        table, left = prior.tables[number]
+        return table[choice], left[choice]
+    U = prior.unit(choice, units.context_centre, units.context_spread)
+    return with_constant(prior.features[number].at(U))
