@@ -27,7 +27,7 @@ REPLAYED = (
 """Options of a panel, which need one."""
 STRATEGIES = (
     *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "Adaptive"),
-    *("SparQ", "W-SparQ", "TS", "EI", "PI", "Random"),
+    *("SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can meet."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
@@ -123,6 +123,7 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     add("--sigma-w2", told, type=float)
     add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
     add("--delta", "chance of a false alarm of ET", 0.1)
+    add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
     told = (
         "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "
     )

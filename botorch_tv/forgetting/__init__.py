@@ -4,6 +4,7 @@ from botorch_tv.forgetting.decay import Decay, Markov, Wiener
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.forgetting.parts import Log, Observation, Part
+from botorch_tv.forgetting.periodic import PeriodicMarkov
 from botorch_tv.forgetting.retention import (
     EventTrigger,
     KeepAll,
@@ -28,6 +29,7 @@ __all__ = [
     "Observation",
     "Parameter",
     "Part",
+    "PeriodicMarkov",
     "PeriodicReset",
     "Retention",
     "SlidingWindow",

@@ -55,6 +55,8 @@ class Settings:
         width: Exploration of all but IGP-UCB and BR-GP-UCB, which differ from GP-UCB and R-GP-UCB
             by their own, that of the information gain, and those that do without; None for the
             paper's of each.
+        cycle: Length of a cycle that TV-BayesOpt is told, in units of time.
+        cycle_lengthscale: How different its phases are.
     """
 
     kernel: Kernel | Tensor
@@ -67,6 +69,8 @@ class Settings:
     alpha: float
     delta: float
     width: Logarithmic | None
+    cycle: float = 24.0
+    cycle_lengthscale: float = 1.0
 
 
 class Rival(NamedTuple):
@@ -110,6 +114,9 @@ RIVALS = {
     "TS": Rival("GP-TS", strategies.gp_ts, ("width",)),
     "EI": Rival("GP-EI", strategies.gp_ei),
     "PI": Rival("GP-PI", strategies.gp_pi),
+    "TV-BayesOpt": Rival(
+        "TV-BayesOpt", strategies.tv_bayesopt, ("epsilon", "cycle", "cycle_lengthscale", "width")
+    ),
     "Random": Rival("Random", strategies.random_search),
 }
 

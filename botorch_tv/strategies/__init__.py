@@ -25,6 +25,7 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
+from botorch_tv.strategies.since import tv_bayesopt
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "random_search",
     "sparq_gp_ucb",
     "sw_gp_ucb",
+    "tv_bayesopt",
     "tv_gp_ucb",
     "ui_gp_ucb",
     "ui_tvbo",

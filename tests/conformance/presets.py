@@ -76,6 +76,7 @@ from botorch_tv.strategies import (
     r_gp_ucb,
     random_search,
     sw_gp_ucb,
+    tv_bayesopt,
     tv_gp_ucb,
     ui_gp_ucb,
     ui_tvbo,
@@ -157,7 +158,7 @@ class Preset(NamedTuple):
         """Whether rank-one steps cannot serve it: every recursion regresses on the log."""
         decay, inflation, _, clock = self.way_to_forget
         slides = any(rule[0] == "window" for rule in self.rules) and bool(decay)
-        jumps = decay == "quasi-periodic"
+        jumps = decay in ("quasi-periodic", "periodic")
         return bool(inflation) or clock == "by time" or slides or jumps or self.consults
 
     @property
@@ -263,6 +264,8 @@ PRESETS: list[Preset] = [
     Preset("R-GP-UCB", lambda k, n: r_gp_ucb(kernel=k, noise=n, period=11, width=NARROW), book(retention=("period", 11, "rounds"))),
     Preset("SW-GP-UCB", lambda k, n: sw_gp_ucb(kernel=k, noise=n, window=13, width=NARROW), book(retention=("window", 13, "rounds"))),
     Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
+    Preset("TV-GP-UCB constant", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.01, width=Constant(4.34)), book(decay=("markov", 0.01), sqrt_beta=lambda t, g, gbar: math.sqrt(4.34))),
+    Preset("TV-BayesOpt", lambda k, n: tv_bayesopt(kernel=k, noise=n, epsilon=0.03, cycle=7.5, cycle_lengthscale=0.8, width=NARROW), book(decay=("periodic", 0.03, 7.5, 0.8))),
     Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
     Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
     Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),

@@ -8,7 +8,7 @@ import torch
 from conformance.strangers import DampedDrift, DriftByCovariance, QuasiPeriodic
 from gpytorch.kernels import RBFKernel
 
-from botorch_tv.forgetting import Decay, Markov, Static, Wiener
+from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener
 from botorch_tv.strategies import Strategy
 
 
@@ -20,6 +20,7 @@ SOUND = [
     Static(),
     *(Markov(epsilon) for epsilon in (0.0, 1e-15, 0.03, 1 - 1e-12, 1.0)),
     *(Wiener(sigma_w2) for sigma_w2 in (0.0, 1e-15, 0.03, 1e100)),
+    PeriodicMarkov(0.03, 7.0, 0.5),
     QuasiPeriodic(),
     DampedDrift(),
     DriftByCovariance(),

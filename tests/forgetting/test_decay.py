@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from botorch_tv.forgetting import Decay, Markov, Static, Wiener
+from botorch_tv.forgetting import Decay, Markov, PeriodicMarkov, Static, Wiener
 
 TIMES = torch.tensor([0.0, 0.25, 1.0, 3.5, 10.0], dtype=torch.float64)
 
@@ -28,6 +28,32 @@ def test_wiener(sigma_w2: float) -> None:
     """1 + σ_w² min(t, t'), times counted from the origin."""
     expected = [[1.0 + sigma_w2 * min(s, t) for t in TIMES.tolist()] for s in TIMES.tolist()]
     torch.testing.assert_close(covariance(Wiener(sigma_w2)), torch.tensor(expected).double())
+
+
+def test_cycles() -> None:
+    """(1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²)."""
+    expected = [
+        [
+            0.97 ** (abs(s - t) / 2) * math.exp(-2 * (math.sin(math.pi * (s - t) / 7) / 0.5) ** 2)
+            for t in TIMES.tolist()
+        ]
+        for s in TIMES.tolist()
+    ]
+    told = covariance(PeriodicMarkov(0.03, 7.0, 0.5))
+    torch.testing.assert_close(told, torch.tensor(expected).double())
+
+
+def test_a_whole_cycle_later_all_is_the_same_but_for_what_drifts() -> None:
+    still, drifts = PeriodicMarkov(0.0, 7.0, 0.5), PeriodicMarkov(0.03, 7.0, 0.5)
+    cycles = torch.tensor([0.0, 7.0, 21.0], dtype=torch.float64)
+    torch.testing.assert_close(still.attenuation(cycles), torch.ones_like(cycles))
+    torch.testing.assert_close(drifts.attenuation(cycles), Markov(0.03).attenuation(cycles))
+
+
+@pytest.mark.parametrize("name", ["epsilon", "cycle", "cycle_lengthscale"])
+def test_cycles_of_no_length_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"PeriodicMarkov: {name}"):
+        PeriodicMarkov(**({"epsilon": 0.1, "cycle": 7.0, "cycle_lengthscale": 1.0} | {name: -1.0}))
 
 
 @pytest.mark.parametrize("decay", [Static(), Markov(0.0), Wiener(0.0)], ids=repr)

@@ -16,6 +16,7 @@ from botorch_tv.forgetting import (
     ExponentialWeights,
     Markov,
     Parameter,
+    PeriodicMarkov,
     Static,
     UncertaintyInjection,
     Wiener,
@@ -158,7 +159,10 @@ def test_a_strategy_learns_it_and_uses_what_it_learned():
 
 @pytest.mark.parametrize(
     "part",
-    [Markov(0.1), Wiener(0.1), ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3), DECAY],
+    [
+        *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY),
+        *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
+    ],
     ids=repr,
 )
 def test_what_is_declared_rightly_is_taken(part):

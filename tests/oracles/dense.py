@@ -6,7 +6,8 @@ and solves with it. The library is tested against this module, so it shares no c
 A model is told by plain tuples:
 
 * decay: ``("static",)``, ``("markov", epsilon)``, ``("wiener", sigma_w2)``,
-  ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``;
+  ``("quasi-periodic", rate, omega)``, ``("damped", rate, start)``,
+  ``("periodic", epsilon, cycle, lengthscale)``;
 * inflation: ``("constant",)``, ``("exponential", gamma)``, ``("injection", alpha, kappa)``;
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
   with ``by`` either ``"rounds"`` or ``"time"``; or a tuple of rules of :mod:`oracles.rules`;
@@ -59,6 +60,7 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
     Markov: (1-eps)^(|t_i - t_j| / 2) ([B16] (7)-(8)). Wiener: 1 + s (min(t_i, t_j) - origin).
     Quasi-periodic: exp(-a |t_i - t_j|) cos(w (t_i - t_j)). Damped: dz = -a z dt + sqrt(2a) dW from
     a variance v0 at the origin, exp(-a |t_i - t_j|) + (v0 - 1) exp(-a (t_i + t_j - 2 origin)).
+    Periodic: that of Markov times exp(-2 sin²(π |t_i - t_j| / cycle) / lengthscale²).
     """
     if decay[0] == "static":
         return np.ones((len(first), len(second)))
@@ -69,6 +71,10 @@ def decay_between(decay: Part, first: Array, second: Array, origin: float) -> Ar
     if decay[0] == "quasi-periodic":
         apart = np.subtract.outer(first, second)
         return np.exp(-decay[1] * np.abs(apart)) * np.cos(decay[2] * apart)
+    if decay[0] == "periodic":
+        apart = np.abs(np.subtract.outer(first, second))
+        phase = np.sin(np.pi * apart / decay[2]) / decay[3]
+        return (1.0 - decay[1]) ** (apart / 2.0) * np.exp(-2.0 * phase**2)
     if decay[0] == "damped":
         apart = np.abs(np.subtract.outer(first, second))
         since = np.add.outer(first - origin, second - origin)

@@ -7,6 +7,7 @@ import torch
 from botorch_tv import strategies
 from botorch_tv.acquisition import IGPUCB, Logarithmic
 from botorch_tv.commands.options import STRATEGIES
+from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
 
 
@@ -23,6 +24,8 @@ def settings() -> Settings:
         alpha=2.0,
         delta=0.2,
         width=Logarithmic(c1=0.4, c2=4.0),
+        cycle=7.0,
+        cycle_lengthscale=0.5,
     )
 
 
@@ -56,6 +59,7 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["BR-GP-UCB"].retention.period == 29
     assert made["UI-TVBO"].decay.sigma_w2 == 0.04
     assert made["W-SparQ-GP-UCB"].refresh.schedule.alpha == 2
+    assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
     without_width = {"GP-EI", "GP-PI", "Random"}
     for label, strategy in made.items():
         assert strategy.noise == (1 if label == "Adaptive-GP-UCB" else 0.02)

@@ -22,6 +22,7 @@ DEFAULTS = {
     "br_gp_ucb": GAIN,
     "sw_gp_ucb": GAIN,
     "tv_gp_ucb": WIDE,
+    "tv_bayesopt": WIDE,
     "w_gp_ucb": GAIN,
     "ui_tvbo": WIDE,
     "ui_gp_ucb": WIDE | {"kappa": 1.0, "B": 1.0, "delta": 0.1},
