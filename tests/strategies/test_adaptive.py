@@ -155,29 +155,31 @@ def test_all_that_is_predicted_is_one_posterior(domain):
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_functions_drawn_have_the_moments_that_are_predicted(domain):
-    player = strategy(exploration=Thompson())
-    state, _ = play(player, domain, ALL[:1])
-    state = player.init(domain, batch_shape=(4000,))
+    """Of 4,000 functions, 100 for each of 40 trials that were told the same."""
+    player, trials, each = strategy(exploration=Thompson()), 40, 100
+    state = player.init(domain, batch_shape=(trials,))
     for t, place in enumerate([3, 11, 20, 33, 14, 15]):
-        X = GRID.X[place].expand(4000, 2)
+        X = GRID.X[place].expand(trials, 2)
         suggestion = player.suggestion_at(state, X, now=float(t))
-        y = objective(X, float(t), torch.zeros(4000, dtype=torch.float64))
+        y = objective(X, float(t), torch.zeros(trials, dtype=torch.float64))
         state, _ = player.tell(state, suggestion, y)
     decision = player.decision(state, 8.0)
     inference = player.inference_for(domain)
     X = GRID.X[::7]
-    joint = player.posterior(state, X.expand(4000, -1, -1), now=8.0)
+    joint = player.posterior(state, X.expand(trials, -1, -1), now=8.0)
     generator = torch.Generator().manual_seed(0)
-    normal = torch.randn(4000, state.basis.normals, dtype=torch.float64, generator=generator)
     unit = inference.unit(state.data).unsqueeze(-1)
-    if domain is GRID:
-        posterior = inference.predict(state.data, decision.now, decision.reference)
-        drawn = posterior.draw(normal)[:, ::7] * unit
-    else:
-        posterior = inference.predict(
-            state.data, decision.now, decision.reference, lambda count: normal
-        )
-        drawn = posterior.sample_at(X.expand(4000, -1, -1)) * unit
+    functions = []
+    for _ in range(each):
+        size = (trials, state.basis.normals)
+        normal = torch.randn(*size, dtype=torch.float64, generator=generator)
+        told = state.data, decision.now, decision.reference
+        if domain is GRID:
+            functions.append(inference.predict(*told).draw(normal)[:, ::7] * unit)
+        else:
+            posterior = inference.predict(*told, lambda count, normal=normal: normal)
+            functions.append(posterior.sample_at(X.expand(trials, -1, -1)) * unit)
+    drawn = torch.cat(functions)
     expected = joint.mvn.covariance_matrix[0]
     sd = expected.diagonal().sqrt()
     assert bool((drawn.mean(0).abs() < 5 * sd / 4000**0.5).all())

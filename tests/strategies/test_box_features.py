@@ -190,25 +190,30 @@ def test_gradients_are_those_of_the_posterior():
 def test_functions_drawn_have_the_posterior(moves):
     """Mean and covariance of 4,000 functions at five points, to five standard errors."""
     strategy = features(exploration=Thompson(), **({"decay": Markov(0.1)} if moves else {}))
-    state = measured(strategy, strategy.init(cube(2), batch_shape=(4000,)), 4)
+    trials, each = 100, 40
+    state = measured(strategy, strategy.init(cube(2), batch_shape=(trials,)), 4)
     generator = torch.Generator().manual_seed(3)
     X = torch.rand(5, 2, generator=generator, dtype=D)
     inference = strategy.inference_for(state.domain, state.basis)
     now = state.time + 2.0
 
     def normal(*shape):
-        return torch.randn(4000, *shape, generator=generator, dtype=D)
+        return torch.randn(trials, *shape, generator=generator, dtype=D)
 
-    posterior = inference.predict(state.data, now, now, normal)
-    drawn = posterior.sample_at(X.expand(4000, 5, 2))
-    _, covariance = posterior.joint(X.expand(4000, 1, 5, 2))
+    functions = []
+    for _ in range(each):
+        posterior = inference.predict(state.data, now, now, normal)
+        functions.append(posterior.sample_at(X.expand(trials, 5, 2)))
+    drawn = torch.stack(functions, -1)  # trials x 5 x each
+    _, covariance = posterior.joint(X.expand(trials, 1, 5, 2))
     whitened = torch.linalg.solve_triangular(
-        torch.linalg.cholesky(covariance[:, 0]), drawn.unsqueeze(-1), upper=False
-    ).squeeze(-1)
+        torch.linalg.cholesky(covariance[:, 0]), drawn, upper=False
+    )
+    whitened = whitened.mT.reshape(trials * each, 5)
     assert whitened.mean(0).abs().max() < 5 / 4000**0.5
     second = whitened.mT @ whitened / 4000 - torch.eye(5, dtype=D)
     assert second.abs().max() < 5 * (2 / 4000) ** 0.5
-    assert strategy.ask(state, generator=generator).X.shape == (4000, 2)
+    assert strategy.ask(state, generator=generator).X.shape == (trials, 2)
 
 
 def test_explorations_that_draw_twice():
