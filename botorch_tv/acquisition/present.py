@@ -27,6 +27,13 @@ from torch import Tensor
 
 from botorch_tv.acquisition.placement import Placement
 
+__all__ = [
+    "AtPresent",
+    "at_present",
+    "qKnowledgeGradientAtPresent",
+    "qLogNoisyExpectedImprovementAtPresent",
+]
+
 
 def at_present(
     acq_function: AcquisitionFunction,

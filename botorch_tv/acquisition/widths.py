@@ -19,7 +19,7 @@ from botorch_tv.validation import require, settle_number
 
 
 class Width(ABC):
-    """A confidence schedule."""
+    """A confidence schedule: √beta of every round."""
 
     gain: InformationGain | None = None
     """Where the information gain comes from; None where the schedule uses none."""
@@ -72,7 +72,7 @@ class _Checked(Width):
 
 @dataclass(frozen=True)
 class Logarithmic(_Checked):
-    """√(c1 ln(c2 t)), [B16] §5.
+    """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
     [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
     c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it counts as 0 there, so
@@ -210,7 +210,7 @@ class AgnosticGPUCB(_Checked):
 
 @dataclass(frozen=True)
 class IGPUCB(_Checked):
-    """B + R √(2(g + 1 + ln(1/δ))), [C17] Algorithm 1.
+    """IGP-UCB: B + R √(2(g + 1 + ln(1/δ))), [C17] Algorithm 1.
 
     Args:
         B: Bound on the norm of f in the kernel's function space, at least 0.
@@ -234,7 +234,7 @@ class IGPUCB(_Checked):
 
 @dataclass(frozen=True)
 class WGPUCB(_Checked):
-    """B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
+    """WGP-UCB: B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
 
     The root covers both terms, as in Theorem 2; the line under eq. (4) is a misprint.
 

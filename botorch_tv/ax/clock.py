@@ -16,7 +16,7 @@ from ax.exceptions.core import UserInputError
 
 
 class Clock(Transform):  # type: ignore[misc]
-    """Changes nothing, and refuses a search space in which time would not arrive in its own unit.
+    """Refuses a search space in which time would not arrive in its own unit; changes nothing.
 
     Rates of change count per unit of time, so time has to reach the model as the trial has it. Put
     first among the transforms, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.

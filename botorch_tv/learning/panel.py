@@ -100,7 +100,7 @@ class PanelMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[mi
 def kronecker_log_likelihood(
     along: Tensor, across: Tensor, noise: Tensor, readings: Tensor
 ) -> Tensor:
-    """Ln N(vec(Y); 0, K_time ⊗ K_sensors + σ² I), differentiable once.
+    """Log-likelihood ln N(vec(Y); 0, K_time ⊗ K_sensors + σ² I), differentiable once.
 
     Args:
         along: K_time, `... x times x times`.

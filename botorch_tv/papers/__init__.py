@@ -47,6 +47,7 @@ EXPERIMENTS = {
         temperature_grid.TEMPERATURE,
     )
 }
+"""Every figure and table that there is, by its id."""
 
 
 def experiment_named(name: str) -> Experiment:

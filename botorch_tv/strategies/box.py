@@ -35,7 +35,7 @@ PROBES = 13
 
 
 class Box(Domain):
-    """All points between two corners.
+    """A domain: all points between two corners, or all values of named parameters.
 
     Args:
         bounds: Lower and upper corner, `2 x d`, as BoTorch has them; or the sides in float64,

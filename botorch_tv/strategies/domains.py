@@ -69,7 +69,7 @@ class Domain(ABC):
 
 
 class Grid(Domain):
-    """Finitely many arms.
+    """A domain: finitely many arms.
 
     Args:
         X: The arms, `M x d`, one point per row.

@@ -67,7 +67,7 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Float(Parameter):
-    """A real number.
+    """A parameter that is a real number.
 
     Args:
         low: Smallest value.
@@ -113,7 +113,7 @@ class Float(Parameter):
 
 @dataclass(frozen=True)
 class Integer(Parameter):
-    """A whole number. Only whole numbers are looked at when a point is chosen.
+    """A parameter that is a whole number; only such are looked at when a point is chosen.
 
     Args:
         low: Smallest value.

@@ -160,7 +160,7 @@ class DiscreteSearch(Search):
 
 @dataclass(frozen=True)
 class MultiStart(Search):
-    """Gradient ascent from the best of many points.
+    """How a box is searched: gradient ascent from the best of many points.
 
     Raw samples fill the box evenly, other ones in every round. Those that are better than their
     neighbours, and the best observations, start a projected quasi-Newton ascent each; all starts of

@@ -33,6 +33,8 @@ from botorch_tv.validation import require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["Bound", "plot_bounds", "plot_orders"]
+
 Bound = Callable[[Tensor], Tensor]
 """From horizons T = 1, 2, ... to the bound at each, both `rounds`."""
 
