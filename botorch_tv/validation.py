@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import torch
 from botorch.exceptions import InputDataError
@@ -65,6 +67,17 @@ INTERVALS = {
     "[0, inf)": "be finite and at least 0",
 }
 """What errors say of common intervals; that a number lies in them of all others."""
+
+
+def as_path(name: str, value: object, fix: str) -> Path:
+    """The path of a file or folder.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"{name} is {shown(value)}, but it must be a str or a Path; {fix}")
+    return Path(value)
 
 
 def require_noise(name: str, value: object) -> float:

@@ -33,6 +33,7 @@ from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.checks import require_state
 from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
@@ -119,6 +120,7 @@ class SparQ(Strategy):
                 slow or absent. The choice is then made with the data there are, so where that is
                 meant, ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
         """
+        require_state(state)
         self.warn_of_absence(state, stacklevel=4)
         return super().ask(state, now=now, context=context, generator=generator)
 
@@ -158,6 +160,7 @@ class SparQ(Strategy):
         Raises:
             InputDataError: If the generators are not one per trial.
         """
+        require_state(state)
         if not self.refresh.due(state.told):
             return None
         size = self.refresh.queries(state.told, state.domain.dim)
@@ -198,6 +201,7 @@ class SparQ(Strategy):
             InputDataError: If there are not as many answers as points, an answer is NaN or
                 infinite, or the consultation is not of this run or was overtaken by a later one.
         """
+        require_state(state)
         check_order(state, consultation)
         check_shapes(state, consultation, y, ok)
         answered = consultation.mask if ok is None else consultation.mask & ok

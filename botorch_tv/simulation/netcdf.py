@@ -16,6 +16,7 @@ import xarray as xr
 
 from botorch_tv.files import replacing
 from botorch_tv.simulation.blocks import blocks
+from botorch_tv.validation import as_path
 
 PIECE_BYTES = 2**20
 """What a file keeps together, with a checksum."""
@@ -87,7 +88,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     Raises:
         OSError: If it cannot be written; an older file is then as it was.
     """
-    path = Path(path)
+    path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
     path.parent.mkdir(parents=True, exist_ok=True)
     along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
     compressed = {"zlib": True, "complevel": 4, "shuffle": True}
@@ -120,7 +121,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
         FileNotFoundError: If there is no such file.
         ValueError: If the file is damaged, or no netCDF file.
     """
-    path = Path(path)
+    path = as_path("StudyResult.load: path", path, "give the name of a file.")
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     engine = _engine()

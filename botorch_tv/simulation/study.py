@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import torch
 
@@ -27,7 +26,7 @@ from botorch_tv.simulation.runner import Runner, find_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.validation import require_integer
+from botorch_tv.validation import as_path, require_integer
 
 WORKERS_ELSEWHERE = 16
 """Workers that trials are dealt out to by an executor, which does not say how many it has."""
@@ -131,7 +130,8 @@ def run_study(
     settings = StudySettings(
         world, strategies, horizon, seed, dtype, place, require_recorders(record)
     )
-    folder = None if save_to is None else Path(save_to)
+    fix = "give the name of a folder, or None."
+    folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
     fits = fits_memory(settings, trials, lasting=folder is not None)
     size = settings.layout.bytes_of(trials)
     if folder is not None and not fits:

@@ -29,7 +29,7 @@ from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.checks import as_context, require_state
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Choice, Decision
 from botorch_tv.strategies.domains import Domain, Grid
@@ -174,6 +174,7 @@ class Adaptive(Strategy):
 
         Before the units are known the choice is a point far from those before it.
         """
+        require_state(state)
         decision = self.decision(state, now, as_context(state, context))
         acts = running_mixture(state.data).units.known
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
@@ -224,6 +225,7 @@ class Adaptive(Strategy):
         Raises:
             InputDataError: If the state has several.
         """
+        require_state(state)
         if state.time.numel() != 1:
             raise InputDataError(
                 f"the state has {state.time.numel()} trials, but one can be told of at a time; "

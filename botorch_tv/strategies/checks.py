@@ -18,6 +18,20 @@ from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import largest, latest, require_number, require_trials, shown
 
 
+def require_state(state: object) -> None:
+    """Raise an ``InputDataError`` saying how a state is come by, unless it is one."""
+    if isinstance(state, State):
+        return
+    fix = "state = strategy.init(domain) makes the first."
+    if isinstance(state, tuple) and any(isinstance(one, State) for one in state):
+        fix = "tell() gives a state and what happened: state, info = strategy.tell(...)."
+    elif isinstance(getattr(state, "state", None), State):
+        fix = "pass its .state, or call its own method of this name."
+    raise InputDataError(
+        f"state is {shown(state)}, but it must be what init() or tell() gave; {fix}"
+    )
+
+
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
     """A time as a tensor, `batch_shape`, float64."""
     real = not isinstance(value, bool) and not (isinstance(value, Tensor) and value.is_complex())

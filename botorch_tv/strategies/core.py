@@ -49,6 +49,7 @@ from botorch_tv.strategies.checks import (
     check_size,
     least_told,
     require_scales,
+    require_state,
 )
 from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.deciding import (
@@ -285,6 +286,7 @@ class Strategy:
             state: Any state of this strategy.
             batch_shape: Shape of the new trials.
         """
+        require_state(state)
         return self._initial(state.domain, state.basis.unlearned(), Size(batch_shape))
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
@@ -327,6 +329,7 @@ class Strategy:
             InputDataError: If ``now`` lies before an observation, the context does not fit the
                 domain, or the generators are not one per trial.
         """
+        require_state(state)
         decision = self.decision(state, now, as_context(state, context))
         choice = decision.chosen(self.exploration, draws_from(generator, state))
         return self._suggestion(decision, choice)
@@ -348,6 +351,7 @@ class Strategy:
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
+        require_state(state)
         choice, decision = located(state, X, Size()), self.decision(state, now)
         dims = state.time.dim()
         mean, covariance, gain = decision.joint(choice.unsqueeze(dims).unsqueeze(dims))
@@ -391,6 +395,7 @@ class Strategy:
                 from the state's, or time runs backwards, or the suggestion is of another strategy
                 or domain. The state is not changed.
         """
+        require_state(state)
         if check:
             require_suggestion(suggestion, self._mark)
         when = suggestion.time if time is None else as_time(state, time, "time")
@@ -449,6 +454,7 @@ class Strategy:
         Args:
             state: All that has been told.
         """
+        require_state(state)
         return f"What it was told: {self!r}."
 
     def consult(
@@ -464,6 +470,7 @@ class Strategy:
             Points to be measured again, their number, and for which trials; None where nothing is
             asked, as by all strategies that consult no expert.
         """
+        require_state(state)
         return None
 
     def absorb(
@@ -487,6 +494,7 @@ class Strategy:
         Raises:
             InputDataError: If the answers do not fit, or this strategy consults no expert.
         """
+        require_state(state)
         raise InputDataError(
             f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
         )
@@ -539,6 +547,7 @@ class Strategy:
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
+        require_state(state)
         groups = grouped(state, X)
         choice = located(state, groups, groups.shape[state.time.dim() : -1])
         decision = self.decision(state, now)
@@ -560,6 +569,7 @@ class Strategy:
             state: All that has been told.
             now: As in :meth:`ask`.
         """
+        require_state(state)
         return StrategyModel(self, state, now)
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
@@ -652,6 +662,7 @@ class Strategy:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
+        require_state(state)
         present, reference = clock(state, now, self.step(state))
         return Decision(
             process=self.process,
@@ -667,6 +678,7 @@ class Strategy:
 
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
         """The choice of the best posterior mean."""
+        require_state(state)
         decision = self.decision(state, now, as_context(state, context))
         return decision.chosen(BestMean(), draws_from(None, state)).choice
 

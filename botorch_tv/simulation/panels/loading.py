@@ -14,7 +14,7 @@ import numpy as np
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.room import require_room
 from botorch_tv.simulation.panels.table import read_table
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import as_path, require, require_integer
 
 ENDINGS = (".npz", ".csv", ".csv.gz")
 
@@ -50,7 +50,7 @@ def load_panel(
             file holds no such table.
         FileNotFoundError: If there is no such file.
     """
-    path = Path(path)
+    path = as_path("load_panel: path", path, "give the name of a file.")
     ending = next((one for one in sorted(ENDINGS, key=len) if path.name.lower().endswith(one)), "")
     require(
         ending != "",

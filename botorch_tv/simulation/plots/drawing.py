@@ -6,7 +6,6 @@ import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, cycle, pairwise, product
-from pathlib import Path
 from typing import NamedTuple
 
 try:
@@ -23,6 +22,7 @@ except ImportError as error:
 
 from botorch_tv.simulation.blocks import Moments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
+from botorch_tv.validation import as_path, require
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
@@ -215,12 +215,22 @@ def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = 
     """The figure with a caption, saved to the path where there is one; its folder is made.
 
     A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
+
+    Raises:
+        ValueError: If the path has an ending of which there are no pictures.
     """
     FigureCanvasAgg(figure)
     if caption:
         figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        file = as_path("path", path, "give the name of a picture, 'regret.png'.")
+        known = figure.canvas.get_supported_filetypes()
+        require(
+            file.suffix[1:].lower() in known or not file.suffix,
+            f"path is {str(path)!r}, but pictures end in {', '.join('.' + one for one in known)}; "
+            "'.png' is usual.",
+        )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file)
     figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.state import State
+from botorch_tv.validation import shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
@@ -75,7 +78,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     Raises:
         InputDataError: If they are none, naming the parameter.
     """
-    parameters = state.domain.parameters if isinstance(state.domain, Box) else None
+    parameters = _parameters(state)
     if parameters is None or isinstance(value, Tensor):
         return as_points(name, value, state.domain.dim, state)
     if isinstance(value, Mapping):
@@ -87,13 +90,48 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     return torch.stack(places) if places else like(state).new_empty(0, len(parameters))
 
 
-def count(value: object, state: State) -> int:
-    """How many points there are; see :func:`as_places`."""
-    return len(as_places("X", value, state))
+def _parameters(state: State) -> Parameters | None:
+    return state.domain.parameters if isinstance(state.domain, Box) else None
+
+
+def as_table(X: object, y: object, state: State) -> Tensor:
+    """Points of a table, `n x d`, which cannot be mistaken for its values.
+
+    Raises:
+        InputDataError: If they are none, or could as well be the values: in one dimension rows are
+            wanted for the points, and plain numbers for the values.
+    """
+    if state.domain.dim == 1 and _parameters(state) is None:
+        for name, column, dim, shape in (("X", X, 2, "n x 1"), ("y", y, 1, "n")):
+            given = torch.as_tensor(column).dim() if _is_numbers(column) else dim
+            if given != dim:
+                raise InputDataError(
+                    f"{name} is {shown(column)}, but in one dimension X must have shape n x 1 and "
+                    f"y shape n, so that they cannot be swapped; give {name} as {shape}."
+                )
+    return as_places("X", X, state)
+
+
+def _is_numbers(value: object) -> bool:
+    """Whether it is a column or rows of numbers."""
+    try:
+        torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def as_place(name: str, value: object, state: State) -> Tensor:
-    """One point, `d`; see :func:`as_places`."""
+    """One point, `d`; see :func:`as_places`.
+
+    Raises:
+        InputDataError: If it is a plain number, which could as well be a value, or as there.
+    """
+    if isinstance(value, numbers.Real):
+        raise InputDataError(
+            f"{name} is {shown(value)}, but a point is a row of {state.domain.dim}, so that it "
+            f"cannot be swapped with a value; give [{shown(value)}]."
+        )
     X = as_places(name, value, state)
     if len(X) != 1:
         raise InputDataError(f"{name} holds {len(X)} points, but one is needed; pass one of them.")
@@ -126,13 +164,18 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
 
 
 def measurements(
-    state: State, X: object, y: Numbers, time: list[float] | None, noise: Column, context: Column
+    state: State,
+    points: Tensor,
+    y: Numbers,
+    time: list[float] | None,
+    noise: Column,
+    context: Column,
 ) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
     """The rows of a table in order of time: point, value, time, noise and context.
 
     Args:
         state: Of the loop they are for.
-        X: `n x d`.
+        points: `n x d`.
         y: `n`.
         time: `n`; 1, 2, ..., n where None.
         noise: `n`; None for the strategy's.
@@ -142,7 +185,6 @@ def measurements(
         InputDataError: If the columns do not fit each other, or a number is not finite.
     """
     c = state.domain.columns - state.domain.dim
-    points = as_places("X", X, state)
     n = len(points)
     values = as_series("y", y, n)
     times = as_series("time", list(range(1, n + 1)) if time is None else time, n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, Never
 
 import torch
 from botorch.exceptions import InputDataError
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from botorch_tv.experts.refresh import ExpertWarning
 from botorch_tv.experts.sparq import SparQ
+from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
@@ -23,7 +25,7 @@ from botorch_tv.strategies.loop.input import (
     as_number,
     as_place,
     as_replies,
-    count,
+    as_table,
     measurements,
 )
 from botorch_tv.strategies.loop.log import (
@@ -44,6 +46,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered,
     numbered_consultation,
 )
+from botorch_tv.validation import shown
 
 
 class Loop(Looking):
@@ -115,10 +118,10 @@ class Loop(Looking):
     @classmethod
     def from_table(
         cls,
-        strategy: Strategy,
-        domain: Domain | Bounds,
-        X: Points,
-        y: Numbers,
+        strategy: Strategy | Domain | Bounds,
+        domain: Domain | Bounds | Points = None,
+        X: Points = None,
+        y: Numbers | None = None,
         *,
         time: Numbers | Sequence[Time] | None = None,
         noise: Numbers | None = None,
@@ -132,7 +135,7 @@ class Loop(Looking):
         """A loop that begins with what has been measured before.
 
         Args:
-            strategy: As for the class.
+            strategy: As for the class; it may be left out, ``Loop.from_table(domain, X, y)``.
             domain: As for the class.
             X: Where was measured, `n x d`; with named parameters a list of dicts, or a DataFrame.
             y: What came out, `n`.
@@ -148,17 +151,18 @@ class Loop(Looking):
         Raises:
             InputDataError: If the columns do not fit each other or the domain, or a value is not
                 finite; rows without a measurement are to be left out.
+            ValueError: If there is no domain, X or y.
         """
+        strategy, domain, X, y = _with_strategy(strategy, domain, X, y)
         loop = cls(
             strategy, domain, pending=pending, seed=seed, unit=unit, dtype=dtype, device=device
         )
-        times = (
-            None
-            if time is None
-            else loop._begun(earliest(time)).numbers(time, count(X, loop.state))
-        )
+        points = as_table(X, y, loop.state)
+        times = None
+        if time is not None:
+            times = loop._begun(earliest(time)).numbers(time, len(points))
         for point, value, when, variance, known in measurements(
-            loop.state, X, y, times, noise, context
+            loop.state, points, y, times, noise, context
         ):
             loop._observed(loop._columns(point, known), value, when, variance)
         return loop
@@ -210,7 +214,7 @@ class Loop(Looking):
     def tell(
         self,
         y: float | Tensor | None = None,
-        *,
+        *more: Never,
         suggestion: int | NumberedSuggestion | None = None,
         time: Time | None = None,
         noise: float | None = None,
@@ -220,6 +224,7 @@ class Loop(Looking):
 
         Args:
             y: What came out; not looked at where ``ok`` is False.
+            more: Nothing; all else goes by name.
             suggestion: Which suggestion it answers, or its number; the only open one unless given.
             time: When it was really measured; the suggestion's time unless given. It may lie before
                 that of other answers.
@@ -235,6 +240,11 @@ class Loop(Looking):
             InputDataError: If the suggestion is not open, or ``y``, ``time`` or ``noise`` is no
                 finite number. The loop is not changed.
         """
+        if more or isinstance(y, NumberedSuggestion):
+            given = ", ".join(shown(one) for one in (y, *more))
+            raise InputDataError(
+                f"tell({given}): y alone goes without its name; give tell(y, suggestion=...)."
+            )
         plan = self._meant(suggestion)
         value = as_number("y", y, "tell(ok=False) says that a measurement failed.") if ok else None
         when = plan.planned_for if time is None else self._number("time", time)
@@ -388,3 +398,21 @@ class Loop(Looking):
             arrival=len(self._replay.answers),
         )
         return self._replay.add(answer, keep=2 * self.pending)
+
+
+def _with_strategy(*given: Any) -> tuple[Any, Any, Any, Any]:
+    """Strategy, domain, X and y, of which the strategy may have been left out.
+
+    Raises:
+        ValueError: If another is missing, or the strategy is not the first.
+    """
+    there = [one for one in given if one is not None]
+    if there and not isinstance(there[0], Strategy):
+        there = [adaptive_gp_ucb(), *there]
+    if len(there) == len(given) and not any(isinstance(one, Strategy) for one in there[1:]):
+        return there[0], there[1], there[2], there[3]
+    came = ", ".join(type(one).__name__ for one in given if one is not None)
+    raise ValueError(
+        f"Loop.from_table: {came} came, but it takes a strategy, a domain, X and y, in this order; "
+        "or a domain, X and y, for adaptive_gp_ucb()."
+    )

@@ -33,7 +33,7 @@ from botorch_tv.strategies.loop.shown import (
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import require, require_integer
+from botorch_tv.validation import as_path, require, require_integer, shown
 
 
 class Record:
@@ -54,7 +54,11 @@ class Record:
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
         if not isinstance(strategy, Strategy):
-            require(domain is None, "Loop: two domains; give a strategy, then a domain.")
+            require(
+                domain is None,
+                f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
+                "strategy, then a domain.",
+            )
             domain, strategy = strategy, adaptive_gp_ucb()
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
@@ -143,6 +147,7 @@ class Record:
             OSError: If it cannot be written; an older file is then as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
+        path = as_path("Loop.save: path", path, "give the name of a file, 'loop.json'.")
         state, drawn = self._generator.get_state(), None
         if self._draws:
             drawn = base64.b64encode(bytes(state.tolist())).decode()
@@ -160,7 +165,7 @@ class Record:
             answers=tuple(self._replay.answers),
             consultations=tuple(self._consultations.rows.values()),
             replies=tuple(self._replay.replies),
-        ).write(Path(path))
+        ).write(path)
 
     @classmethod
     def load(
@@ -189,7 +194,12 @@ class Record:
                 strategy or domain, naming every difference.
             OSError: If it cannot be read.
         """
-        path = Path(path)
+        path = as_path("Loop.load: path", path, "give Loop.load(path, strategy).")
+        require(
+            strategy is None or isinstance(strategy, Strategy),
+            f"Loop.load: strategy is {shown(strategy)}, but it must be a Strategy; give "
+            "Loop.load(path, strategy), and domain= if need be.",
+        )
         file = LoopFile.read(path)
         strategy = adaptive_gp_ucb() if strategy is None else strategy
         domain = None if domain is None else as_domain(domain)

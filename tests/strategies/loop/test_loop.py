@@ -73,7 +73,7 @@ def test_numbers_come_in_any_form() -> None:
     """Plain numbers, tensors and arrays, on a line and in a plane."""
     line = Loop(gp_ucb(kernel=kernel(), noise=NOISE), Grid(torch.linspace(0, 1, 5).view(-1, 1)))
     other = Loop(gp_ucb(kernel=kernel(), noise=NOISE), Grid(torch.linspace(0, 1, 5).view(-1, 1)))
-    line.observe(0.25, 1, time=1)
+    line.observe([0.25], 1, time=1)
     other.observe(tensor(0.25), np.float64(1.0), time=number(1.0))  # type: ignore[arg-type]
     assert line.posterior(0.5).mean.item() == other.posterior([[0.5]]).mean.item()
     assert line.posterior([0.0, 0.5]).mean.shape == (2, 1)

@@ -1,0 +1,196 @@
+"""Arguments in each other's place, or of another kind than is wanted: what newcomers type first."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from bad_input.rows import Row, assert_refuses
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, gp_ucb, run_study, sparq_gp_ucb
+from botorch_tv.simulation import MarkovWorld, StudyResult
+from botorch_tv.simulation.panels.loading import load_panel
+
+D = torch.float64
+SIDE = Box([(0.0, 1.0)])
+SQUARE = Box([(0.0, 1.0), (0.0, 2.0)])
+KERNEL = RBFKernel().double()
+WORLD = MarkovWorld(Grid.regular(3, 1), kernel=KERNEL, epsilon=0.1, noise=0.1)
+STRATEGY = gp_ucb(kernel=KERNEL, noise=0.02)
+STRATEGIES = {
+    "given": STRATEGY,
+    "adaptive": adaptive_gp_ucb(),
+    "expert": sparq_gp_ucb(kernel=KERNEL, noise=0.02),
+}
+STATES = {name: one.init(SIDE) for name, one in STRATEGIES.items()}
+X = torch.tensor([[0.1], [0.5], [0.9]], dtype=D)
+Y = torch.tensor([0.2, 0.7, 0.4], dtype=D)
+CALLS = {
+    "ask": lambda one, state, made: one.ask(state),
+    "tell": lambda one, state, made: one.tell(state, made, 0.1),
+    "suggestion_at": lambda one, state, made: one.suggestion_at(state, X[0]),
+    "posterior": lambda one, state, made: one.posterior(state, X),
+    "recommend": lambda one, state, made: one.recommend(state),
+    "recommended_arm": lambda one, state, made: one.recommended_arm(state),
+    "as_model": lambda one, state, made: one.as_model(state),
+    "consult": lambda one, state, made: one.consult(state),
+    "absorb": lambda one, state, made: one.absorb(state, None, Y),
+    "describe": lambda one, state, made: one.describe(state),
+    "init_like": lambda one, state, made: one.init_like(state, (2,)),
+    "decision": lambda one, state, made: one.decision(state),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_no_state(call, name):
+    strategy, state = STRATEGIES[name], STATES[name]
+    made = strategy.suggestion_at(state, X[0])
+    loop = Loop(strategy, SIDE)
+    wrong = {
+        "domain": (SIDE, "Box([0, 1])", "strategy.init(domain)"),
+        "nothing": (None, "None", "strategy.init(domain)"),
+        "both": (strategy.tell(state, made, 0.1), "State(", "state, info = strategy.tell(...)"),
+        "loop": (loop, "Loop on", "pass its .state"),
+    }
+    limit = "must be what init() or tell() gave"
+    for given, value, cure in wrong.values():
+        refused = partial(CALLS[call], strategy, given, made)
+        assert_refuses(Row(refused, value, limit, cure, InputDataError))
+
+
+FRAME = "give a strategy"
+LOOPS = {
+    "load": Row(
+        lambda: Loop.load(STRATEGY, "loop.json"),
+        "Strategy(kernel",
+        "path is",
+        "give Loop.load(path, strategy)",
+    ),
+    "load None": Row(lambda: Loop.load(None), "None", "a str or a Path", "Loop.load(path"),
+    "load a box": Row(
+        lambda: Loop.load("loop.json", SIDE), "Box([0, 1])", "must be a Strategy", "domain= if"
+    ),
+    "save": Row(lambda: Loop(SIDE).save(3), "3", "a str or a Path", "'loop.json'"),
+    "two domains": Row(lambda: Loop(SIDE, SIDE), "Box([0, 1])", "must be a Strategy", FRAME),
+    "table turned": Row(
+        lambda: Loop.from_table(SIDE, STRATEGY, X, Y),
+        "Box, Strategy, Tensor, Tensor",
+        "takes a strategy, a domain, X and y, in this order",
+        "or a domain, X and y",
+    ),
+    "table without a domain": Row(
+        lambda: Loop.from_table(STRATEGY, X, Y),
+        "Strategy, Tensor, Tensor",
+        "takes a strategy, a domain",
+        "or a domain, X and y",
+    ),
+    "table without anything": Row(
+        lambda: Loop.from_table(SIDE), "Box", "takes a strategy, a domain", "or a domain, X and y"
+    ),
+    "result": Row(lambda: StudyResult.load(3), "3", "a str or a Path", "name of a file"),
+    "panel": Row(lambda: load_panel(None), "None", "a str or a Path", "name of a file"),
+    "study": Row(
+        lambda: run_study(
+            WORLD,
+            {"a": STRATEGY},
+            trials=2,
+            horizon=2,
+            save_to=3,
+        ),
+        "3",
+        "a str or a Path",
+        "name of a folder",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_in_another_place(name):
+    assert_refuses(LOOPS[name])
+
+
+def test_an_answer_goes_before_its_suggestion():
+    loop = Loop(STRATEGY, SIDE)
+    suggestion = loop.ask()
+    calls = {
+        "turned": lambda: loop.tell(suggestion, 0.5),
+        "without its name": lambda: loop.tell(0.5, suggestion),
+        "alone": lambda: loop.tell(suggestion),
+        "a number": lambda: loop.tell(0.5, 1),
+    }
+    for call in calls.values():
+        assert_refuses(Row(call, "tell(", "y alone", "tell(y, suggestion=...)", InputDataError))
+    assert [one.number for one in loop.open] == [1]
+    assert len(loop.history.y) == 0
+    loop.tell(0.5, suggestion=suggestion)
+    assert loop.history.y.tolist() == [0.5]
+
+
+class TestOneDimension:
+    """Points and values look alike there, so that each has a shape of its own."""
+
+    @pytest.mark.parametrize(
+        "column", [torch.Tensor.clone, torch.Tensor.tolist], ids=["tensor", "list"]
+    )
+    def test_swapped(self, column):
+        x, y = column(X), column(Y)
+        flat, rows = column(X.squeeze(-1)), column(Y.unsqueeze(-1))
+        for given in ((y, x), (y, flat), (flat, y), (flat, rows)):
+            row = Row(lambda g=given: Loop.from_table(SIDE, *g), "X is", "n x 1", "give X as")
+            assert_refuses(row._replace(error=InputDataError))
+        for given in ((rows, x), (x, rows)):
+            row = Row(lambda g=given: Loop.from_table(SIDE, *g), "y is", "shape n,", "give y as n.")
+            assert_refuses(row._replace(error=InputDataError))
+        loop = Loop.from_table(SIDE, x, y)
+        assert loop.history.X.squeeze(-1).tolist() == X.squeeze(-1).tolist()
+        assert loop.history.y.tolist() == Y.tolist()
+
+    def test_one_measurement(self):
+        loop = Loop(STRATEGY, SIDE)
+        row = Row(lambda: loop.observe(0.5, 0.25), "0.5", "is a row of 1", "give [0.5]")
+        assert_refuses(row._replace(error=InputDataError))
+        assert len(loop.history.y) == 0
+        loop.observe([0.5], 0.25)
+        assert loop.history.X.tolist() == [[0.5]]
+
+    def test_elsewhere_columns_do(self):
+        """As BoTorch has them."""
+        x = torch.tensor([[0.1, 0.2], [0.5, 0.6]], dtype=D)
+        loop = Loop.from_table(SQUARE, x, torch.tensor([[1.0], [2.0]], dtype=D))
+        assert loop.history.y.tolist() == [1.0, 2.0]
+
+
+def test_a_table_needs_no_strategy():
+    one = Loop.from_table(adaptive_gp_ucb(), SIDE, X, Y, seed=3)
+    others = [
+        Loop.from_table(SIDE, X, Y, seed=3),
+        Loop.from_table([(0.0, 1.0)], X, Y, seed=3),
+        Loop.from_table(SIDE, X=X, y=Y, seed=3),
+    ]
+    wanted = one.ask(now=5.0).X
+    for other in others:
+        assert repr(other.strategy) == repr(one.strategy)
+        assert torch.equal(other.ask(now=5.0).X, wanted)
+
+
+def test_a_picture_of_no_known_ending(tmp_path):
+    loop = Loop.from_table(SIDE, X, Y)
+    result = run_study(
+        WORLD,
+        {"a": STRATEGY},
+        trials=2,
+        horizon=2,
+        progress=False,
+    )
+    path = tmp_path / "new" / "picture.xyz"
+    for plot in (loop.plot, result.plot):
+        ending = Row(partial(plot, path), "picture.xyz", ".pdf, ", "'.png' is usual")
+        kind = Row(partial(plot, SimpleNamespace()), "namespace()", "a str or a Path", "picture")
+        for row in (ending, kind):
+            assert_refuses(row)
+        assert not path.parent.exists()
+    result.plot(tmp_path / "picture.PNG")
+    assert (tmp_path / "picture.PNG").stat().st_size > 0
