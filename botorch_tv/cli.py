@@ -149,13 +149,13 @@ def _add_run_options(parser: argparse.ArgumentParser, out: str) -> None:
 
 def _compare(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
-    from botorch_tv.commands.stage import stage
+    from botorch_tv.commands.comparison import comparison
     from botorch_tv.simulation import Diagnosis, PredictionError, Recorder, run_study
     from botorch_tv.simulation.devices import usable_device
 
     recorders: list[Recorder] = [Diagnosis()] if arguments.diagnose else []
     recorders += [PredictionError()] if arguments.prediction_error else []
-    world, strategies, horizon, told = stage(arguments)
+    world, strategies, horizon, told = comparison(arguments)
     device, folder = usable_device(arguments.device), _folder(arguments.out)
     if told:
         print(f"{told}\n")

@@ -44,7 +44,7 @@ class Subset(NamedTuple):
     """Which entries count, bool; a trial uses its first ones."""
 
 
-class Greedy(NamedTuple):
+class GreedySubset(NamedTuple):
     """Points in the order in which greedy choice takes them."""
 
     index: Tensor  # type: ignore[assignment]
@@ -93,7 +93,7 @@ def greedy_map(
     points: Tensor | None = None,
     *,
     tie: float | None = None,
-) -> Greedy:
+) -> GreedySubset:
     """The greedy approximation of the most probable subset.
 
     Each point taken has the largest variance given those before it, so that the determinant grows
@@ -128,10 +128,10 @@ def greedy_map(
         free = free.scatter(-1, place, False)
         index.append(place.squeeze(-1))
         variance.append(pivot.squeeze(-1))
-    return Greedy(torch.stack(index, -1), torch.stack(variance, -1), columns)
+    return GreedySubset(torch.stack(index, -1), torch.stack(variance, -1), columns)
 
 
-def numerical_rank(greedy: Greedy, tolerance: float) -> Tensor:
+def numerical_rank(greedy: GreedySubset, tolerance: float) -> Tensor:
     """How many points, at most those taken, still tell something new, `batch_shape`."""
     known = greedy.variance <= tolerance * greedy.variance[..., :1]
     return (known.long().cumsum(-1) == 0).sum(-1)
@@ -205,7 +205,7 @@ def k_dpp(
 
 def _factored(
     covariance: Tensor, size: int, points: Tensor, tolerance: float, tie: float
-) -> Greedy:
+) -> GreedySubset:
     """Greedy choice carried on until nothing is left to know; the host looks how far that is."""
     n = covariance.shape[-1]
     count = min(n, 2 * size + 16)

@@ -22,7 +22,7 @@ FREQUENCIES = 512
 
 
 @dataclass(frozen=True)
-class Waves:
+class FourierFeatures:
     """Random features of a kernel.
 
     Attributes:
@@ -39,9 +39,9 @@ class Waves:
         amplitude = (self.kernel.outputscale / self.frequency.shape[-2]).sqrt()
         return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
 
-    def select(self, trials: Tensor) -> Waves:
+    def select(self, trials: Tensor) -> FourierFeatures:
         """Those of some trials."""
-        return Waves(self.kernel.select(trials), self.frequency[trials])
+        return FourierFeatures(self.kernel.select(trials), self.frequency[trials])
 
 
 def spectral_normals(kernel: PointKernel) -> int:
@@ -59,7 +59,7 @@ def spectral_normals(kernel: PointKernel) -> int:
     return 0 if kernel.smoothness == math.inf else round(2 * kernel.smoothness)
 
 
-def waves(kernel: PointKernel, normal: Tensor) -> Waves:
+def waves(kernel: PointKernel, normal: Tensor) -> FourierFeatures:
     """Random features.
 
     Args:
@@ -74,4 +74,4 @@ def waves(kernel: PointKernel, normal: Tensor) -> Waves:
     if further:
         chi_square = normal[..., d:].square().sum(-1, keepdim=True)
         frequency = frequency * (further / chi_square).sqrt()
-    return Waves(kernel, frequency)
+    return FourierFeatures(kernel, frequency)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.constant import Constant
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import pivoted_cholesky
 from botorch_tv.inference.point_kernel import PointKernel
 
@@ -118,7 +118,7 @@ def point_basis(
     kernel, dim = box_prior.points, corners.shape[1]
     limit = tolerance * float(box_prior.variance)
 
-    def in_box(U: Constant) -> Tensor:
+    def in_box(U: DeviceCopies) -> Tensor:
         points: Tensor = lower + (upper - lower) * U.on(corners.dtype, corners.device)
         return points
 
@@ -146,17 +146,17 @@ def point_basis(
 
 
 @functools.lru_cache(maxsize=16)
-def regular(dim: int) -> Constant:
+def regular(dim: int) -> DeviceCopies:
     """Chebyshev points of the unit cube, ends included, `M x d`; scattered ones where d > 4."""
     per_side = min(512, round(CANDIDATES ** (1 / dim)))
     if per_side < 6:
         return scattered(dim, PASSES)
     line = 0.5 - 0.5 * torch.cos(math.pi / (per_side - 1) * torch.arange(per_side).double())
-    return Constant(torch.cartesian_prod(*[line] * dim).view(-1, dim))
+    return DeviceCopies(torch.cartesian_prod(*[line] * dim).view(-1, dim))
 
 
 @functools.lru_cache(maxsize=16)
-def scattered(dim: int, number: int) -> Constant:
+def scattered(dim: int, number: int) -> DeviceCopies:
     """Points that fill the unit cube evenly: inside, on sides, on edges and in corners.
 
     Args:
@@ -168,7 +168,7 @@ def scattered(dim: int, number: int) -> Constant:
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
     # Half of them have coordinates at an end: those nearer to it than a share, from none to all.
     near = (points - 0.5).abs() >= 0.5 * share
-    return Constant(torch.where(near, points.round(), points))
+    return DeviceCopies(torch.where(near, points.round(), points))
 
 
 def _gram(kernel: PointKernel, X: Tensor) -> Tensor:

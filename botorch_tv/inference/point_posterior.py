@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.fourier import Waves
+from botorch_tv.inference.fourier import FourierFeatures
 from botorch_tv.inference.point_kernel import PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 
@@ -33,7 +33,7 @@ class Path:
         correction: What the data take back, `trials x n`.
     """
 
-    waves: Waves
+    waves: FourierFeatures
     weight: Tensor
     correction: Tensor
 
@@ -178,7 +178,7 @@ class RegressionPosterior(GaussianPosterior):
 class PathDraw(NamedTuple):
     """Random numbers for a function drawn from a posterior."""
 
-    waves: Waves
+    waves: FourierFeatures
     """Random features of the prior."""
     weights: Tensor
     """Standard normal variates, `trials x 2F`."""

@@ -87,7 +87,7 @@ class Regression(NamedTuple):
         return basis.draw(self.rows.mT @ self.rows, prior_factor, normal)
 
 
-class OnArms(NamedTuple):
+class ArmRegressionPosterior(NamedTuple):
     """A posterior on all arms."""
 
     mean: Tensor
@@ -104,7 +104,7 @@ class OnArms(NamedTuple):
 
 def regress_on_arms(
     basis: Basis, observations: Observations, normal: Tensor | None = None
-) -> OnArms:
+) -> ArmRegressionPosterior:
     """Posterior on all arms of a batch of regressions, a block of trials at a time.
 
     Args:
@@ -116,7 +116,7 @@ def regress_on_arms(
         The posterior; equal to that of :func:`regress`.
     """
     batch_shape, together = observations.y.shape[:-1], _together(basis, observations)
-    parts: list[OnArms] = []
+    parts: list[ArmRegressionPosterior] = []
     for first in range(0, max(1, batch_shape.numel()), together):
         block = _block(observations, batch_shape, first, together)
         posterior = regress(basis, block)
@@ -125,7 +125,7 @@ def regress_on_arms(
             some = normal.reshape(-1, basis.normals)[first : first + together]
             drawn = basis.expand(posterior.draw(basis, block.prior_factor, some))
         parts.append(
-            OnArms(
+            ArmRegressionPosterior(
                 mean=basis.expand(posterior.coordinates),
                 variance_reduction=posterior.variance_reduction(basis),
                 information_gain=posterior.information_gain,
@@ -133,7 +133,7 @@ def regress_on_arms(
                 sample=drawn,
             )
         )
-    return OnArms(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
+    return ArmRegressionPosterior(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
 
 
 def _together(basis: Basis, observations: Observations) -> int:

@@ -15,9 +15,9 @@ from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.per_trial import PerTrial
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.quasi_newton import Minimum, minimize
-from botorch_tv.learning.layout import Layout, layout
+from botorch_tv.learning.layout import ParameterLayout, layout
 from botorch_tv.learning.learnable_kernel import LearnableKernel
-from botorch_tv.learning.objective import Data, NegativeLogPosterior, prepare
+from botorch_tv.learning.objective import NegativeLogPosterior, TrainingData, prepare
 from botorch_tv.learning.refit import Refit
 
 NUMBERS = 2**25
@@ -136,7 +136,7 @@ class _Problem:
     refit: Refit
     kernel: LearnableKernel
     decay: Decay
-    layout: Layout
+    layout: ParameterLayout
     estimates_mean: bool
 
     def solve(self, rows: dict[str, Tensor], starts: Tensor, unit: Tensor) -> Minimum:
@@ -164,7 +164,7 @@ class _Problem:
             sum(one.evaluations for one in ends),
         )
 
-    def _solve(self, data: Data, starts: Tensor) -> Minimum:
+    def _solve(self, data: TrainingData, starts: Tensor) -> Minimum:
         b, s, p = starts.shape
         # Loops with too few observations stay where they are: their bounds leave no room.
         few = ((data.root > 0).sum(-1) < self.refit.least)[:, None, None]

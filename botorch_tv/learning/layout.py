@@ -35,7 +35,7 @@ _LENGTHSCALES = (0.025, 100.0)
 """In units of the domain; the lower one is BoTorch's."""
 
 
-class Values(NamedTuple):
+class ParameterValues(NamedTuple):
     """Hyperparameters of m problems."""
 
     lengthscale: Tensor
@@ -51,7 +51,7 @@ class Values(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class ParameterRow:
     """A hyperparameter, of which there are j entries in the vector: several for lengthscales.
 
     Args:
@@ -146,7 +146,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ParameterLayout:
     """Where each hyperparameter stands, between which bounds, under which prior.
 
     Args:
@@ -158,14 +158,14 @@ class Layout:
         priors: Of the rows.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ParameterRow, ...]
     given: Tensor
     lower: Tensor
     upper: Tensor
     priors: tuple[Prior | None, ...]
 
     @classmethod
-    def of(cls, rows: list[Row]) -> Layout:
+    def of(cls, rows: list[ParameterRow]) -> ParameterLayout:
         """That of some rows."""
         given, low, high = (
             torch.cat([row.entry(_finite(row, end)) for row, end in zip(rows, ends, strict=True)])
@@ -185,7 +185,7 @@ class Layout:
         """Whether anything of the decay is learned."""
         return any(row.declared is not None and row.free is not None for row in self.rows)
 
-    def to(self, device: torch.device) -> Layout:
+    def to(self, device: torch.device) -> ParameterLayout:
         """The same, priors included, on a device."""
         return replace(
             self,
@@ -230,11 +230,11 @@ class Layout:
         lower, upper = (torch.cat(parts, -1) for parts in zip(*ends, strict=True))
         return lower, upper
 
-    def values(self, vector: Tensor) -> Values:
+    def values(self, vector: Tensor) -> ParameterValues:
         """What a vector stands for, `m x p`."""
         lengthscale, variance, noise, *_ = (row.natural(p)[0] for row, p in self._split(vector))
         decay, slope = self._decay(vector)
-        return Values(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)
+        return ParameterValues(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
         """Values of what the decay declares, `...` each, from natural ones, `... x k`."""
@@ -265,7 +265,7 @@ class Layout:
             slopes.append(density.slope * slope * inner)
         return log, torch.cat(slopes, -1)
 
-    def _split(self, vector: Tensor) -> list[tuple[Row, Tensor]]:
+    def _split(self, vector: Tensor) -> list[tuple[ParameterRow, Tensor]]:
         """Every row and its entries, `... x j`."""
         parts = torch.split(vector, [len(row.given) for row in self.rows], -1)
         return list(zip(self.rows, parts, strict=True))
@@ -280,7 +280,7 @@ class Layout:
 
 def layout(
     refit: Refit, kernel: LearnableKernel, decay: Decay, noise: float, extent: Tensor
-) -> Layout:
+) -> ParameterLayout:
     """The layout for a kernel, a decay and a schedule.
 
     Args:
@@ -301,7 +301,7 @@ def layout(
     low, high = kernel.bounds("lengthscale")
     given = kernel.lengthscale.cpu()
     rows = [
-        Row(
+        ParameterRow(
             "lengthscale",
             refit.lengthscale,
             given,
@@ -313,7 +313,7 @@ def layout(
     ]
     low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
     rows += [
-        Row(
+        ParameterRow(
             "outputscale",
             refit.outputscale if kernel.scaled else None,
             _number(variance),
@@ -321,7 +321,7 @@ def layout(
             _number(min(1e4 * variance, high)),
             kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
         ),
-        Row(
+        ParameterRow(
             "noise",
             refit.noise,
             _number(noise),
@@ -342,16 +342,18 @@ def layout(
         most = math.inf if parameter.share is None else 1.0
         value = _number(float(getattr(decay, name)))
         rows.append(
-            Row(name, free, value, _number(least), _number(most), parameter.prior, parameter)
+            ParameterRow(
+                name, free, value, _number(least), _number(most), parameter.prior, parameter
+            )
         )
-    return Layout.of(rows)
+    return ParameterLayout.of(rows)
 
 
 def _number(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64)
 
 
-def _finite(row: Row, value: Tensor) -> Tensor:
+def _finite(row: ParameterRow, value: Tensor) -> Tensor:
     """A natural value in place of an infinite one."""
     if row.declared is None:
         return value

@@ -20,11 +20,11 @@ from torch import Tensor
 from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.forgetting.static import is_static
-from botorch_tv.learning.layout import Layout, Values
+from botorch_tv.learning.layout import ParameterLayout, ParameterValues
 from botorch_tv.learning.learnable_kernel import LearnableKernel
 
 
-class Data(NamedTuple):
+class TrainingData(NamedTuple):
     """Observations of b loops, prepared for many evaluations."""
 
     squares: Tensor
@@ -42,9 +42,9 @@ class Data(NamedTuple):
     unit: Tensor
     """The unit in which time is counted, in units of the user's, `b`."""
 
-    def of(self, loops: Tensor) -> Data:
+    def of(self, loops: Tensor) -> TrainingData:
         """The data of some loops, `m`."""
-        return Data(*(part if part is None else part[loops] for part in self))  # type: ignore[arg-type]
+        return TrainingData(*(part if part is None else part[loops] for part in self))  # type: ignore[arg-type]
 
 
 def prepare(
@@ -57,7 +57,7 @@ def prepare(
     relative_noise: Tensor,
     inflation: Tensor | None = None,
     unit: Tensor | None = None,
-) -> Data:
+) -> TrainingData:
     """What of the data enters the posterior.
 
     Args:
@@ -82,7 +82,7 @@ def prepare(
     X = torch.where(live.unsqueeze(-1), X.double(), 0.0)
     times, y = (torch.where(live, one.double(), 0.0) for one in (times, y))
     noise = torch.where(live, relative_noise.double(), 1.0)
-    return Data(
+    return TrainingData(
         squares=kernel.squares(kernel.columns(X)),
         times=None if is_static(decay) else times.clamp_min(0) / unit.unsqueeze(-1),
         y=y,
@@ -113,8 +113,8 @@ class NegativeLogPosterior:
         self,
         kernel: LearnableKernel,
         decay: Decay,
-        layout: Layout,
-        data: Data,
+        layout: ParameterLayout,
+        data: TrainingData,
         loops: Tensor,
         *,
         estimates_mean: bool = False,
@@ -147,7 +147,9 @@ class NegativeLogPosterior:
         good = value.isfinite() & gradient.isfinite().all(-1)
         return torch.where(good, value, math.inf), torch.where(good.unsqueeze(-1), gradient, 0.0)
 
-    def _negative_log_likelihood(self, at: Values, data: Data) -> tuple[Tensor, Tensor]:
+    def _negative_log_likelihood(
+        self, at: ParameterValues, data: TrainingData
+    ) -> tuple[Tensor, Tensor]:
         """-ln p(y) and its derivatives by the vector."""
         m, lengthscales, n = data.squares.shape[:3]
         flat = data.squares.view(m, lengthscales, n * n)
@@ -190,7 +192,7 @@ class NegativeLogPosterior:
         gradient = torch.stack([by_variance, by_noise], -1)
         return value, torch.cat([by_lengthscale, gradient, by_decay * at.decay_slope], -1)
 
-    def _decayed(self, natural: Tensor, data: Data) -> tuple[Tensor, Tensor | None]:
+    def _decayed(self, natural: Tensor, data: TrainingData) -> tuple[Tensor, Tensor | None]:
         """Natural values `m x k` that D depends on, and D, `m x n x n`; None where time is idle.
 
         Automatic differentiation spares a decay its derivatives, and takes little beside the rest.

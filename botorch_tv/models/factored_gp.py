@@ -19,7 +19,7 @@ from torch import Tensor
 from botorch_tv.models.checks import check_batches, check_honoured
 from botorch_tv.models.regression import GrowingRegression
 from botorch_tv.models.shared_inputs import SharedInputsGP
-from botorch_tv.models.snapshot import Snapshot
+from botorch_tv.models.snapshot import ParameterSnapshot
 
 
 class FactoredGP(SharedInputsGP):
@@ -102,7 +102,7 @@ class FactoredGP(SharedInputsGP):
 
     def _stamped(self, regression: GrowingRegression) -> GrowingRegression:
         """The same, knowing which parameters it was computed from."""
-        return replace(regression, made_from=Snapshot.take(*self._ingredients()))
+        return replace(regression, made_from=ParameterSnapshot.take(*self._ingredients()))
 
     def _made_as_now(self, regression: GrowingRegression) -> bool:
         """Whether parameters are what they were when a regression was computed."""

@@ -15,7 +15,7 @@ from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_tv.likelihoods.rows import stacked
-from botorch_tv.models.snapshot import Snapshot
+from botorch_tv.models.snapshot import ParameterSnapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class GrowingRegression:
     triangle: Tensor
     whitened: Tensor
     attached: bool
-    made_from: Snapshot | None = None
+    made_from: ParameterSnapshot | None = None
 
     @classmethod
     def fit(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class ParameterSnapshot:
     """What a factor was computed from.
 
     Parameters are few and change in place, by an optimiser's step or a setter, which leave no

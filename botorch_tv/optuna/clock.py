@@ -12,7 +12,7 @@ from botorch_tv.validation import require, require_number, shown
 
 
 @dataclass(frozen=True)
-class Clock:
+class TrialClock:
     """Times of trials, as numbers.
 
     Args:

@@ -19,7 +19,7 @@ OLDEST = 5
 """States up to 2⁵ trials old are kept."""
 
 
-class Row(NamedTuple):
+class TrialRow(NamedTuple):
     """A trial as it is told; in the order of these."""
 
     time: float
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     value: float
 
 
-class History(NamedTuple):
+class TrialHistory(NamedTuple):
     """Trials in order of time, and the states after the newest of them.
 
     The state is that of all trials told one after the other in this order, however they came in:
@@ -41,13 +41,13 @@ class History(NamedTuple):
     quiet: Strategy
     """The same, without what pretended answers must not set off."""
     space: Space
-    rows: tuple[Row, ...]
+    rows: tuple[TrialRow, ...]
     states: tuple[State, ...]
     """After all rows, and after fewer of them, newest last; so that a trial which ends after
     younger ones is told at its place."""
 
     @classmethod
-    def begin(cls, strategy: Strategy, space: Space) -> History:
+    def begin(cls, strategy: Strategy, space: Space) -> TrialHistory:
         """Before any trial."""
         bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, space.columns)
         state = strategy.init(Box(bounds, search=MixedSearch(space)))
@@ -58,7 +58,7 @@ class History(NamedTuple):
         """After all rows."""
         return self.states[-1]
 
-    def brought_to(self, rows: Sequence[Row]) -> History:
+    def brought_to(self, rows: Sequence[TrialRow]) -> TrialHistory:
         """The history of other rows, as far as possible from states that are there.
 
         Args:
@@ -68,7 +68,7 @@ class History(NamedTuple):
         alike = _alike(self.rows, rows)
         states = [one for one in self.states if one.told <= alike]
         if not states:
-            return History.begin(self.strategy, self.space).brought_to(rows)
+            return TrialHistory.begin(self.strategy, self.space).brought_to(rows)
         for row in rows[states[-1].told :]:
             states.append(told(self.strategy, states[-1], row))
             newest = states[-1].told
@@ -76,7 +76,7 @@ class History(NamedTuple):
         return self._replace(rows=rows, states=tuple(states))
 
 
-def told(strategy: Strategy, state: State, row: Row) -> State:
+def told(strategy: Strategy, state: State, row: TrialRow) -> State:
     """The state after another row."""
     suggestion = suggested(strategy, state, row.point, row.time, predict=strategy.compares)
     return strategy.tell(state, suggestion, row.value)[0]
@@ -117,7 +117,7 @@ def _kept(told: int, newest: int) -> bool:
     return newest - told <= 1 << min(twos, OLDEST)
 
 
-def _alike(one: Sequence[Row], other: Sequence[Row]) -> int:
+def _alike(one: Sequence[TrialRow], other: Sequence[TrialRow]) -> int:
     """With how many rows both begin."""
     pairs = enumerate(zip(one, other))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

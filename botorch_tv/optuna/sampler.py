@@ -22,9 +22,9 @@ from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
 from botorch_tv.inference.modes import without_gradients
-from botorch_tv.optuna.clock import Clock
+from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.default import default_strategy
-from botorch_tv.optuna.history import History, Row, suggested
+from botorch_tv.optuna.history import TrialHistory, TrialRow, suggested
 from botorch_tv.optuna.space import Space
 from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
@@ -49,7 +49,7 @@ class Unit(NamedTuple):
 class Known(NamedTuple):
     """All that is known when a trial is to be decided."""
 
-    history: History
+    history: TrialHistory
     sorted: Sorted
     unit: Unit
     origin: float
@@ -132,7 +132,7 @@ class DriftSampler(BaseSampler):
             "Loop, or another strategy.",
         )
         self._strategy = strategy
-        self._clock = Clock(time_key, unit)
+        self._clock = TrialClock(time_key, unit)
         self._startup = require_integer(
             "DriftSampler: n_startup_trials", n_startup_trials, 1, "8 is usual."
         )
@@ -142,7 +142,7 @@ class DriftSampler(BaseSampler):
         self._independent_sampler = independent_sampler
         self._warns = warn_independent_sampling
         # Replaced as a whole, never changed, so that threads may share the sampler.
-        self._history: History | None = None
+        self._history: TrialHistory | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what follows from the study, which would be large."""
@@ -231,7 +231,7 @@ class DriftSampler(BaseSampler):
         return self._startup
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> TrialClock:
         """When trials are measured."""
         return self._clock
 
@@ -247,10 +247,10 @@ class DriftSampler(BaseSampler):
         maximize = study.direction == StudyDirection.MAXIMIZE
         if history is None or history.space is not space or history.strategy.maximize != maximize:
             given = self._strategy or default_strategy(space.columns)
-            history = History.begin(replace(given, maximize=maximize), space)
+            history = TrialHistory.begin(replace(given, maximize=maximize), space)
         unit = self._unit(history.strategy, values, [time for time, _ in valued])
         rows = [
-            Row(
+            TrialRow(
                 (time - origin) / unit.tempo,
                 one.number,
                 space.point(one.params),

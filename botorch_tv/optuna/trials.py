@@ -10,7 +10,7 @@ from typing import NamedTuple
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from botorch_tv.optuna.clock import Clock
+from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.space import Space
 
 RECENT = 16
@@ -32,7 +32,7 @@ class Sorted(NamedTuple):
     """Running trials whose parameters are not all known yet."""
 
 
-def sort(trials: Sequence[FrozenTrial], space: Space, clock: Clock) -> Sorted:
+def sort(trials: Sequence[FrozenTrial], space: Space, clock: TrialClock) -> Sorted:
     """Sort trials out.
 
     Args:

@@ -67,7 +67,7 @@ LIMIT = 1.285
 """The highest cost in the box before the change, of a corner, in units of the lowest."""
 
 
-class Unit(NamedTuple):
+class CostUnit(NamedTuple):
     """In what the cost is played.
 
     Attributes:
@@ -85,7 +85,7 @@ def cart_pole() -> CartPole:
 
 
 @cache
-def unit() -> Unit:
+def unit() -> CostUnit:
     """Prior mean and standard deviation, from gains spread evenly over the box."""
     problem = cart_pole()
     lower, upper = problem.spatial_bounds
@@ -95,7 +95,7 @@ def unit() -> Unit:
     scale = cost.std()
     K = torch.exp(-0.5 * (torch.cdist(X, X) / LENGTHSCALE).square())
     weights = torch.linalg.solve(K + NOISE * torch.eye(HORIZON).to(K), torch.ones_like(cost))
-    return Unit(float(weights @ cost / weights.sum()), float(scale))
+    return CostUnit(float(weights @ cost / weights.sum()), float(scale))
 
 
 def cart_pole_world(noise: float) -> BoxWorld:

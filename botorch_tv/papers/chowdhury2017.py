@@ -66,7 +66,7 @@ def line_up(
 
 
 @dataclass(frozen=True)
-class Setting:
+class FunctionClass:
     """A kernel, and whether its functions are draws from the process or their smooth twins.
 
     Args:
@@ -112,10 +112,10 @@ class Setting:
 
 
 _SETTINGS = {
-    "se-rkhs": Setting("SE, f in the kernel's space", "se", smooth=True),
-    "se-gp": Setting("SE, f drawn from the process", "se", smooth=False),
-    "matern52-rkhs": Setting("Matérn-5/2, f in the kernel's space", "matern52", smooth=True),
-    "matern52-gp": Setting("Matérn-5/2, f drawn from the process", "matern52", smooth=False),
+    "se-rkhs": FunctionClass("SE, f in the kernel's space", "se", smooth=True),
+    "se-gp": FunctionClass("SE, f drawn from the process", "se", smooth=False),
+    "matern52-rkhs": FunctionClass("Matérn-5/2, f in the kernel's space", "matern52", smooth=True),
+    "matern52-gp": FunctionClass("Matérn-5/2, f drawn from the process", "matern52", smooth=False),
 }
 _CASES = {
     name: Drawn(setting.title, setting.variance, setting.world, setting.strategies)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import xarray as xr
 
-from botorch_tv.simulation.blocks import Moments
+from botorch_tv.simulation.blocks import BlockMoments
 from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.layout import Layout, error_of, scatter_of
+from botorch_tv.simulation.layout import ResultLayout, error_of, scatter_of
 from botorch_tv.simulation.netcdf import filling, read_dataset
 from botorch_tv.simulation.records import Arrays
 
@@ -37,7 +37,7 @@ class Assembly:
 
     data: xr.Dataset
 
-    def __init__(self, layout: Layout, rooms: Mapping[str, Room]) -> None:
+    def __init__(self, layout: ResultLayout, rooms: Mapping[str, Room]) -> None:
         self._layout, self._rooms = layout, rooms
         self._labels = [str(label) for label in layout.empty["strategy"].values]
         self._averages: list[tuple[list[int], RunningAverages]] = []
@@ -81,11 +81,11 @@ class RunningAverages:
         places: Of the strategies wanted, among those of the chunks.
     """
 
-    def __init__(self, layout: Layout, places: Sequence[int]) -> None:
+    def __init__(self, layout: ResultLayout, places: Sequence[int]) -> None:
         self._layout, self._places = layout, list(places)
-        self._joined: dict[str, Moments] = {}
+        self._joined: dict[str, BlockMoments] = {}
         self._until = 0
-        self._early: dict[int, tuple[int, dict[str, Moments]]] = {}
+        self._early: dict[int, tuple[int, dict[str, BlockMoments]]] = {}
         self._lock = threading.Lock()
 
     def add(self, chunk: Chunk, arrays: Arrays) -> None:
@@ -93,7 +93,7 @@ class RunningAverages:
         own = {}
         for name in self._layout.averaged:
             mean, scatter = (arrays[one][self._places] for one in (name, scatter_of(name)))
-            own[name] = Moments(np.full(mean.shape, chunk.trials), mean, scatter)
+            own[name] = BlockMoments(np.full(mean.shape, chunk.trials), mean, scatter)
         with self._lock:
             self._early[chunk.first] = chunk.trials, own
             while self._until in self._early:
@@ -101,7 +101,7 @@ class RunningAverages:
                 self._until += trials
                 for name, one in following.items():
                     before = [self._joined[name]] if name in self._joined else []
-                    self._joined[name] = Moments.together([*before, one])
+                    self._joined[name] = BlockMoments.together([*before, one])
 
     def finished(self) -> dict[str, np.ndarray]:
         """Means over rounds and trials, and their standard errors over trials, NaN for one."""
@@ -112,7 +112,7 @@ class RunningAverages:
 
 
 @contextmanager
-def in_memory(layout: Layout, trials: int) -> Iterator[Assembly]:
+def in_memory(layout: ResultLayout, trials: int) -> Iterator[Assembly]:
     """A study put together in memory; its data are whole at the end of the block."""
     data = layout.empty.drop_dims("trial").copy(deep=True).assign_coords(trial=np.arange(trials))
     for name in layout.every_round:
@@ -125,7 +125,7 @@ def in_memory(layout: Layout, trials: int) -> Iterator[Assembly]:
 
 
 @contextmanager
-def in_file(layout: Layout, trials: int, path: Path) -> Iterator[Assembly]:
+def in_file(layout: ResultLayout, trials: int, path: Path) -> Iterator[Assembly]:
     """A study put together in a file, where its data stay.
 
     Raises:

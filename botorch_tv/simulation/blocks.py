@@ -34,7 +34,7 @@ def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArra
 
 
 @dataclass(frozen=True)
-class Moments:
+class BlockMoments:
     """Means over trials of what is known, and how certain they are, each of the same shape."""
 
     count: np.ndarray
@@ -45,7 +45,7 @@ class Moments:
     """Sum of their squared deviations from the mean."""
 
     @classmethod
-    def of(cls, values: np.ndarray) -> Moments:
+    def of(cls, values: np.ndarray) -> BlockMoments:
         """Those over the first dimension of values, of which some may be NaN."""
         known = ~np.isnan(values)
         count = known.sum(axis=0)
@@ -55,7 +55,7 @@ class Moments:
         return cls(count, mean, (deviations**2).sum(axis=0))
 
     @classmethod
-    def together(cls, parts: Iterable[Moments]) -> Moments:
+    def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
         """Those over all trials from those of some each.
 
         Scatters add up to what lies within parts; what lies between them is weighted as in the

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from botorch_tv.files import write_whole
-from botorch_tv.simulation.layout import Layout, scatter_of
+from botorch_tv.simulation.layout import ResultLayout, scatter_of
 from botorch_tv.simulation.records import Arrays
 
 MADE_WITH = "made_with"
@@ -41,7 +41,7 @@ class ChunkFormat(NamedTuple):
 
     study: str
     strategies: int
-    layout: Layout
+    layout: ResultLayout
     trials: int
 
     @property

@@ -21,7 +21,7 @@ from botorch_tv.identity import Description
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.locks import LIFELESS_SECONDS, WorkLock
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_file
@@ -55,7 +55,7 @@ class StudyFolder:
         study: Mapping[str, Description],
         cut: Callable[[], Cut],
         *,
-        layout: Layout,
+        layout: ResultLayout,
         chunk: int | None,
     ) -> StudyFolder:
         """The folder of a study, made if there is none yet.

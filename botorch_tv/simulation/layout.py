@@ -21,7 +21,7 @@ DIMENSIONS = ("strategy", "trial", "round")
 
 
 @dataclass(frozen=True)
-class Layout:
+class ResultLayout:
     """Variables of a study.
 
     Args:
@@ -41,7 +41,7 @@ class Layout:
         *,
         horizon: int,
         dtype: str,
-    ) -> Layout:
+    ) -> ResultLayout:
         """The variables of all recorders, those of every study first.
 
         Raises:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from botorch_tv.identity import Description
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.folder import ADDED, StudyFolder
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile
 
 
@@ -42,7 +42,7 @@ def open_line_ups(
     study: Mapping[str, Description],
     cut: Callable[[], Cut],
     *,
-    layout: Layout,
+    layout: ResultLayout,
     chunk: int | None,
 ) -> list[LineUp]:
     """Where the strategies of a study are kept, or are going to be.

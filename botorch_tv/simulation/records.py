@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.layout import Layout, scatter_of
+from botorch_tv.simulation.layout import ResultLayout, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
 
 Arrays = Mapping[str, np.ndarray]
@@ -31,7 +31,7 @@ class Records:
 
     def __init__(
         self,
-        layout: Layout,
+        layout: ResultLayout,
         trials: int,
         *,
         dtype: torch.dtype,

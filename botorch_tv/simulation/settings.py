@@ -13,7 +13,7 @@ from botorch_tv.identity import Description, describe
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.devices import device_name
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.streams import DRAWS
@@ -40,13 +40,13 @@ class StudySettings:
         return (Play(), *self.record)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ResultLayout:
         """What they record.
 
         Raises:
             ValueError: If two record the same, or do not fit together or the domain.
         """
-        return Layout.of(
+        return ResultLayout.of(
             self.record,
             self.world.domain,
             self.strategies,

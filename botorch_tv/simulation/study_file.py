@@ -17,7 +17,7 @@ from botorch_tv.identity import Description, differences
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Cut
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.validation import require, require_integer
 
 FORMAT = 3
@@ -107,7 +107,7 @@ class StudyFile(NamedTuple):
             f"settings found there, or remove this one.{hint}"
         )
 
-    def chunk_format(self, layout: Layout) -> ChunkFormat:
+    def chunk_format(self, layout: ResultLayout) -> ChunkFormat:
         """What the chunks of this study look like.
 
         Args:

@@ -11,7 +11,7 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.inference.box_prior import BoxPrior, box_prior_at
-from botorch_tv.inference.constant import Constant
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.factor import Inference
 from botorch_tv.inference.features import in_features
 from botorch_tv.inference.modes import without_gradients
@@ -21,11 +21,11 @@ from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.parameters import Parameter
+from botorch_tv.strategies.parameters import BoxParameter
 from botorch_tv.strategies.search import MultiStart, Search, spread
 from botorch_tv.validation import largest, require, require_integer, shown
 
-Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
+Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, BoxParameter | tuple[float, float]]
 """Corners `2 x d`, sides, or named parameters."""
 
 ROUNDING = 1e-9
@@ -214,8 +214,8 @@ class Box(Domain):
             )
 
     @cached_property
-    def _corners(self) -> Constant:
-        return Constant(self.bounds)
+    def _corners(self) -> DeviceCopies:
+        return DeviceCopies(self.bounds)
 
     @property
     def extent(self) -> Tensor:

@@ -11,11 +11,11 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.strategies.parameters import Float, Integer, Parameter
+from botorch_tv.strategies.parameters import BoxParameter, Float, Integer
 from botorch_tv.validation import did_you_mean, shown
 
 
-class Parameters(Mapping[str, Parameter]):
+class Parameters(Mapping[str, BoxParameter]):
     """Named parameters, the coordinates of a unit cube in their order.
 
     Args:
@@ -27,13 +27,13 @@ class Parameters(Mapping[str, Parameter]):
             the parameter.
     """
 
-    def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
+    def __init__(self, bounds: Mapping[str, BoxParameter | tuple[float, float]]) -> None:
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         self._parameters = {name: _as_parameter(name, one) for name, one in bounds.items()}
         self._whole = [n for n, one in enumerate(self._parameters.values()) if one.whole]
 
-    def __getitem__(self, name: str) -> Parameter:
+    def __getitem__(self, name: str) -> BoxParameter:
         return self._parameters[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -127,7 +127,7 @@ class Parameters(Mapping[str, Parameter]):
         own = {name: dict(one) for name, one in data.items()}
         return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
 
-    def _ends(self, number: int) -> tuple[Parameter, float, float]:
+    def _ends(self, number: int) -> tuple[BoxParameter, float, float]:
         """An integer, and the ends of all that is rounded to it, on its scale."""
         one = list(self._parameters.values())[number]
         return one, one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
@@ -153,10 +153,10 @@ class Parameters(Mapping[str, Parameter]):
         return one.rounded(min(max(number, one.low), one.high), dtype)
 
 
-def _as_parameter(name: object, bounds: object) -> Parameter:
+def _as_parameter(name: object, bounds: object) -> BoxParameter:
     if not isinstance(name, str) or not name:
         raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
-    if isinstance(bounds, Parameter):
+    if isinstance(bounds, BoxParameter):
         return bounds
     try:
         low, high = cast(tuple[float, float], bounds)

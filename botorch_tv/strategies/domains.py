@@ -15,8 +15,8 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.factor import Inference, factor
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.rows import Rows
@@ -208,8 +208,8 @@ class Grid(Domain):
         return self._arms.like(like)[choice]
 
     @cached_property
-    def _arms(self) -> Constant:
-        return Constant(self.X)
+    def _arms(self) -> DeviceCopies:
+        return DeviceCopies(self.X)
 
     def __getstate__(self) -> dict[str, object]:
         kept = {name: part for name, part in self.__dict__.items() if name != "_arms"}

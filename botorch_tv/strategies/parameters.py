@@ -16,7 +16,7 @@ DIGITS = {torch.float64: 9, torch.float32: 5}
 are fewer than arithmetic has, so that a value becomes the same value again by way of its place."""
 
 
-class Parameter(ABC):
+class BoxParameter(ABC):
     """What is chosen, in a unit of its own; its place in the unit cube is a share of its side.
 
     Attributes:
@@ -66,7 +66,7 @@ class Parameter(ABC):
 
 
 @dataclass(frozen=True)
-class Float(Parameter):
+class Float(BoxParameter):
     """A parameter that is a real number.
 
     Args:
@@ -112,7 +112,7 @@ class Float(Parameter):
 
 
 @dataclass(frozen=True)
-class Integer(Parameter):
+class Integer(BoxParameter):
     """A parameter that is a whole number; only such are looked at when a point is chosen.
 
     Args:

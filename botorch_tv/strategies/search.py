@@ -14,8 +14,8 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
-from botorch_tv.inference.constant import Constant
 from botorch_tv.inference.costs import CLIMBING, SCORING, SEARCH_NUMBERS
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
@@ -113,8 +113,8 @@ class DiscreteSearch(Search):
     X: Tensor
 
     @functools.cached_property
-    def _points(self) -> Constant:
-        return Constant(self.X)
+    def _points(self) -> DeviceCopies:
+        return DeviceCopies(self.X)
 
     def check(self, box: Region) -> None:
         if not isinstance(self.X, Tensor) or not self.X.is_floating_point():
@@ -286,10 +286,10 @@ class _Climb:
 
 
 @functools.lru_cache(maxsize=32)
-def spread(number: int, dim: int) -> Constant:
+def spread(number: int, dim: int) -> DeviceCopies:
     """Points that fill the unit cube evenly, `number x dim`."""
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    return Constant(engine.draw(number, dtype=torch.float64))
+    return DeviceCopies(engine.draw(number, dtype=torch.float64))
 
 
 def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from conformance.presets import RECURSIONS, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 
-from botorch_tv.inference.constant import Constant
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.strategies import gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=18)
@@ -25,7 +25,16 @@ def tensors(value: Any, seen: set[int] | None = None) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
         return
-    plain = (str, bytes, int, float, bool, type(None), type, Constant)  # copies of what is there
+    plain = (
+        str,
+        bytes,
+        int,
+        float,
+        bool,
+        type(None),
+        type,
+        DeviceCopies,
+    )  # copies of what is there
     if id(value) in seen or isinstance(value, plain):
         return
     seen.add(id(value))

@@ -8,7 +8,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import create_trial
 
 from botorch_tv.optuna import DriftSampler, best_now
-from botorch_tv.optuna.clock import Clock
+from botorch_tv.optuna.clock import TrialClock
 
 BEGIN = datetime(2026, 3, 1, 8)
 X = {"x": FloatDistribution(0.0, 1.0)}
@@ -22,7 +22,7 @@ def stamped(x, y, begun, ended, **attributes):
 
 def test_time_stamps_count_from_start_to_end_in_the_unit():
     trial = stamped(0.5, 1.0, BEGIN, BEGIN + timedelta(minutes=30))
-    hours, minutes = Clock(None, timedelta(hours=1)), Clock(None, timedelta(minutes=1))
+    hours, minutes = TrialClock(None, timedelta(hours=1)), TrialClock(None, timedelta(minutes=1))
     assert hours.measured(trial) - hours.begun(trial) == pytest.approx(0.5, abs=1e-9)
     assert minutes.measured(trial) - minutes.begun(trial) == pytest.approx(30, abs=1e-6)
     assert hours.present(BEGIN, []) == hours.begun(trial)
@@ -30,11 +30,11 @@ def test_time_stamps_count_from_start_to_end_in_the_unit():
 
 def test_an_attribute_is_both():
     trial = stamped(0.5, 1.0, BEGIN, BEGIN, hour=17)
-    clock = Clock("hour", timedelta(hours=1))
+    clock = TrialClock("hour", timedelta(hours=1))
     assert clock.measured(trial) == clock.begun(trial) == 17.0
     assert clock.present(None, [3.0, 17.0, 5.0]) == 17.0
     assert clock.present(20, [3.0]) == 20.0
-    assert Clock("day", timedelta(hours=1)).measured(trial) is None
+    assert TrialClock("day", timedelta(hours=1)).measured(trial) is None
 
 
 def test_trial_that_asks_without_its_time_is_told_how_to_set_it(told):

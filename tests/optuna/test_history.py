@@ -7,19 +7,19 @@ import torch
 from optuna.distributions import FloatDistribution
 
 from botorch_tv.optuna import history as module
-from botorch_tv.optuna.history import History, Row
+from botorch_tv.optuna.history import TrialHistory, TrialRow
 from botorch_tv.optuna.space import Space
 
 
 @pytest.fixture
 def empty(told):
-    return History.begin(told, Space({"x": FloatDistribution(0.0, 1.0)}))
+    return TrialHistory.begin(told, Space({"x": FloatDistribution(0.0, 1.0)}))
 
 
 def rows(number):
     generator = torch.Generator().manual_seed(3)
     U = torch.rand(number, 2, dtype=torch.float64, generator=generator).tolist()
-    return [Row(float(t), t, (x,), y) for t, (x, y) in enumerate(U)]
+    return [TrialRow(float(t), t, (x,), y) for t, (x, y) in enumerate(U)]
 
 
 def told_alike(one, other):
@@ -40,7 +40,7 @@ def test_any_order_gives_the_same(empty, order):
 
 
 def test_trials_of_one_time_are_told_in_the_order_of_their_numbers(empty):
-    first, second = Row(1.0, 4, (0.2,), 1.0), Row(1.0, 5, (0.7,), 2.0)
+    first, second = TrialRow(1.0, 4, (0.2,), 1.0), TrialRow(1.0, 5, (0.7,), 2.0)
     grown = empty.brought_to([second]).brought_to([second, first])
     told_alike(grown, empty.brought_to([first, second]))
     assert grown.rows == (first, second)
@@ -85,7 +85,7 @@ def test_late_trials_cost_what_they_are_late(empty, monkeypatch, lateness):
     for number in (40, 47, 59):
         grown = empty.brought_to(every[:number])
         told_rows.clear()
-        late = Row(number - lateness - 0.5, 99, (0.5,), 1.0)
+        late = TrialRow(number - lateness - 0.5, 99, (0.5,), 1.0)
         grown.brought_to([*every[:number], late])
         assert lateness + 1 <= len(told_rows) <= 4 * lateness + 3
         assert told_rows[-1] == every[number - 1]

@@ -14,7 +14,7 @@ from botorch_tv.experts import EveryRound, Refresh, Windows
 from botorch_tv.papers import EXPERIMENTS, chowdhury2017, deng2022, mauduit, surveys
 from botorch_tv.simulation import AbruptWorld, FixedFunctions, StaticWorld
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds import Drawn, FunctionDistribution
+from botorch_tv.simulation.worlds import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies import Grid
 
 CPU = {"dtype": torch.float64, "device": torch.device("cpu")}
@@ -23,9 +23,9 @@ CPU = {"dtype": torch.float64, "device": torch.device("cpu")}
 class WithNorms(FunctionDistribution):
     """Trial number i draws the function (i, 2 i, 0) of squared norm i."""
 
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         number = torch.arange(stream.first, stream.first + stream.trials, dtype=torch.float64)
-        return Drawn(torch.stack([number, 2 * number, 0 * number], -1), squared_norm=number)
+        return FunctionDraw(torch.stack([number, 2 * number, 0 * number], -1), squared_norm=number)
 
 
 def test_surveys_by_hand():

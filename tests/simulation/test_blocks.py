@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from botorch_tv.simulation import blocks as module
-from botorch_tv.simulation.blocks import Moments, blocks, by_trial
+from botorch_tv.simulation.blocks import BlockMoments, blocks, by_trial
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [1, 4, 5], [10]])
@@ -16,7 +16,7 @@ def test_moments_are_those_of_two_passes(cuts: list[int]) -> None:
     values[2:7, 1] = np.nan
     values[1:, 2, 0] = np.nan
     values[:, 3, 3] = np.nan
-    whole = Moments.together(Moments.of(part) for part in np.split(values, cuts))
+    whole = BlockMoments.together(BlockMoments.of(part) for part in np.split(values, cuts))
     known = (~np.isnan(values)).sum(0)
     np.testing.assert_array_equal(whole.count, known)
     with warnings.catch_warnings():

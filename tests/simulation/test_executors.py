@@ -34,7 +34,7 @@ from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.devices import device_of_worker
 from botorch_tv.simulation.folder import StudyFolder
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.tasks import SharedFolder, libraries
 
 EXECUTORS = {
@@ -192,7 +192,7 @@ def test_what_is_done_first_is_kept_first(whole, tmp_path, apart) -> None:
 def test_a_folder_of_that_name_elsewhere_is_another(tmp_path) -> None:
     description = tmp_path / "study.json"
     description.write_text("a study")
-    files = ChunkFormat("of the study", 1, Layout({}, xr.Dataset()), CHUNK)
+    files = ChunkFormat("of the study", 1, ResultLayout({}, xr.Dataset()), CHUNK)
     shared = SharedFolder.of(StudyFolder(tmp_path, Cut(CHUNK, 1), files))
     here = pickle.loads(pickle.dumps(shared)).here()
     assert here is not None

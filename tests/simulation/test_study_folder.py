@@ -36,7 +36,7 @@ from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult
 from botorch_tv.simulation.chunk_files import ChunkFormat, Damaged
 from botorch_tv.simulation.cut import Cut
 from botorch_tv.simulation.folder import StudyFolder, discard
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, sw_gp_ucb, tv_gp_ucb
@@ -247,7 +247,9 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
     layout = ChunkFormat(
         "study",
         1,
-        Layout.of((), Grid.regular(3, 2), {"GP": players()["ET"]}, horizon=4, dtype="float64"),
+        ResultLayout.of(
+            (), Grid.regular(3, 2), {"GP": players()["ET"]}, horizon=4, dtype="float64"
+        ),
         3,
     )
     numbers = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from botorch_tv.identity import describe
 from botorch_tv.identity.differences import differences
 from botorch_tv.strategies import Box, DiscreteSearch, Float, Integer, random_search, tv_gp_ucb
 from botorch_tv.strategies.cube import Parameters
-from botorch_tv.strategies.parameters import Parameter
+from botorch_tv.strategies.parameters import BoxParameter
 
 MIXED: dict[str, Any] = {
     "temperature": (20.0, 80.0),
@@ -204,7 +204,7 @@ def test_data_there_and_back() -> None:
     space = Parameters(MIXED)
     again = Parameters.from_data(space.data())
     assert dict(again) == dict(space)
-    assert all(isinstance(one, Parameter) for one in again.values())
+    assert all(isinstance(one, BoxParameter) for one in again.values())
 
 
 def test_descriptions_tell_parameters_apart_and_know_boxes_of_before() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_tv.inference.mixture.filter import Told, observed
 from botorch_tv.inference.mixture.moments import jump_chance, weights
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
-from botorch_tv.inference.mixture.running import SHAPE, RunningMixture, Units, passages
+from botorch_tv.inference.mixture.running import SHAPE, MixtureUnits, RunningMixture, passages
 
 LIKELY = 0.5
 """From this chance on a jump is noted."""
@@ -72,7 +72,7 @@ def advanced(prior: BankPrior, running: RunningMixture, new: Measurement) -> Run
 
 
 def features_at(
-    prior: BankPrior, units: Units, number: int, choice: Tensor
+    prior: BankPrior, units: MixtureUnits, number: int, choice: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Features of a lengthscale, and the variance they leave, at choices of flat trials.
 

@@ -11,7 +11,7 @@ from botorch_tv.inference.mixture.filter import Group, Passage, moved
 from botorch_tv.inference.mixture.moments import scales, weights
 
 
-class Drawn(NamedTuple):
+class MemberDraw(NamedTuple):
     """Weights of features, per lengthscale; zero for the lengthscales not drawn."""
 
     weights: tuple[Tensor, ...]
@@ -21,12 +21,12 @@ class Drawn(NamedTuple):
         """Share of one lengthscale in the function, `T x q`, at features `T x q x (r + 1)`."""
         return (phi @ self.weights[number].unsqueeze(-1)).squeeze(-1)
 
-    def select(self, trials: Tensor) -> Drawn:
+    def select(self, trials: Tensor) -> MemberDraw:
         """Those of some trials."""
-        return Drawn(tuple(one[trials] for one in self.weights))
+        return MemberDraw(tuple(one[trials] for one in self.weights))
 
 
-def drawn(groups: tuple[Group, ...], passage: Passage, shape: Tensor, normal: Tensor) -> Drawn:
+def drawn(groups: tuple[Group, ...], passage: Passage, shape: Tensor, normal: Tensor) -> MemberDraw:
     """A function per trial.
 
     Whether a jump has come since the last observation is drawn as it is predicted: by the mean and
@@ -69,4 +69,4 @@ def drawn(groups: tuple[Group, ...], passage: Passage, shape: Tensor, normal: Te
         noise = (root @ normal[:, 1 : 1 + z.shape[-1]].unsqueeze(-1)).squeeze(-1)
         is_drawn = (member // members == number).unsqueeze(-1)
         parts.append(torch.where(is_drawn, kept * z + s * noise, 0.0))
-    return Drawn(tuple(parts))
+    return MemberDraw(tuple(parts))

@@ -8,7 +8,7 @@ from torch import Size, Tensor
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
-from botorch_tv.inference.mixture.drawn import Drawn, drawn
+from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
 from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
@@ -20,8 +20,8 @@ from botorch_tv.inference.mixture.moments import (
 from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
+    MixtureUnits,
     RunningMixture,
-    Units,
     mixture_prior,
     passages,
     units_of,
@@ -91,7 +91,7 @@ class MixtureInference(Inference):
             where = known.view(-1, *[1] * (new.dim() - 1))
             return torch.where(where, old, new)
 
-        units = Units(*(chosen(old, new) for old, new in zip(running.units, found)))
+        units = MixtureUnits(*(chosen(old, new) for old, new in zip(running.units, found)))
         running = running._replace(units=units)
         if n < self.starts:
             return running, None
@@ -272,7 +272,7 @@ def _passage_to(data: Data, now: Tensor) -> Passage:
     return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
 
 
-def _drawn(data: Data, now: Tensor, normal: Tensor) -> Drawn:
+def _drawn(data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
     """A function of a member drawn first, of flat trials."""
     running = running_mixture(data).flat()
     return drawn(running.groups, _passage_to(data, now), running.shape, normal)

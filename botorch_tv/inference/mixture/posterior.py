@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.drawn import Drawn
+from botorch_tv.inference.mixture.drawn import MemberDraw
 from botorch_tv.inference.mixture.moments import SMALLEST_VARIANCE, Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
 from botorch_tv.inference.point_posterior import PointPosterior
@@ -35,7 +35,7 @@ class MixturePosterior(PointPosterior):
     offset: Tensor
     context: tuple[Tensor, Tensor]
     information_gain: Tensor
-    path: Drawn | None = None
+    path: MemberDraw | None = None
 
     @property
     def has_function(self) -> bool:

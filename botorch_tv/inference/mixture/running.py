@@ -16,7 +16,7 @@ SHAPE = 2.0
 """A = B of the inverse gamma on s² at first, in units of the starts' spread."""
 
 
-class Units(NamedTuple):
+class MixtureUnits(NamedTuple):
     """Found from the first measurements."""
 
     centre: Tensor
@@ -42,7 +42,7 @@ class RunningMixture(NamedTuple):
     """A of the inverse gamma on s², `batch_shape`."""
     time: Tensor
     """Of the newest measurement learned from, `batch_shape`, float64."""
-    units: Units
+    units: MixtureUnits
     number: Tensor
     """Measurements that did not fail, `batch_shape`, int64."""
     information_gain: Tensor
@@ -70,7 +70,7 @@ class RunningMixture(NamedTuple):
             groups=tuple(Group(*map(function, one)) for one in self.groups),
             shape=function(self.shape),
             time=function(self.time),
-            units=Units(*map(function, self.units)),
+            units=MixtureUnits(*map(function, self.units)),
             number=function(self.number),
             information_gain=function(self.information_gain),
             jumped=function(self.jumped),
@@ -103,7 +103,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
     zero = torch.zeros(trials, dtype=like.dtype, device=like.device)
     time = zero.double()
     context = zero.unsqueeze(-1).expand(-1, prior.context_dim)
-    units = Units(
+    units = MixtureUnits(
         zero, zero + 1, time + 1, context, context + 1, torch.zeros_like(zero, dtype=torch.bool)
     )
     return RunningMixture(
@@ -129,7 +129,7 @@ def passages(prior: BankPrior, gap: Tensor) -> Passage:
     )
 
 
-def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> Units:
+def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
     """Units from all that has been told so far.
 
     Args:
@@ -148,7 +148,7 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
     middle = (share.unsqueeze(-1) * context).sum(-2)
     around = (share.unsqueeze(-1) * (context - middle.unsqueeze(-2)).square()).sum(-2).sqrt()
-    return Units(
+    return MixtureUnits(
         centre=centre,
         spread=torch.where(differs, spread, 1.0),
         clock=median_gap(time, good),

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from botorch_tv.simulation.blocks import Moments, blocks
+from botorch_tv.simulation.blocks import BlockMoments, blocks
 from botorch_tv.simulation.recorders.diagnosis import (
     MODEL_NOISE,
     model_noise,
@@ -146,7 +146,7 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
     trials, rounds = values.shape
     padding = np.full((trials, -rounds % block), np.nan)
     padded = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
-    return Moments.of(np.moveaxis(padded, -1, 0)).mean
+    return BlockMoments.of(np.moveaxis(padded, -1, 0)).mean
 
 
 def _quantile(level: float) -> float:
@@ -173,7 +173,7 @@ def _throughout(inside: np.ndarray) -> np.ndarray:
 
 def _of_trials(values: np.ndarray) -> np.ndarray:
     """Each trial's mean over known rounds, `trials`."""
-    return Moments.of(values.T).mean
+    return BlockMoments.of(values.T).mean
 
 
 def _over_trials(
@@ -187,12 +187,12 @@ def _over_trials(
     """
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):
-        parts: dict[str, list[Moments]] = {}
+        parts: dict[str, list[BlockMoments]] = {}
         for block in blocks(data[list(NEEDED)].sel(strategy=[label])):
             for name, values in shares(Surprises(block, label)).items():
-                parts.setdefault(name, []).append(Moments.of(values))
+                parts.setdefault(name, []).append(BlockMoments.of(values))
         for name, of_blocks in parts.items():
-            whole = Moments.together(of_blocks)
+            whole = BlockMoments.together(of_blocks)
             rows.setdefault(name, []).append(whole.mean)
             rows.setdefault(f"{name}_error", []).append(whole.error)
     return rows

@@ -52,7 +52,7 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
     return Scaling(np.asarray(mean), deviation if standardize else 1.0)
 
 
-class Spectrum(NamedTuple):
+class Eigendecomposition(NamedTuple):
     """A covariance across arms by its positive eigenvalues: Q Λ Qᵀ.
 
     Args:
@@ -63,10 +63,10 @@ class Spectrum(NamedTuple):
     eigenvalues: np.ndarray
     vectors: np.ndarray
 
-    def less(self, noise: float) -> Spectrum:
+    def less(self, noise: float) -> Eigendecomposition:
         """This covariance without noise of a variance below the largest eigenvalue."""
         kept = self.eigenvalues > noise
-        return Spectrum(self.eigenvalues[kept] - noise, self.vectors[:, kept])
+        return Eigendecomposition(self.eigenvalues[kept] - noise, self.vectors[:, kept])
 
     def matrix(self) -> np.ndarray:
         """The covariance, `arms x arms`."""
@@ -88,7 +88,7 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
     return _gram(values) / len(values)
 
 
-def sample_spectrum(values: np.ndarray) -> Spectrum:
+def sample_spectrum(values: np.ndarray) -> Eigendecomposition:
     """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
 
     Without gaps they are singular values of the readings, which is accurate and, with fewer rows
@@ -106,7 +106,7 @@ def sample_spectrum(values: np.ndarray) -> Spectrum:
     return _positive(*_eigen(_gram(known) / np.maximum(_gram(counted), 1.0)))
 
 
-def spectrum(covariance: np.ndarray) -> Spectrum:
+def spectrum(covariance: np.ndarray) -> Eigendecomposition:
     """The positive eigenvalues of a covariance and their eigenvectors.
 
     Args:
@@ -136,6 +136,6 @@ def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return eigenvalues.numpy(), vectors.numpy()
 
 
-def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Spectrum:
+def _positive(eigenvalues: np.ndarray, vectors: np.ndarray) -> Eigendecomposition:
     kept = eigenvalues > RANK_TOLERANCE * eigenvalues.max()
-    return Spectrum(eigenvalues[kept], vectors[:, kept])
+    return Eigendecomposition(eigenvalues[kept], vectors[:, kept])

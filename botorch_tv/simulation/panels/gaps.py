@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from botorch_tv.simulation.panels.covariance import Spectrum
+from botorch_tv.simulation.panels.covariance import Eigendecomposition
 
 
-def filled_from_row(values: np.ndarray, covariance: Spectrum, noise: float) -> np.ndarray:
+def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: float) -> np.ndarray:
     """Missing readings by their mean given the other arms of the same row.
 
     With A = K + σ² I, gaps g and readings o of a row, that mean is A_go A_oo⁻¹ y_o, which equals

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from botorch_tv.simulation.panels.covariance import Spectrum, spectrum
+from botorch_tv.simulation.panels.covariance import Eigendecomposition, spectrum
 from botorch_tv.simulation.panels.gaps import filled_from_row
 from botorch_tv.validation import require, require_integer, require_number
 
@@ -73,7 +73,7 @@ def fit_epsilon(
 
 def fit_rate(
     values: np.ndarray,
-    covariance: Spectrum,
+    covariance: Eigendecomposition,
     noise: float,
     groups: int | Sequence[object] | None,
 ) -> RateFit:
@@ -103,11 +103,11 @@ class NoiseFit(NamedTuple):
 
     noise: float
     epsilon: float
-    covariance: Spectrum
+    covariance: Eigendecomposition
 
 
 def fit_noise(
-    values: np.ndarray, sample: Spectrum, groups: int | Sequence[object] | None
+    values: np.ndarray, sample: Eigendecomposition, groups: int | Sequence[object] | None
 ) -> NoiseFit:
     """Noise and rate of change of largest marginal likelihood, given what the record varies by.
 
@@ -134,7 +134,7 @@ def fit_noise(
     complete = np.where(whole[:, None], values, np.nan)
     variance = float(np.mean(values[whole] ** 2))
     shares = np.geomspace(LEAST_SHARE, 0.95 * min(1.0, sample.eigenvalues.max() / variance), 15)
-    found: dict[float, tuple[RateFit, Spectrum]] = {}
+    found: dict[float, tuple[RateFit, Eigendecomposition]] = {}
     for _ in range(_NARROWINGS):
         for share in shares:
             if share not in found:
@@ -183,7 +183,7 @@ class _Filters:
     def __init__(
         self,
         values: np.ndarray,
-        covariance: Spectrum,
+        covariance: Eigendecomposition,
         noise: float,
         groups: int | Sequence[object] | None,
     ) -> None:

@@ -20,7 +20,7 @@ except ImportError as error:
         f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
     ) from error
 
-from botorch_tv.simulation.blocks import Moments, blocks
+from botorch_tv.simulation.blocks import BlockMoments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.validation import as_path, require
 
@@ -86,7 +86,7 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
     Args:
         parts: `trials x rounds`, of some trials each.
     """
-    whole = Moments.together(map(Moments.of, parts))
+    whole = BlockMoments.together(map(BlockMoments.of, parts))
     return Curve(whole.mean, whole.error)
 
 

@@ -5,9 +5,9 @@ from botorch_tv.simulation.worlds.base import GridWorld, World
 from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.simulation.worlds.drift import DriftWorld
 from botorch_tv.simulation.worlds.functions import (
-    Drawn,
     FixedFunctions,
     FunctionDistribution,
+    FunctionDraw,
     GaussianDraw,
     RKHSFunctions,
     SmoothedDraw,
@@ -20,10 +20,10 @@ from botorch_tv.simulation.worlds.static import StaticWorld
 __all__ = [
     "AbruptWorld",
     "BoxWorld",
-    "Drawn",
     "DriftWorld",
     "FixedFunctions",
     "FunctionDistribution",
+    "FunctionDraw",
     "GaussianDraw",
     "GridWorld",
     "MarkovWorld",

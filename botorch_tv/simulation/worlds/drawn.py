@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
-from botorch_tv.simulation.worlds.functions import Drawn, FunctionDistribution
+from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
 
@@ -60,7 +60,7 @@ class DrawnWorld(GridWorld):
             f"[FixedFunctions(first), FixedFunctions(second), ...], one for each of {count}.",
         )
 
-    def draw(self, stream: Stream) -> list[Drawn]:
+    def draw(self, stream: Stream) -> list[FunctionDraw]:
         """The functions of every trial, in order, as :meth:`rounds` draws them.
 
         Args:

@@ -24,7 +24,7 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require_integer, require_number
 
 
-class Drawn(NamedTuple):
+class FunctionDraw(NamedTuple):
     """One function per trial.
 
     Attributes:
@@ -45,7 +45,7 @@ class FunctionDistribution(ABC):
     """Whether two draws in one trial differ."""
 
     @abstractmethod
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         """One function for every trial of the stream.
 
         Args:
@@ -95,9 +95,9 @@ class GaussianDraw(_KernelFunctions):
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
     """
 
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self.basis(domain, stream.dtype, stream.device)
-        return Drawn(basis.expand(self.coordinates(basis, stream)))
+        return FunctionDraw(basis.expand(self.coordinates(basis, stream)))
 
     def basis(self, domain: Grid, dtype: torch.dtype, device: torch.device) -> FeatureBasis:
         """Features of the kernel over the arms."""
@@ -133,7 +133,7 @@ class SmoothedDraw(GaussianDraw):
         )
         self.noise = noise
 
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         # K is singular to rounding for most kernels. In features nothing has to be inverted but
         # Φᵀ Φ + λ I: f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
         basis = self.basis(domain, torch.float64, stream.device)
@@ -142,12 +142,12 @@ class SmoothedDraw(GaussianDraw):
         gram = features.mT @ features
         z = self.coordinates(basis, stream)
         w = torch.linalg.solve(gram + self.noise * eye, (z @ gram).mT).mT
-        drawn = Drawn(
+        drawn = FunctionDraw(
             values=w @ features.mT,
             squared_norm=w.square().sum(-1),
             weights=(z - w) @ features.mT / self.noise,  # a = (g - K a) / λ
         )
-        return Drawn(*(tensor.to(stream.dtype) for tensor in drawn if tensor is not None))
+        return FunctionDraw(*(tensor.to(stream.dtype) for tensor in drawn if tensor is not None))
 
     def __repr__(self) -> str:
         return f"SmoothedDraw(kernel={describe_kernel(self.kernel)}, noise={self.noise})"
@@ -171,14 +171,14 @@ class RKHSFunctions(_KernelFunctions):
         super().__init__(kernel)
         self.terms = terms
 
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         basis = self._factored(domain, "auto", stream.dtype, stream.device)
         # In float32 the product with a number just below 1 may be rounded up.
         arms = (stream.uniform(self.terms) * basis.arms).long().clamp_max(basis.arms - 1)
         alpha = 2 * stream.uniform(self.terms) - 1
         weights = alpha.new_zeros(stream.trials, basis.arms).scatter_add_(-1, arms, alpha)
         values = basis.mixture(arms, alpha)
-        return Drawn(values, (values * weights).sum(-1), weights)
+        return FunctionDraw(values, (values * weights).sum(-1), weights)
 
     def __repr__(self) -> str:
         return f"RKHSFunctions(kernel={describe_kernel(self.kernel)}, terms={self.terms})"
@@ -211,18 +211,18 @@ class FixedFunctions(FunctionDistribution):
             raise InputDataError("FixedFunctions: values has entries that are NaN or infinite.")
         self.values = values.detach().clone()
 
-    def draw(self, domain: Grid, stream: Stream) -> Drawn:
+    def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
         self.check(domain)
         values = self.values.to(stream.device, stream.dtype)
         if values.dim() == 1:
-            return Drawn(values.expand(stream.trials, -1))
+            return FunctionDraw(values.expand(stream.trials, -1))
         last = stream.first + stream.trials
         if last > len(values):
             raise InputDataError(
                 f"FixedFunctions: values holds functions for {len(values)} trials, but the study "
                 f"asks for trial number {last}; run fewer trials, or give more functions."
             )
-        return Drawn(values[stream.first : last])
+        return FunctionDraw(values[stream.first : last])
 
     def check(self, domain: Grid) -> None:
         if self.values.shape[-1] != len(domain):

@@ -37,7 +37,7 @@ class ClockData:
     unit: str
 
 
-class Clock:
+class LoopClock:
     """Turns datetimes into numbers and back; numbers are left alone.
 
     The first time decides which of them a loop has. Datetimes are counted from the first of them,
@@ -62,7 +62,7 @@ class Clock:
         self.start: datetime | None = None
 
     @classmethod
-    def of(cls, data: ClockData | None) -> Clock:
+    def of(cls, data: ClockData | None) -> LoopClock:
         """That of a file.
 
         Raises:
@@ -80,9 +80,9 @@ class Clock:
             return None
         return ClockData(None if self.start is None else self.start.isoformat(), self.unit)
 
-    def begin(self, first: object) -> Clock:
+    def begin(self, first: object) -> LoopClock:
         """A clock for a loop that knows no time yet, whose first one this is."""
-        clock, when = Clock(self._declared), as_datetime("time", first)
+        clock, when = LoopClock(self._declared), as_datetime("time", first)
         if when is not None:
             clock.start, clock.unit = when, self._declared or "hours"
         return clock

@@ -23,7 +23,7 @@ from botorch_tv.identity.versions import versions
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.loop.clock import Clock, ClockData
+from botorch_tv.strategies.loop.clock import ClockData, LoopClock
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.units import Units
@@ -253,7 +253,7 @@ def _units(domain: Mapping[str, Any], clock: ClockData | None, dtype: torch.dtyp
     """The names and units of a file."""
     named = domain.get(PARAMETERS)
     parameters = None if named is None else Parameters.from_data(named)
-    return Units(parameters, Clock.of(clock), dtype)
+    return Units(parameters, LoopClock.of(clock), dtype)
 
 
 def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -> None:

@@ -14,7 +14,7 @@ from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.loop.clock import Clock, Time
+from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
@@ -221,7 +221,7 @@ class Looking(Record):
             words += f"; everything was forgotten {often}{last}"
         return words + (f"; open: {self._open}." if len(self._open) else ".")
 
-    def _begun(self, first: object) -> Clock:
+    def _begun(self, first: object) -> LoopClock:
         """The clock, begun with the first time there is, unless the loop knows one already."""
         asked = self._open.asked + self._consultations.asked
         if not self._replay.answers and not asked:

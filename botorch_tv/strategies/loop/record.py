@@ -16,7 +16,7 @@ from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.clock import Clock
+from botorch_tv.strategies.loop.clock import LoopClock
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.log import Answer, Reply, like
@@ -63,7 +63,7 @@ class Record:
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
-        self._units = Units(parameters_of(start.domain), Clock(unit), dtype)
+        self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
         self._strategy, self._credulous = strategy, credulous(strategy)
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
@@ -215,7 +215,7 @@ class Record:
 
     def _restore(self, file: LoopFile, path: Path) -> None:
         """Take in all that a file holds."""
-        self._units.clock = Clock.of(file.clock)
+        self._units.clock = LoopClock.of(file.clock)
         row: Answer | Reply
         fix = "Correct it in a copy of the file, without its line of sha256."
         for row in file.answers:

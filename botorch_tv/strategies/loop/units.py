@@ -12,7 +12,7 @@ from torch import Tensor
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.clock import Clock
+from botorch_tv.strategies.loop.clock import LoopClock
 from botorch_tv.strategies.loop.log import Planned, Question, short
 from botorch_tv.validation import require
 
@@ -32,7 +32,7 @@ class Units:
         dtype: In which places in the unit cube are computed.
     """
 
-    def __init__(self, parameters: Parameters | None, clock: Clock, dtype: torch.dtype) -> None:
+    def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:

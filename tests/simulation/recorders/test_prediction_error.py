@@ -20,7 +20,7 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.assembly import RunningAverages
 from botorch_tv.simulation.cut import Chunk
-from botorch_tv.simulation.layout import Layout, error_of, scatter_of
+from botorch_tv.simulation.layout import ResultLayout, error_of, scatter_of
 from botorch_tv.simulation.panels import make_panel
 from botorch_tv.simulation.recorders.prediction_error import MAP, posterior_mean
 from botorch_tv.simulation.rivals import unit_kernel
@@ -115,7 +115,7 @@ def test_nothing_else_of_a_study_changes(whole) -> None:
 def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
     """Whatever order chunks come in, to the last bit."""
     values = 5 + 1e-3 * np.random.default_rng(0).random((2, 11, 6))
-    layout = Layout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
+    layout = ResultLayout.of((PredictionError(),), GRID, PLAYERS, horizon=1, dtype="float64")
     parts = []
     for first, rows in zip((0, 1, 4), np.split(values, [1, 4], axis=1)):
         mean = rows.mean(1)

@@ -25,7 +25,7 @@ from botorch_tv.simulation import (
     Variable,
     run_study,
 )
-from botorch_tv.simulation.layout import Layout
+from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.memory import chunk_size
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
@@ -235,8 +235,8 @@ def test_an_error_says_whose_it_is() -> None:
 
 
 def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    def layout(*record: Recorder) -> Layout:
-        return Layout.of(record, GRID, PLAYERS, horizon=9, dtype="float32")
+    def layout(*record: Recorder) -> ResultLayout:
+        return ResultLayout.of(record, GRID, PLAYERS, horizon=9, dtype="float32")
 
     plain, wide = layout(), layout(Odd({"wide": Variable({"arm": 16})}))
     mean = layout(Odd({"mean": Variable({"arm": 16}, averaged=True)}))

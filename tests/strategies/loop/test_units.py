@@ -289,7 +289,7 @@ def test_what_failed_to_begin_leaves_the_kind_of_time_open() -> None:
 )
 def test_datetimes_come_back_to_the_microsecond(zone: Any) -> None:
     generator = np.random.default_rng(0)
-    own = clock.Clock("hours").begin(datetime(2026, 1, 1, tzinfo=zone))
+    own = clock.LoopClock("hours").begin(datetime(2026, 1, 1, tzinfo=zone))
     for seconds in generator.uniform(-1e9, 1e9, 300):
         when = datetime(2026, 1, 1, tzinfo=zone) + timedelta(microseconds=round(seconds * 1e6))
         number = own.number("time", when, "")

@@ -27,7 +27,7 @@ from botorch_tv.theory import reset_period
 from botorch_tv.validation import require
 
 
-class Stage(NamedTuple):
+class Comparison(NamedTuple):
     """All that a comparison needs but the number of trials.
 
     Args:
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
     told: str
 
 
-def stage(arguments: argparse.Namespace) -> Stage:
+def comparison(arguments: argparse.Namespace) -> Comparison:
     """The world and the strategies that the options of `compare` ask for.
 
     Raises:
@@ -53,7 +53,7 @@ def stage(arguments: argparse.Namespace) -> Stage:
     return _recorded(arguments) if "panel" in arguments else _drawn(arguments)
 
 
-def _drawn(arguments: argparse.Namespace) -> Stage:
+def _drawn(arguments: argparse.Namespace) -> Comparison:
     for name in REPLAYED:
         require(name not in arguments, f"{_flag(name)} is about a record; give --panel FILE.")
     kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
@@ -75,10 +75,10 @@ def _drawn(arguments: argparse.Namespace) -> Stage:
         epsilon=arguments.epsilon,
         noise=arguments.noise,
     )
-    return Stage(world, strategies, arguments.horizon, told="")
+    return Comparison(world, strategies, arguments.horizon, told="")
 
 
-def _recorded(arguments: argparse.Namespace) -> Stage:
+def _recorded(arguments: argparse.Namespace) -> Comparison:
     given = vars(arguments)
     for name in DRAWN:
         require(not noted(arguments, name), _not_of_a_panel(name))
@@ -128,7 +128,7 @@ def _recorded(arguments: argparse.Namespace) -> Stage:
             f"\nNo reading in any round to play: {names}. Their last reading before counts as "
             f"their value, and playing them teaches nothing; --without {names} leaves them out."
         )
-    return Stage(world, strategies, arguments.horizon, told)
+    return Comparison(world, strategies, arguments.horizon, told)
 
 
 def _without(panel: Panel, told: str) -> Panel:

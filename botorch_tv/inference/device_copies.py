@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class Constant:
+class DeviceCopies:
     """A tensor that is copied once to every dtype and device it is asked for.
 
     Copying to a GPU makes the host wait for what it has started there; constants of a domain, such
@@ -31,5 +31,5 @@ class Constant:
             self._copies[key] = self._value.to(dtype=dtype, device=device)
         return self._copies[key]
 
-    def __reduce__(self) -> tuple[type[Constant], tuple[Tensor]]:
-        return Constant, (self._value,)
+    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Tensor]]:
+        return DeviceCopies, (self._value,)
