@@ -157,10 +157,22 @@ def test_a_strategy_learns_it_and_uses_what_it_learned():
         torch.testing.assert_close(posterior.variance[i], wanted.variance, rtol=0, atol=1e-9)
 
 
+@dataclass(frozen=True)
+class Capped(Decay):
+    """A share of the variance stays for ever, at most half: beyond, the formula is level."""
+
+    share: float = 0.25
+    parameters = {"share": Parameter(upper=1.0)}  # noqa: RUF012
+
+    def attenuation(self, elapsed):
+        share = torch.as_tensor(self.share, dtype=elapsed.dtype).clamp_max(0.5)
+        return torch.where(elapsed == 0, 1.0, share)
+
+
 @pytest.mark.parametrize(
     "part",
     [
-        *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY),
+        *(Markov(0.1), Wiener(0.1), PeriodicMarkov(0.1, 7.0, 1.0), DECAY, Capped()),
         *(ExponentialWeights(0.9), UncertaintyInjection(0.5, 0.3)),
     ],
     ids=repr,
