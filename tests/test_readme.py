@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands, one block after the other."""
+"""The Python of README and guide runs as it stands, one block after the other, and is short."""
 
 import concurrent.futures
 import re
@@ -13,21 +13,39 @@ import torch
 from lasting import players
 from strange_executors import PlainWorld, Queue
 
+from botorch_tv.acquisition import Candidates
+from botorch_tv.forgetting import Kept, Log, Observation
 from botorch_tv.simulation import run_study
 
 README = Path(__file__).parents[1] / "README.md"
+GUIDE = README.parent / "botorch_tv" / "GUIDE.md"
+DOORS = ("I know nothing", "I have a loop", "I compare algorithms")
+DOOR, OWN, FIRST = 40, 15, 10
+"""Lines of code that a door may have, a part of one's own, and what anyone reads first."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def lines(block: str) -> int:
+    return sum(bool(line.strip()) for line in block.splitlines())
+
+
+def section(path: Path, title: str) -> str:
+    return path.read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def test_every_python_block_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 17
+    code = [*blocks(README.read_text(), "python"), *blocks(GUIDE.read_text(), "python")]
+    assert len(code) == 18
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:
-        for block in blocks:
+        for block in code:
             small = block.replace("trials=200, horizon=400", "trials=4, horizon=40")
             exec(compile(small, str(README), "exec"), names)
     finally:
@@ -36,6 +54,41 @@ def test_every_python_block_runs(
     assert "forgot everything before" in told  # the objective jumps at round 30
     assert (tmp_path / "regret.png").exists()
     assert (tmp_path / "night.png").exists()
+
+
+def test_every_door_is_short() -> None:
+    code = {title: blocks(section(README, title), "python") for title in DOORS}
+    assert all(0 < sum(map(lines, found)) <= DOOR for found in code.values())
+    assert lines(code["I know nothing"][0]) <= FIRST
+    # Whoever goes through one door need not have gone through another.
+    assert all("import" in found[0] for found in code.values())
+    parts = [one for one in blocks(section(GUIDE, "Your own part"), "python") if "class " in one]
+    assert len(parts) == 5
+    assert all(lines(one) <= OWN for one in parts)
+
+
+def test_what_parts_see_is_listed_in_full() -> None:
+    told = set(re.findall(r"`(\w+)(?:\([^`]*\))?`", section(GUIDE, "Your own part")))
+    seen = {*dir(Candidates), *Candidates.__annotations__, *dir(Log), *Observation._fields}
+    seen |= {*Kept._fields, "argmax", "at"}
+    wanted = {name for name in seen - {"before_a_choice"} if not name.startswith("_")}
+    kept = set(re.findall(r"(\w+)=", section(GUIDE, "Your own part")))
+    assert wanted <= told | kept
+    assert {"mean", "newest", "rows"} <= wanted
+
+
+def test_what_it_links_to_is_there() -> None:
+    for path in (README, GUIDE):
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+            file, _, anchor = target.partition("#")
+            if file.startswith("http"):
+                continue
+            there = path.parent / file if file else path
+            assert there.exists(), target
+            if anchor and there.suffix == ".md":
+                titles = re.findall(r"^#+ (.+)$", there.read_text(), flags=re.MULTILINE)
+                slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+                assert anchor in slugs, target
 
 
 # ------------------------------------------------------------------ many machines
@@ -75,8 +128,7 @@ def test_its_executors_give_the_same_results(
         result = run_study(*arguments, **{**settings, **few})
         assert result.data.drop_attrs().identical(whole)
 
-    blocks = re.findall(r"```py\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    for block in blocks:
+    for block in blocks(GUIDE.read_text(), "py"):
         names = {"world": PlainWorld(), "players": players(), "run_study": run_few}
         exec(compile(block, str(README), "exec"), {"__name__": "__main__", **names})
     kinds = [type(one).__name__ for one in asked]
