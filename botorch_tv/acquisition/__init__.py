@@ -9,6 +9,7 @@ from botorch_tv.acquisition.exploration import (
     UniformChoice,
     UpperConfidence,
 )
+from botorch_tv.acquisition.forced import Forced
 from botorch_tv.acquisition.gains import (
     ClosedForm,
     DoublyWeighted,
@@ -45,6 +46,7 @@ __all__ = [
     "ExpectedImprovement",
     "Exploration",
     "Fixed",
+    "Forced",
     "Greedy",
     "Heteroscedastic",
     "InformationGain",

@@ -166,6 +166,7 @@ def _line_up(
         alpha=arguments.alpha,
         delta=arguments.delta,
         width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
+        chance=arguments.chance,
         cycle=arguments.cycle,
     )
     return line_up(arguments.strategies.split(","), settings)

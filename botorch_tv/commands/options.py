@@ -26,7 +26,7 @@ REPLAYED = (
 )
 """Options of a panel, which need one."""
 STRATEGIES = (
-    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "Adaptive"),
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "Adaptive"),
     *("SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can meet."""
@@ -122,7 +122,8 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     told = "variance UI-TVBO adds per round (default: as --epsilon-model)"
     add("--sigma-w2", told, type=float)
     add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
-    add("--delta", "chance of a false alarm of ET", 0.1)
+    add("--delta", "chance of a false alarm of ET and GLR", 0.1)
+    add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
     add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
     told = (
         "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "

@@ -1,6 +1,7 @@
 """What a measurement taken then is worth now: decay, inflation and retention."""
 
 from botorch_tv.forgetting.decay import Decay, Markov, Wiener
+from botorch_tv.forgetting.glr import GLRTrigger
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation, UncertaintyInjection
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.forgetting.parts import Log, Observation, Part
@@ -21,6 +22,7 @@ __all__ = [
     "Decay",
     "EventTrigger",
     "ExponentialWeights",
+    "GLRTrigger",
     "Inflation",
     "KeepAll",
     "Kept",

@@ -51,10 +51,11 @@ class Settings:
         window: Rounds W that SW-GP-UCB remembers.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
-        delta: Chance δ_B of a false alarm of ET-GP-UCB.
+        delta: Chance δ of a false alarm of ET-GP-UCB and GLR-GP-UCB.
         width: Exploration of all but IGP-UCB and BR-GP-UCB, which differ from GP-UCB and R-GP-UCB
             by their own, that of the information gain, and those that do without; None for the
             paper's of each.
+        chance: Share of rounds in which GLR-GP-UCB explores by chance.
         cycle: Length of a cycle that TV-BayesOpt is told, in units of time.
         cycle_lengthscale: How different its phases are.
     """
@@ -69,6 +70,7 @@ class Settings:
     alpha: float
     delta: float
     width: Logarithmic | None
+    chance: float = 0.05
     cycle: float = 24.0
     cycle_lengthscale: float = 1.0
 
@@ -108,6 +110,7 @@ RIVALS = {
     "WGP": Rival("WGP-UCB", strategies.w_gp_ucb, ("gamma", "width")),
     "UI": Rival("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
     "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
+    "GLR": Rival("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
     "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),

@@ -25,7 +25,7 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.since import tv_bayesopt
+from botorch_tv.strategies.since import glr_gp_ucb, tv_bayesopt
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "adaptive_gp_ucb",
     "br_gp_ucb",
     "et_gp_ucb",
+    "glr_gp_ucb",
     "gp_ei",
     "gp_pi",
     "gp_ts",

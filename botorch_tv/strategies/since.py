@@ -8,10 +8,32 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from botorch_tv.acquisition import Logarithmic
-from botorch_tv.forgetting import PeriodicMarkov
+from botorch_tv.acquisition import Forced, Logarithmic
+from botorch_tv.forgetting import GLRTrigger, PeriodicMarkov
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.signature import Common, preset, settled
+
+
+@preset
+def glr_gp_ucb(
+    *, chance: float, delta: float = 0.1, longest: int = 64, **common: Unpack[Common]
+) -> Strategy:
+    """Detection-augmented GP-UCB: forgets when a likelihood ratio tells of a change.
+
+    After Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401); see
+    :class:`~botorch_tv.forgetting.GLRTrigger` for what is theirs. Their rule for ``chance`` could
+    not be had.
+
+    Args:
+        chance: Share of rounds that explore by chance, so that no change stays out of sight.
+        delta: Chance of a false alarm on an objective that stands still.
+        longest: Most rounds ago that a change is looked for.
+    """
+    return Strategy(
+        retention=GLRTrigger(delta, longest),
+        exploration=Forced(chance),
+        **settled(common, Logarithmic(c1=0.4, c2=4.0)),
+    )
 
 
 @preset

@@ -58,6 +58,7 @@ from botorch_tv.experts import Refresh, Windows
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
+    GLRTrigger,
     Markov,
     PeriodicReset,
     SlidingWindow,
@@ -68,6 +69,7 @@ from botorch_tv.strategies import (
     Strategy,
     br_gp_ucb,
     et_gp_ucb,
+    glr_gp_ucb,
     gp_ei,
     gp_pi,
     gp_ts,
@@ -97,7 +99,7 @@ class Preset(NamedTuple):
     @property
     def draws(self) -> bool:
         """Whether choices take random numbers."""
-        return self.samples or self.book(1.0).get("exploration") in ("uniform", "greedy")
+        return self.samples or self.book(1.0).get("exploration") in ("uniform", "greedy", "forced")
 
     @property
     def samples(self) -> bool:
@@ -266,6 +268,9 @@ PRESETS: list[Preset] = [
     Preset("TV-GP-UCB", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.03, width=NARROW), book(decay=("markov", 0.03))),
     Preset("TV-GP-UCB constant", lambda k, n: tv_gp_ucb(kernel=k, noise=n, epsilon=0.01, width=Constant(4.34)), book(decay=("markov", 0.01), sqrt_beta=lambda t, g, gbar: math.sqrt(4.34))),
     Preset("TV-BayesOpt", lambda k, n: tv_bayesopt(kernel=k, noise=n, epsilon=0.03, cycle=7.5, cycle_lengthscale=0.8, width=NARROW), book(decay=("periodic", 0.03, 7.5, 0.8))),
+    Preset("GLR-GP-UCB", lambda k, n: glr_gp_ucb(kernel=k, noise=n, chance=0.3, width=NARROW), book(exploration="forced", retention=(("glr", 0.1, 64),))),
+    Preset("GLR trigger", composed(retention=GLRTrigger(0.5, longest=5)), book(retention=(("glr", 0.5, 5),))),
+    Preset("Markov + reset + GLR trigger", composed(decay=Markov(0.05), retention=(PeriodicReset(11), GLRTrigger(0.9))), book(decay=("markov", 0.05), retention=(("period", 11, "rounds"), ("glr", 0.9, 64)))),
     Preset("UI-TVBO", lambda k, n: ui_tvbo(kernel=k, noise=n, sigma_w2=0.03, width=NARROW), book(decay=("wiener", 0.03))),
     Preset("ET-GP-UCB", lambda k, n: et_gp_ucb(kernel=k, noise=n, delta=0.1, width=NARROW), book(retention=("trigger", 0.1))),
     Preset("WGP-UCB", lambda k, n: w_gp_ucb(kernel=k, noise=n, gamma=0.93, width=WGPUCB(B=0.5, R=0.1, noise=n, delta=0.1)), deng),

@@ -76,6 +76,8 @@ def test_arms_are_drawn_as_often_as_they_should_be(preset: Preset, rounds: int) 
     if book["exploration"] == "greedy":  # its chance of a random arm fades with every round
         chance = 0.9 ** (len(bandit.rows) - bandit.triggered)
         often = chance * often + (1 - chance) * np.eye(len(X))[bandit.recommend()]
+    if book["exploration"] == "forced":
+        often = 0.3 * often + 0.7 * np.eye(len(X))[bandit.choose().index]
     if sampled:
         sign = 1.0 if preset.maximize else -1.0
         spread = choice.sqrt_beta if book["exploration"] == "thompson" else 1.0

@@ -12,6 +12,7 @@ A model is told by plain tuples:
 * retention: ``("all",)``, ``("period", N, by)``, ``("window", W, by)``, ``("trigger", delta)``
   with ``by`` either ``"rounds"`` or ``"time"``; or a tuple of rules of :mod:`oracles.rules`;
 * exploration: ``"ucb"``, ``"ei"``, ``"pi"``, ``"directed"``, or any other word for one that draws;
+  ``"forced"`` is ``"ucb"`` in the rounds that do not;
 * mean: a number, or ``"estimated"``.
 
 An observation that failed is a row with infinite noise: it counts as a round and says nothing.
@@ -427,7 +428,7 @@ class DenseBandit:
         """
         sign = 1.0 if self.maximize else -1.0
         mean, sd = sign * prediction.mean, prediction.sd
-        if self.exploration == "ucb":
+        if self.exploration in ("ucb", "forced"):
             return mean + root_beta * sd, float(self.K.diagonal().max())
         if self.exploration == "directed":
             # How far the best may be above, squared, over what is told; both by their logarithms.

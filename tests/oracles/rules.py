@@ -10,6 +10,9 @@ every observation, each rule is asked about each row that is left.
 * ``("near best", reach)``: so do rows further than this below the best;
 * ``("cusum", slack, limit)``: a reset once the surprises beyond the slack, in standard deviations
   of the prediction, sum up to more than the limit; the newest stays;
+* ``("glr", delta, longest)``: a reset once the squared sum of the w newest standardised errors,
+  halved and divided by w, exceeds ln(L pi^2 t'^2 / (6 delta)) for one of L = min(t', longest) w;
+  the newest stays;
 * ``("replaced",)``: a newer reading takes the place of older ones at the same arm;
 * ``("thinned", newest)``: of older rows every third stays, counted from the newest and the round;
 * ``("restart", N)``: every N rounds a reset that forgets nothing;
@@ -24,6 +27,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+Memory = float | tuple[float, ...]
 
 
 class Row(NamedTuple):
@@ -56,7 +61,7 @@ class Question(NamedTuple):
     now: float
     since: int
     newest: Seen | None
-    memory: float
+    memory: Memory
 
     @property
     def heard(self) -> list[Row]:
@@ -112,7 +117,7 @@ def answered(rule: tuple, asked: Question) -> Answer:
     if kind == "blank":
         return (nothing if before_choice and told % int(rule[1]) == 0 else everything), False
     seen = asked.newest
-    if seen is None or (math.isinf(seen.noise) and kind not in ("replaced", "cusum")):
+    if seen is None or (math.isinf(seen.noise) and kind not in ("replaced", "cusum", "glr")):
         return everything, False
     if kind == "agreeing":
         return (lambda one: not rows[one].heard or abs(rows[one].y - seen.y) <= rule[1]), False
@@ -122,6 +127,7 @@ def answered(rule: tuple, asked: Question) -> Answer:
     fired = {
         "trigger": lambda: off > trigger_threshold(seen.sd, seen.noise, asked.since, rule[1]),
         "cusum": lambda: summed(rule, asked.memory, seen) > rule[2],
+        "glr": lambda: likely_changed(rule, errors(asked.memory, seen), asked.since),
         "surprise": lambda: off > rule[1],
         "panic": lambda: off > rule[1],
     }[kind]()
@@ -139,10 +145,35 @@ def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> flo
     return math.sqrt(2.0 * L) * sd + math.sqrt(2.0 * noise * L)
 
 
-def summed(rule: tuple, memory: float, seen: Seen) -> float:
+def summed(rule: tuple, memory: Memory, seen: Seen) -> float:
     """The cumulative sum after an observation."""
     surprise = abs(seen.y - seen.mean) / math.sqrt(seen.sd**2 + seen.noise)
     return max(0.0, memory + (0.0 if math.isinf(seen.noise) else surprise) - rule[1])
+
+
+def errors(memory: Memory, seen: Seen) -> tuple[float, ...]:
+    """Standardised prediction errors since the last reset, newest last."""
+    so_far = memory if isinstance(memory, tuple) else ()
+    if math.isinf(seen.noise):
+        return so_far
+    return (*so_far, (seen.y - seen.mean) / math.sqrt(seen.sd**2 + seen.noise))
+
+
+def likely_changed(rule: tuple, errors: tuple[float, ...], since: int) -> bool:
+    """Whether a sum of the newest errors is too large for a standard normal law."""
+    lengths = min(since, rule[2])
+    limit = math.log(lengths * math.pi**2 * since**2 / (6 * rule[1]))
+    tried = range(1, min(len(errors), lengths) + 1)
+    return any(sum(errors[-w:]) ** 2 / (2 * w) > limit for w in tried)
+
+
+def remembered(rule: tuple, memory: Memory, newest: Seen, reset: bool) -> Memory:
+    """What a rule knows after a round."""
+    if reset:
+        return 0.0
+    if rule[0] == "glr":
+        return errors(memory, newest)
+    return summed(rule, memory, newest) if rule[0] == "cusum" else 0.0
 
 
 @dataclass
@@ -158,7 +189,7 @@ class Rules:
     left: list[int] = field(default_factory=list)
     began: int = 0  # rounds told at the last reset
     origin: float | None = None  # time of the first observation since then
-    memory: list[float] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
     known: dict[float, tuple[Rules, bool]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -198,7 +229,7 @@ class Rules:
         after, forgot = with_it.asked(row.time, newest)
         reset = expired or forgot
         after.memory = [
-            summed(rule, memory, newest) if rule[0] == "cusum" and not reset else 0.0
+            remembered(rule, memory, newest, reset)
             for rule, memory in zip(self.rules, before.memory)
         ]
         return after, reset

@@ -24,6 +24,7 @@ def settings() -> Settings:
         alpha=2.0,
         delta=0.2,
         width=Logarithmic(c1=0.4, c2=4.0),
+        chance=0.15,
         cycle=7.0,
         cycle_lengthscale=0.5,
     )
@@ -59,6 +60,8 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["BR-GP-UCB"].retention.period == 29
     assert made["UI-TVBO"].decay.sigma_w2 == 0.04
     assert made["W-SparQ-GP-UCB"].refresh.schedule.alpha == 2
+    assert made["GLR-GP-UCB"].retention.delta == 0.2
+    assert made["GLR-GP-UCB"].exploration.chance == 0.15
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
     without_width = {"GP-EI", "GP-PI", "Random"}
     for label, strategy in made.items():

@@ -1,0 +1,105 @@
+"""An event trigger with a memory: a likelihood ratio over all rounds that may be the change's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.forgetting.parts import Log
+from botorch_tv.forgetting.retention import Kept, Retention
+from botorch_tv.validation import settle_integer, settle_number
+
+
+class Errors(NamedTuple):
+    """Standardised prediction errors since the last reset."""
+
+    newest_first: Tensor
+    """`batch_shape x longest`; anything beyond those that there are."""
+    number: Tensor
+    """How many there are, at most ``longest``, `batch_shape`, int64."""
+
+
+@dataclass(frozen=True)
+class GLRTrigger(Retention):
+    """Forget all but the newest observation once a likelihood ratio tells of a change.
+
+    Where the objective stands still, and kernel and noise are those of the model, the errors
+    e = (y - mean) / sqrt(sd² + σ²) of one-step predictions are independent and standard normal.
+    With every observation the generalised likelihood ratio test [Lorden 1971] looks for a change,
+    w rounds ago, to another mean,
+
+        G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   over the w newest,
+
+    and fires once max_w G_w > ln(L π² t'² / (6 δ)), with t' rounds since the last reset and L
+    lengths w looked at. As P(G_w > b) <= exp(-b), the chance of ever firing on an objective that
+    stands still is at most δ by a union bound, as that of
+    :class:`~botorch_tv.forgetting.EventTrigger`, which looks at one error at a time.
+
+    It is a detector for detection-augmented learning, Gerogiannis, Huang, Bose, Veeravalli
+    (arXiv:2501.19401), on predictions. Of that text the introduction alone could be had, so that
+    the threshold is derived here and not theirs. Besson, Kaufmann, Maillard, Seznec (JMLR 2022)
+    test the rewards of every arm, between two unknown means.
+
+    Args:
+        delta: δ, the chance of ever firing on an objective that stands still, in (0, 1).
+        longest: Most rounds ago that a change is looked for; memory and work of a round grow with
+            it.
+
+    Raises:
+        ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.
+    """
+
+    delta: float = 0.1
+    longest: int = 64
+
+    def __post_init__(self) -> None:
+        settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
+        settle_integer(self, "longest", 1, "give whole rounds.")
+
+    def init(self, batch_shape: Size) -> Errors:
+        number = torch.zeros(batch_shape, dtype=torch.int64)
+        return Errors(torch.zeros((*batch_shape, self.longest)), number)
+
+    def keep(self, log: Log) -> Kept:
+        if log.newest is None:
+            return Kept()
+        fired = self.statistic(self._errors(log)) > self.threshold(log.since)
+        # A failed measurement tells nothing; its round counts, so that the threshold is higher.
+        return Kept(newest=1, where=fired, reset=fired)
+
+    def update(self, log: Log) -> Errors:
+        errors, forgot = self._errors(log), log.reset
+        assert forgot is not None
+        return errors._replace(number=errors.number.masked_fill(forgot, 0))
+
+    def statistic(self, errors: Errors) -> Tensor:
+        """max_w G_w, `batch_shape`; 0 without errors."""
+        e = errors.newest_first
+        w = torch.arange(1, self.longest + 1, dtype=e.dtype, device=e.device)
+        ratios = e.cumsum(-1).square() / (2 * w)
+        return ratios.masked_fill(w > errors.number.unsqueeze(-1), 0.0).amax(-1)
+
+    def threshold(self, since: Tensor) -> Tensor:
+        """ln(L π² t'² / (6 δ)), given t', `batch_shape`, float64."""
+        rounds = since.to(torch.float64)
+        lengths = rounds.clamp_max(self.longest)
+        constant = math.log(math.pi**2 / 6) - math.log(self.delta)
+        return torch.log(lengths * rounds.square()) + constant
+
+    def _errors(self, log: Log) -> Errors:
+        """Those so far and that of the newest observation; what failed has none."""
+        seen, memory = log.newest, log.memory
+        assert seen is not None
+        # Another rule's reset, before the round was decided, shows in t' alone.
+        number = torch.minimum(memory.number, log.since - 1)
+        good = seen.noise.isfinite()
+        error = (seen.y - seen.mean) / (seen.sd.square() + seen.noise).sqrt()
+        shifted = torch.cat([error.unsqueeze(-1), memory.newest_first[..., :-1]], -1)
+        return Errors(
+            torch.where(good.unsqueeze(-1), shifted, memory.newest_first),
+            torch.where(good, (number + 1).clamp_max(self.longest), number),
+        )

@@ -1,0 +1,80 @@
+"""Forced exploration: between another exploration and pure chance."""
+
+import pytest
+import torch
+from conformance.strangers import EpsilonGreedy
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.acquisition import Exploration, Forced, Thompson, UpperConfidence
+from botorch_tv.strategies import Box, Grid, Strategy
+
+DOMAINS = [Grid.regular(points=5, dim=2), Box([(0.0, 1.0), (0.0, 1.0)])]
+MIDDLE = torch.tensor([0.5, 0.5], dtype=torch.float64)
+each_domain = pytest.mark.parametrize("domain", DOMAINS, ids=["grid", "box"])
+
+
+def strategy(exploration: Exploration) -> Strategy:
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    return Strategy(kernel=kernel, noise=0.05, exploration=exploration)
+
+
+def played(exploration: Exploration, domain, trials: int = 6, rounds: int = 6) -> torch.Tensor:
+    one = strategy(exploration)
+    state, points = one.init(domain, batch_shape=(trials,)), []
+    for t in range(rounds):
+        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        points.append(suggestion.X)
+        state, _ = one.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1) + t))
+    return torch.stack(points)
+
+
+@each_domain
+def test_no_chance_is_the_other_exploration(domain):
+    told = played(Forced(0.0), domain)
+    torch.testing.assert_close(told, played(UpperConfidence(), domain), rtol=0, atol=1e-9)
+
+
+@each_domain
+def test_sure_chance_is_pure_chance(domain):
+    first = played(Forced(1.0), domain, trials=200, rounds=1)[0]
+    assert len(first.unique(dim=0)) > 20  # an upper bound would take the same point in all
+
+
+def test_as_many_rounds_are_forced_as_told():
+    domain = DOMAINS[0]
+    first = played(Forced(0.3), domain, trials=4000, rounds=1)[0]
+    elsewhere = (first != domain.X[0]).any(-1).double().mean()
+    assert float(elsewhere) == pytest.approx(0.3 * 24 / 25, abs=0.03)
+
+
+@each_domain
+def test_the_other_remembers_as_it_does_alone(domain):
+    alone, forced = strategy(EpsilonGreedy()), strategy(Forced(0.0, EpsilonGreedy()))
+    states = [one.init(domain) for one in (alone, forced)]
+    for t in range(3):
+        for number, one in enumerate((alone, forced)):
+            suggestion = one.suggestion_at(states[number], MIDDLE)
+            states[number], _ = one.tell(states[number], suggestion, 0.1 * t)
+    fades = [state.memory.exploration for state in states]
+    assert float(fades[0]) == pytest.approx(0.9**3)
+    assert torch.equal(*fades)
+
+
+def test_functions_are_drawn_where_the_other_needs_them():
+    assert Forced(0.1, Thompson()).samples
+    assert not Forced(0.1).samples
+    assert played(Forced(0.5, Thompson()), DOMAINS[0]).shape == (6, 6, 2)
+
+
+@pytest.mark.parametrize("chance", [-0.1, 1.1, float("nan")])
+def test_chances_are_chances(chance):
+    with pytest.raises(ValueError, match=r"Forced: chance"):
+        Forced(chance)
+
+
+def test_what_is_no_exploration_is_refused():
+    with pytest.raises(ValueError, match="otherwise is 'ucb', but it must be an Exploration"):
+        Forced(0.1, "ucb")
+    with pytest.raises(ValueError, match="defines no rule"):
+        Forced(0.1, Exploration())

@@ -1,0 +1,111 @@
+"""The likelihood ratio of a change: its law where nothing changes, and what it sees sooner."""
+
+import math
+
+import pytest
+import torch
+
+from botorch_tv.forgetting import EventTrigger, GLRTrigger, Log, Observation, Retention
+from botorch_tv.forgetting.glr import Errors
+from botorch_tv.strategies import Grid, Strategy
+
+D = torch.float64
+NOISE = 0.5
+
+
+def first_alarms(rule: Retention, errors: torch.Tensor) -> torch.Tensor:
+    """The round of the first alarm on standardised errors, `trials x rounds`; infinite for none."""
+    trials, rounds = errors.shape
+    sd = torch.full((trials,), math.sqrt(1 - NOISE), dtype=D)
+    noise = torch.full((trials,), NOISE, dtype=D)
+    memory = rule.init(torch.Size((trials,)))
+    first = torch.full((trials,), math.inf, dtype=D)
+    never = torch.zeros(trials, dtype=torch.bool)
+    for t in range(1, rounds + 1):
+        y = errors[:, t - 1]
+        seen = Observation(y.unsqueeze(-1), y, torch.zeros_like(y), sd, noise)
+        since = torch.full((trials,), t)
+        facts = {"now": y, "rounds": t, "since": since, "first_time": y, "newest": seen}
+        log = Log(None, memory=memory, reset=never, **facts)  # type: ignore[arg-type]
+        where = rule.keep(log).where  # type: ignore[union-attr]
+        first = torch.where(where & first.isinf(), t, first)
+        memory = rule.update(log)
+    return first
+
+
+def normal(trials: int, rounds: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(trials, rounds, generator=generator, dtype=D)
+
+
+@pytest.mark.parametrize("longest", [1, 10, 64])
+def test_false_alarms_are_as_rare_as_promised(longest: int) -> None:
+    """And not absurdly rarer, so that the bound is of use."""
+    for delta in (0.1, 0.9):
+        share = first_alarms(GLRTrigger(delta, longest), normal(4000, 80, 1)).isfinite()
+        rate = float(share.double().mean())
+        assert delta / 20 < rate < delta + 3 * math.sqrt(delta * (1 - delta) / 4000)
+
+
+def test_the_statistic_is_that_of_all_lengths() -> None:
+    errors = normal(3, 9, 2)
+    rule = GLRTrigger(0.1, longest=9)
+    for number in range(10):
+        told = Errors(errors, torch.full((3,), number))
+        for row, value in zip(errors.tolist(), rule.statistic(told).tolist()):
+            sums = [sum(row[:w]) ** 2 / (2 * w) for w in range(1, number + 1)]
+            assert value == pytest.approx(max(sums, default=0.0), abs=1e-12)
+    assert float(rule.threshold(torch.tensor(20))) == pytest.approx(
+        math.log(9 * math.pi**2 * 400 / 0.6), abs=1e-12
+    )
+
+
+def test_small_changes_are_seen_sooner_than_one_error_at_a_time() -> None:
+    """Errors move by one standard deviation after round 40: nearly all are noticed."""
+    errors = normal(500, 100, 3)
+    errors[:, 40:] += 1.0
+    ratio, event = (first_alarms(rule, errors) for rule in (GLRTrigger(0.1), EventTrigger(0.1)))
+    assert float((ratio > 40).double().mean()) > 0.9
+    assert float(ratio.isfinite().double().mean()) > 0.99
+    assert float(event.isfinite().double().mean()) < 0.2
+
+
+def test_failures_say_nothing() -> None:
+    rule = GLRTrigger(0.5, longest=4)
+    memory = Errors(torch.tensor([[1.0, 2.0, 3.0, 4.0]], dtype=D), torch.tensor([3]))
+    zero = torch.zeros(1, dtype=D)
+    seen = Observation(zero.unsqueeze(-1), zero, zero + 5, zero + 1, zero + math.inf)
+    facts = {"now": zero, "rounds": 9, "since": torch.tensor([9]), "first_time": zero}
+    log = Log(None, newest=seen, reset=zero.bool(), memory=memory, **facts)  # type: ignore[arg-type]
+    after = rule.update(log)
+    assert after.newest_first.tolist() == memory.newest_first.tolist()
+    assert after.number.tolist() == [3]
+
+
+def test_a_static_objective_sets_off_no_more_than_promised() -> None:
+    """Predictions of the right model, whatever the bandit chooses."""
+    domain = Grid.regular(points=6, dim=2)
+    distance = (domain.X.unsqueeze(1) - domain.X).square().sum(-1)
+    K = torch.exp(-distance / (2 * 0.3**2))
+    root = torch.linalg.cholesky(K + 1e-10 * torch.eye(36, dtype=D))
+    trials, delta = 300, 0.5
+    f = normal(trials, 36, 4) @ root.mT
+    watched = Strategy(kernel=K, noise=0.05, retention=GLRTrigger(delta))
+    state = watched.init(domain, batch_shape=(trials,))
+    errors, fired = 0.05**0.5 * normal(trials, 50, 5), torch.zeros(trials, dtype=torch.bool)
+    for t in range(50):
+        suggestion = watched.ask(state)
+        y = f.gather(1, suggestion.index.unsqueeze(1)).squeeze(1) + errors[:, t]
+        state, info = watched.tell(state, suggestion, y)
+        fired |= info.reset
+    rate = float(fired.double().mean())
+    assert 0 < rate < delta
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"delta": 0.0}, "delta"), ({"longest": 0}, "longest")],
+)
+def test_bad_numbers_are_refused(given: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=f"GLRTrigger: {message}"):
+        GLRTrigger(**given)
