@@ -8,9 +8,17 @@ import pandas as pd
 
 from botorch_tv.papers import stocks
 from botorch_tv.papers.cases import Case
-from botorch_tv.papers.deng2022 import DROPPING, FORGETTING, NOT_WORSE, abrupt, case, slow
+from botorch_tv.papers.deng2022 import (
+    DROPPING,
+    FORGETTING,
+    abrupt,
+    abrupt_of_100,
+    case,
+    slow,
+    slow_in_two_legs,
+)
 from botorch_tv.papers.experiment import Experiment, Outcome, Results, draw_panels
-from botorch_tv.papers.order import Claim, judge
+from botorch_tv.papers.order import Claim, judge_readings
 
 NOISE = 0.1
 PAPER = {
@@ -22,22 +30,29 @@ PAPER = {
 _LABELS = ("IGP-UCB", *DROPPING, "WGP-UCB", "ET-GP-UCB")
 
 _CASES: dict[str, Case] = {
-    "abrupt": case("abrupt, σ² = 0.1", NOISE, abrupt),
-    "slow": case("slow, σ² = 0.1", NOISE, slow),
+    "abrupt": case("abrupt, 20 terms, B the largest norm", NOISE, abrupt),
+    "slow": case("slow, 20 terms, B the largest norm", NOISE, slow),
+    "abrupt-100": case("abrupt, 100 terms, B = 1", NOISE, abrupt_of_100, B=1.0),
+    "slow-100": case("slow, 100 terms, B = 1", NOISE, slow_in_two_legs, B=1.0),
     "stocks": stocks.case,
 }
-
-_CLAIMS = [
-    *(Claim("abrupt", "ET-GP-UCB", other, 3.0) for other in ("IGP-UCB", *FORGETTING)),
-    Claim("slow", "ET-GP-UCB", "IGP-UCB", NOT_WORSE),
-    *(Claim("slow", "ET-GP-UCB", other, 3.0) for other in FORGETTING),
-    *(Claim("stocks", "ET-GP-UCB", other, 2.0) for other in ("IGP-UCB", *FORGETTING)),
-]
+_READINGS = {
+    "functions of 20 terms and the largest norm for B": ("abrupt", "slow", "stocks"),
+    "functions of 100 terms and B = 1": ("abrupt-100", "slow-100", "stocks"),
+}
+_CLAIMS = {
+    reading: [
+        Claim(name, "ET-GP-UCB", other, 2.0 if name == "stocks" else 3.0)
+        for name in cases
+        for other in ("IGP-UCB", *FORGETTING)
+    ]
+    for reading, cases in _READINGS.items()
+}
 
 
 def _judge(results: Results) -> Outcome:
     """The orders, and below them regret beside the paper's."""
-    orders = judge(_CLAIMS, results)
+    orders = judge_readings(_CLAIMS, results)
     rows = [
         {
             "case": name,
@@ -45,8 +60,8 @@ def _judge(results: Results) -> Outcome:
             "here": float(results[name].total_regret(label).mean()),
             "paper": theirs,
         }
-        for name, row in PAPER.items()
-        for label, theirs in zip(_LABELS, row)
+        for name in results
+        for label, theirs in zip(_LABELS, PAPER[name.removesuffix("-100")])
     ]
     return orders._replace(table=pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True))
 
@@ -61,6 +76,8 @@ TABLE_1 = Experiment(
     cases=_CASES,
     score=_judge,
     picture=partial(draw_panels, _CASES, one_scale=False),
-    remark="Numbers depend on the functions drawn, here anew in every trial; only orders can be "
-    "compared. Stocks are 20 others, a trial from each.",
+    remark="Numbers depend on the functions drawn, here anew in every trial, and on the number of "
+    "their terms and B, which [ET] take from code that is not to be had; those with 100 terms and "
+    "B = 1 are the closer. Stocks are 20 others, a trial from each; 45,362 over 823 days is 55 a "
+    "day, more than standardised prices are apart, so that this column cannot be compared.",
 )

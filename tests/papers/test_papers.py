@@ -12,6 +12,7 @@ from botorch_tv import cli
 from botorch_tv.papers import (
     EXPERIMENTS,
     cells,
+    deng2022,
     event_triggered,
     experiment_named,
     markov,
@@ -151,14 +152,15 @@ def test_a_quick_look_judges_nothing(tmp_path, monkeypatch, capsys):
 
 
 def test_cases_keep_to_their_own_sizes(tmp_path):
-    """Of three cases one has 20 places to start from, and two are meant for 500 rounds."""
+    """Of five cases one has 20 places to start from, and the others are meant for 500 rounds."""
     small = dataclasses.replace(EXPERIMENTS["et-table1"], quick=Quick(trials=30, horizon=2))
     small.run(tmp_path, quick=True, progress=False)
     sizes = {}
     for name, case in small.cases.items():
         sizes[name] = StudyResult.load(tmp_path / f"et-table1-{name}.nc").data.sizes["trial"]
         assert case.stage(Setting()).horizon == (None if name == "stocks" else 500)
-    assert sizes == {"abrupt": 30, "slow": 30, "stocks": 20}
+    others = ("abrupt", "slow", "abrupt-100", "slow-100")
+    assert sizes == {**dict.fromkeys(others, 30), "stocks": 20}
 
 
 def test_all_records_are_looked_for_first(tmp_path, capsys):
@@ -184,16 +186,16 @@ def test_sizes_of_the_papers():
         "b16-fig3-traffic": (84, 200, [None] * 4),
         "et-fig2": (400, 200, [0.02] * 4),
         "et-fig3": (286, 200, [None]),
-        "et-table1": (823, 100, [0.1, 0.1, None]),
+        "et-table1": (823, 100, [0.1, 0.1, 0.1, 0.1, None]),
         "et-table2": (400, 300, [0.02] * 3),
         "et-fig3d": (300, 20, [0.02]),
         "et-fig4": (200, 30_000, [0.02] * 2),
-        "w22-abrupt": (500, 200, [0.1, 1.0]),
-        "w22-slow": (500, 200, [0.1, 1.0]),
-        "w22-abrupt-100": (500, 200, [0.1, 1.0]),
-        "w22-slow-100": (500, 200, [0.1, 1.0]),
-        "w22-stocks": (823, 20, [None]),
-        "m-synthetic": (500, 30, [0.01] * 2),
+        "w22-abrupt": (500, 200, [0.1, 1.0, 0.1, 1.0]),
+        "w22-slow": (500, 200, [0.1, 1.0, 0.1, 1.0]),
+        "w22-abrupt-100": (500, 200, [0.1, 1.0, 0.1, 1.0]),
+        "w22-slow-100": (500, 200, [0.1, 1.0, 0.1, 1.0]),
+        "w22-stocks": (823, 20, [None, None]),
+        "m-synthetic": (500, 30, [0.01] * 3),
         "m-temperature": (264, 117, [None]),
     }
     assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
@@ -220,10 +222,10 @@ def test_order_by_hand():
     assert order.judge([Claim("case", "A", "B", 5.3)], results).holds is False
     reversed_ = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A")], results)
     assert reversed_.holds is False
-    assert "1 of 2 orders of the paper do not hold: B < A at case by -5.2" in reversed_.verdict
+    assert "1 of 2 orders of the paper does not hold: B < A at case by -5.2" in reversed_.verdict
     besides = order.judge([Claim("case", "A", "B"), Claim("case", "B", "A", ours=True)], results)
     assert besides.holds is True  # what only we expected does not decide
-    assert "1 of 1 orders that we expected besides do not hold" in besides.verdict
+    assert "1 of 1 orders that we expected besides does not hold" in besides.verdict
     steady = {"case": make_result({"A": [[1], [2]], "B": [[4], [5]]})}
     always = order.judge([Claim("case", "A", "B")], steady)
     assert always.holds is True
@@ -231,6 +233,35 @@ def test_order_by_hand():
     same = {"case": make_result({"A": [[1], [1]], "B": [[1], [1]]})}
     assert order.judge([Claim("case", "A", "B")], same).holds is False
     assert order.judge([Claim("case", "A", "B", -2.0)], same).holds is True
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "holds"), [(2, 3, True), (2.1, 3, False), (0.5, 1, False)]
+)
+def test_a_figure_by_hand(least, most, holds):
+    """Mean totals are 4 and 2, and half of the trials reset in round 2 or 3."""
+    resets = {"A": np.array([[1, 0, 0, 1], [0, 0, 1, 0]], dtype=bool)}
+    result = make_result({"A": [[1, 1, 1, 1], [1, 1, 1, 1]], "B": [[0, 0, 0, 1], [1, 1, 1, 0]]})
+    twice = order.Figure("case", "ratio", order.ratio("A", "B"), least, most)
+    outcome = order.judge([twice], {"case": result})
+    assert outcome.holds is holds
+    assert "the ratio is 2 (at least" in outcome.verdict
+    assert ("not what the paper says" in outcome.verdict) is not holds
+    assert "no orders" not in outcome.verdict
+    fired = make_result({"A": [[0] * 4] * 2}, resets)
+    assert deng2022.share_with_reset("A", 2, 3)(fired) == 0.5
+    assert deng2022.share_with_reset("A", 1, 4)(fired) == 1.0
+
+
+def test_one_reading_of_what_a_paper_leaves_open_is_enough():
+    results = {"case": make_result({"A": [[2], [4], [6]], "B": [[5], [6], [10]]})}
+    right, wrong = [Claim("case", "A", "B")], [Claim("case", "B", "A")]
+    outcome = order.judge_readings({"B = 1": wrong, "B = 2": right}, results)
+    assert outcome.holds is True
+    assert outcome.verdict.startswith("With B = 1: 1 of 1 orders of the paper does not hold")
+    assert "With B = 2: The one of the orders of the paper holds" in outcome.verdict
+    assert outcome.table["reading"].tolist() == ["B = 1", "B = 2"]
+    assert order.judge_readings({"one": wrong, "other": wrong}, results).holds is False
 
 
 @pytest.mark.parametrize(("required", "holds"), [(-5.0, False), (-5.3, True)])

@@ -100,7 +100,7 @@ def test_m_synthetic_settings():
 def test_m_synthetic_counts_side_queries():
     labels = [*mauduit.EXPERTS, *mauduit._PURE]
     regret = {label: [[rank, rank + 0.1], [rank, rank]] for rank, label in enumerate(labels)}
-    results = {name: make_result(regret) for name in ("logarithmic", "theory")}
+    results = {name: make_result(regret) for name in EXPERIMENTS["m-synthetic"].cases}
     for one in results.values():
         asked = one.data["side_queries"].transpose("strategy", "trial", "round").values
         asked[0], asked[1] = [[3, 4], [4, 5]], [[2, 0], [1, 0]]  # windows at 1, 3, 5, ...
