@@ -18,7 +18,7 @@ from botorch_tv.inference.data import Data
 from botorch_tv.inference.protocol import Joint, basis_of
 from botorch_tv.inference.recursive import Recursion, amplifies, running_of
 from botorch_tv.inference.reductions import ArmReduction, RootReduction, RowReduction
-from botorch_tv.inference.regression import constant_mean, numbers_of_regression
+from botorch_tv.inference.regression import numbers_of_regression
 
 
 class ArmRecursion(Recursion, ArmInference):
@@ -32,7 +32,7 @@ class ArmRecursion(Recursion, ArmInference):
         trend, prior, square = running.trend, None, None
         estimate = None
         if trend is not None:
-            estimate = constant_mean(trend.cross, trend.weight)
+            estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * trend.response
         if self.process.moves:
             attenuation, before, prior = self._motion(data, data.time, data, now)
@@ -61,7 +61,7 @@ class ArmRecursion(Recursion, ArmInference):
         estimate = None
         if trend is not None:
             # Both series decay alike, so the estimate may be taken off before time passes.
-            estimate = constant_mean(trend.cross, trend.weight)
+            estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * trend.response.gather(-1, index)
         if self.process.moves:
             attenuation, _, prior = self._motion(data, data.time, data, now)

@@ -16,7 +16,7 @@ from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.protocol import Normal
 from botorch_tv.inference.recursive import Recursion, running_of
 from botorch_tv.inference.reductions import RowReduction
-from botorch_tv.inference.regression import constant_mean, numbers_of_regression
+from botorch_tv.inference.regression import numbers_of_regression
 
 
 class PointRecursion(Recursion, PointInference):
@@ -41,7 +41,7 @@ class PointRecursion(Recursion, PointInference):
         mean, reduction, prior, offset = running.mean, running.reduction, None, None
         if running.trend is not None:
             # Both series decay alike, so the estimate may be taken off before time passes.
-            offset = constant_mean(running.trend.cross, running.trend.weight)
+            offset = running.trend.constant
             mean = mean - offset.unsqueeze(-1) * running.trend.response
         if self.process.moves:
             attenuation, _, prior = self._motion(data, data.time, data, now)

@@ -17,7 +17,7 @@ from torch import Size, Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
-from botorch_tv.inference.regression import Observations, Trend, constant_mean, regress
+from botorch_tv.inference.regression import Observations, Trend, regress
 from botorch_tv.inference.rows import Rows
 
 
@@ -219,9 +219,8 @@ def from_observations(basis: Basis, observations: Observations) -> RunningPoster
             prior = prior * observations.prior_factor.unsqueeze(-1)
     mean, trend = basis.expand(posterior.coordinates), None
     if posterior.trend is not None:
-        response, cross, weight = posterior.trend
-        trend = Trend(basis.expand(response), cross, weight)
-        mean = mean + constant_mean(cross, weight).unsqueeze(-1) * trend.response
+        trend = posterior.trend._replace(response=basis.expand(posterior.trend.response))
+        mean = mean + trend.constant.unsqueeze(-1) * trend.response
     return RunningPosterior(
         mean=mean,
         variance=prior - posterior.variance_reduction(basis),

@@ -45,6 +45,11 @@ class Trend(NamedTuple):
     weight: Tensor
     """1ᵀ A⁻¹ 1, `batch_shape`."""
 
+    @property
+    def constant(self) -> Tensor:
+        """The prior mean estimated, `batch_shape`; see :func:`constant_mean`."""
+        return constant_mean(self.cross, self.weight)
+
 
 class Regression(NamedTuple):
     """A posterior in coordinates of a basis."""
@@ -238,7 +243,7 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
         ones = solved[..., -1]
         response = (ones.unsqueeze(-2) @ rows).squeeze(-2)
         trend = Trend(response, (ones * targets).sum(-1), ones.square().sum(-1))
-        offset = constant_mean(trend.cross, trend.weight)
+        offset = trend.constant
         targets = targets - offset.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
     return Regression(rows, coordinates, _log_diagonal(factor), offset=offset, trend=trend)
@@ -258,7 +263,7 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
             (observations.precision_root * targets).sum(-1) - (ones * whitened).sum((-2, -1)),
             observations.precision_root.square().sum(-1) - ones.square().sum((-2, -1)),
         )
-        offset = constant_mean(trend.cross, trend.weight)
+        offset = trend.constant
         whitened = whitened - offset[..., None, None] * ones
     coordinates = (whitened.mT @ rows).squeeze(-2)
     return Regression(
