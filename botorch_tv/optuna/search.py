@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.optuna.space import Space
 from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.search import MultiStart, Region, Score, Search, spread
+from botorch_tv.strategies.search import MultiStart, Region, Score, Search, raw_points
 
 RAW = 256
 """Points scored in the first place."""
@@ -80,10 +79,7 @@ class MixedSearch(Search):
 
     def _raw(self, told: int, like: Tensor) -> Tensor:
         """Points that fill the space evenly, other ones in every round, `RAW x D`."""
-        axes = len(self.space.axes)
-        shift = torch.arange(1, axes + 1, dtype=like.dtype, device=like.device).sqrt()
-        golden = (math.sqrt(5) - 1) / 2
-        return self.space.spread(torch.frac(spread(RAW, axes).like(like) + told * shift * golden))
+        return self.space.spread(raw_points(RAW, len(self.space.axes), told, like))
 
     def _climbed(self, X: Tensor, score: Score, unit: float, evaluations: int) -> Tensor:
         """Where ascents in the continuous columns end, `q x D`."""

@@ -220,9 +220,7 @@ class MultiStart(Search):
         self, box: Region, score: Score, observed: Tensor, live: Tensor, told: int
     ) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
-        raw = spread(self.raw_samples, box.dim).like(observed)
-        shift = torch.arange(1, box.dim + 1, dtype=raw.dtype, device=raw.device).sqrt()
-        raw = torch.frac(raw + told * shift * (math.sqrt(5) - 1) / 2)
+        raw = raw_points(self.raw_samples, box.dim, told, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         values = _in_blocks(score, box.from_unit(points), observed.shape[1])
         seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
@@ -283,6 +281,20 @@ class _Climb:
             (gradient,) = torch.autograd.grad(values.sum(), points)
         at = (self.group, self.slot)
         return -values.detach()[at], -gradient[at]
+
+
+def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
+    """Points that fill the unit cube evenly, other ones in every round, `number x dim`.
+
+    Args:
+        number: How many.
+        dim: Coordinates of each.
+        told: Rounds told.
+        like: A tensor of the dtype and device wanted.
+    """
+    shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
+    golden = (math.sqrt(5) - 1) / 2
+    return torch.frac(spread(number, dim).like(like) + told * shift * golden)
 
 
 @functools.lru_cache(maxsize=32)
