@@ -29,7 +29,7 @@ from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import as_context, require_state
+from botorch_tv.strategies.checks import as_context, require_place, require_state
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Choice, Decision
 from botorch_tv.strategies.domains import Domain, Grid
@@ -129,14 +129,7 @@ class Adaptive(Strategy):
             f"Adaptive.init: dtype is {dtype}, but covariances updated round after round lose too "
             "many digits in it; use torch.float64.",
         )
-        require(
-            isinstance(domain, Domain),
-            f"Adaptive.init: domain is {domain!r}, but it must be a Grid or a Box.",
-        )
-        require(
-            isinstance(batch_shape, (tuple, list)),
-            f"Adaptive.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
-        )
+        require_place("Adaptive", domain, batch_shape)
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
                 f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "

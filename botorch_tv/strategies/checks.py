@@ -13,9 +13,28 @@ from torch import Tensor
 from botorch_tv.acquisition import Width
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import largest, latest, require_number, require_trials, shown
+from botorch_tv.validation import largest, latest, require, require_number, require_trials, shown
+
+
+def require_place(name: str, domain: object, batch_shape: object) -> None:
+    """Raise a ``ValueError`` unless a state can be made for a domain and a shape of trials.
+
+    Args:
+        name: Of the strategy.
+        domain: Where it is to choose.
+        batch_shape: Of the trials.
+    """
+    require(
+        isinstance(domain, Domain),
+        f"{name}.init: domain is {shown(domain)}, but it must be a Grid or a Box; give one such as "
+        "Grid.regular(points=50, dim=2).",
+    )
+    require(
+        isinstance(batch_shape, (tuple, list)),
+        f"{name}.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
+    )
 
 
 def require_state(state: object) -> None:

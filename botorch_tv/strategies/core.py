@@ -48,6 +48,7 @@ from botorch_tv.strategies.checks import (
     check_observation,
     check_size,
     least_told,
+    require_place,
     require_scales,
     require_state,
 )
@@ -235,15 +236,7 @@ class Strategy:
             ValueError: If ``batch_shape`` is no tuple.
         """
         require_floating(dtype)
-        require(
-            isinstance(domain, Domain),
-            f"Strategy.init: domain is {shown(domain)}, but it must be a Grid or a Box; give one "
-            "such as Grid.regular(points=50, dim=2).",
-        )
-        require(
-            isinstance(batch_shape, (tuple, list)),
-            f"Strategy.init: batch_shape is {batch_shape!r}; pass a tuple such as (1000,).",
-        )
+        require_place("Strategy", domain, batch_shape)
         require(
             self.learning is None or isinstance(domain, Box),
             f"Strategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
