@@ -285,7 +285,7 @@ def test_a_loop_of_a_box_alone_runs_it(tmp_path):
     assert again.ask().point == pytest.approx(loop.ask().point, abs=1e-9)
     with pytest.raises(ValueError, match="no domain"):
         Loop(adaptive_gp_ucb())
-    with pytest.raises(ValueError, match="two domains"):
+    with pytest.raises(ValueError, match="with two it must be a Strategy"):
         Loop(BOX, BOX)
 
 
