@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from botorch_tv.inference.scratch import Scratch
+from botorch_tv.validation import did_you_mean
 
 Ties = Literal["first", "random"]
 """Which of the candidates whose scores tie is played: the first, or one by chance."""
@@ -34,6 +35,17 @@ class Candidates(ABC):
     round: int
     memory: Any
     scratch: Scratch
+
+    if not TYPE_CHECKING:  # to which every name would be known
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # raises what its property raised
+            there = sorted(one for one in {*dir(type(self)), *vars(self)} if one[0] != "_")
+            raise AttributeError(
+                f"candidates have no {name}, but {', '.join(there)}; use one of these."
+                + did_you_mean(name, there)
+            )
 
     @property
     @abstractmethod

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +14,7 @@ from torch import Tensor
 from botorch_tv.forgetting.decay import Decay, require_defined
 from botorch_tv.forgetting.inflation import Inflation
 from botorch_tv.forgetting.parameter import Parameter, Values, with_values
-from botorch_tv.validation import require
+from botorch_tv.validation import did_you_mean, require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Times since the origin within which a decay is looked at."""
@@ -39,10 +41,12 @@ def require_sound(decay: Decay) -> None:
         ValueError: If it defines nothing, is no covariance there, or not as Markovian as it claims.
     """
     require_defined(decay)
+    require_declared(decay)
     unit = (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
     time = torch.tensor(SPANS, dtype=torch.float64).unsqueeze(-1) * unit
     shape = (*time.shape, TIMES)
-    covariance = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
+    with _computed(decay):
+        covariance = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
     require(
         isinstance(covariance, Tensor) and covariance.shape == shape,
         f"the covariance of {decay!r} between times `{len(SPANS)} x {TIMES} x 1` and "
@@ -57,6 +61,47 @@ def require_sound(decay: Decay) -> None:
     look.require_semidefinite()
     if decay.markovian:
         look.require_markovian()
+
+
+@torch.no_grad()
+def require_computed(inflation: Inflation) -> None:
+    """Raise a ``ValueError`` unless an inflation computes from tensors, and has what it declares.
+
+    Args:
+        inflation: Anybody's.
+    """
+    require_declared(inflation)
+    lag = torch.tensor([[0.0, 1.0, 2.5]], dtype=torch.float64)
+    with _computed(inflation):
+        factor = inflation.log_factor(lag)
+    require(
+        isinstance(factor, Tensor) and factor.shape == lag.shape,
+        f"log_factor of {inflation!r} for lags `1 x 3` is {shown(factor)}; compute it elementwise, "
+        "of the same shape.",
+    )
+
+
+def require_declared(part: Decay | Inflation) -> None:
+    """Raise a ``ValueError`` unless what a part declares as parameters are its attributes."""
+    for name in part.parameters:
+        if not hasattr(part, name):
+            there = [one for one in (*vars(part), *vars(type(part))) if not one.startswith("_")]
+            raise ValueError(
+                f"{part!r} declares the parameter {name!r}, but has no attribute of that name; "
+                f"declare the names that its formula reads.{did_you_mean(name, there)}"
+            )
+
+
+@contextmanager
+def _computed(part: Decay | Inflation) -> Iterator[None]:
+    """What a formula raises within becomes a ``ValueError`` that says how to write it."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(
+            f"{part!r} cannot be computed from tensors of times ({error}); write its formula with "
+            "functions of torch that broadcast, torch.exp and not math.exp."
+        ) from error
 
 
 class _Look(NamedTuple):
@@ -102,7 +147,8 @@ class _Look(NamedTuple):
         self.require(self.covariance.isfinite(), told, self.covariance)
         told = "the variance of {} is {}, but it must be positive at all times"
         self.require(self.variance > 0, told, self.variance)
-        prior = self.decay.prior_variance(self.s)
+        with _computed(self.decay):
+            prior = self.decay.prior_variance(self.s)
         self.require_same("prior_variance(s) and covariance(s, s)", prior, self.variance)
         what = "covariance(s, t) and covariance(t, s)"
         self.require_same(what, self.covariance, self.covariance.mT)

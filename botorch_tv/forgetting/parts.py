@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import copy
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.validation import shown
+
+Copied = TypeVar("Copied")
 
 
 class Observation(NamedTuple):
@@ -144,6 +147,21 @@ class Part:
         To be overridden together with :meth:`init`.
         """
         return log.memory
+
+
+def own_copy(part: Copied) -> Copied:
+    """A part as it is now, whatever becomes of the one that was given.
+
+    Raises:
+        ValueError: If it holds what cannot be copied.
+    """
+    try:
+        return copy.deepcopy(part)
+    except Exception as error:
+        raise ValueError(
+            f"{shown(part)} cannot be copied ({error}), but a part is configuration, which does "
+            "not change; hold numbers, tensors and functions, and remember by init() and update()."
+        ) from error
 
 
 def brought(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:

@@ -17,6 +17,7 @@ from torch import Size, Tensor
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.parameter import with_values
+from botorch_tv.forgetting.parts import own_copy
 from botorch_tv.kernels.batching import like
 from botorch_tv.validation import require, require_bounds
 
@@ -69,7 +70,7 @@ class Declared(Module):  # type: ignore[misc]
         if learn and part.parameters:
             require_learnable(part)
         shape = Size([*batch_shape, *[1] * trailing])
-        self.part = part
+        self.part = own_copy(part)
         self._declared = dict(part.parameters) if learn else {}
         self._trailing = trailing
         self._measurable = not any(bounds.values())

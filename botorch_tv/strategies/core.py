@@ -6,7 +6,6 @@ pure: they return new states and leave the old ones as they were.
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
 from dataclasses import dataclass, field, fields
@@ -23,8 +22,8 @@ from torch import Size, Tensor
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import BestMean, draws_numbers, require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retention, Static
-from botorch_tv.forgetting.claims import require_sound
-from botorch_tv.forgetting.parts import Part, brought
+from botorch_tv.forgetting.claims import require_computed, require_sound
+from botorch_tv.forgetting.parts import Part, brought, own_copy
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
@@ -73,6 +72,8 @@ from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
 
+FORMULAS = ("kernel", "decay", "inflation", "width")
+"""Copied, so that a strategy stays what it is; rules may be watched at work."""
 _SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
 _FIXES = {
     "decay": "Static() keeps the objective still, Markov(epsilon) lets it drift",
@@ -99,8 +100,9 @@ class Strategy:
     best the lowest index wins, and without data index 0; on a box, without data, the middle.
 
     Args:
-        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. It is
-            copied, so that later changes to it do not change the strategy.
+        kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Like
+            decay, inflation and width it is copied, so that later changes to it do not change the
+            strategy; retention and exploration are used as they are, and do not change by contract.
         noise: Noise variance σ² of a new observation (λ for exponential weights).
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
@@ -174,9 +176,11 @@ class Strategy:
             "Features(tolerance=...).",
         )
         require_sound(self.decay)
+        require_computed(self.inflation)
         require_rules(self.retention)
         require_defined(self.exploration)
-        object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))
+        for name in FORMULAS:
+            object.__setattr__(self, name, own_copy(getattr(self, name)))
 
     @functools.cached_property
     def process(self) -> Process:

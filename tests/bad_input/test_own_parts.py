@@ -1,0 +1,215 @@
+"""Parts of one's own that are misspelt, computed from numbers, or changed later."""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import pytest
+import torch
+from bad_input.rows import Row, assert_refuses, named
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.acquisition import Exploration, Width
+from botorch_tv.forgetting import Decay, ExponentialWeights, Inflation, Markov
+from botorch_tv.forgetting.parameter import Parameter
+from botorch_tv.kernels import DecayKernel
+from botorch_tv.strategies import Box, Grid, Strategy
+
+KERNEL = RBFKernel().double()
+GRID, SIDE = Grid.regular(4, 1), Box([(0.0, 1.0)])
+
+
+def strategy(**parts):
+    return Strategy(kernel=KERNEL, noise=0.02, **parts)
+
+
+class ByNumbers(Decay):
+    def attenuation(self, elapsed):
+        return math.exp(-0.1 * elapsed)
+
+
+class CovarianceByNumbers(Decay):
+    def covariance(self, first, second):
+        return math.exp(-0.1 * abs(first - second))
+
+
+class VarianceByNumbers(Decay):
+    def prior_variance(self, elapsed):
+        return math.exp(elapsed)
+
+    def attenuation(self, elapsed):
+        return torch.exp(-elapsed)
+
+
+class InflationByNumbers(Inflation):
+    def log_factor(self, lag):
+        return math.log(1 + lag)
+
+
+class OneFactor(Inflation):
+    def log_factor(self, lag):
+        return 0.1 * lag.sum()
+
+
+class Misspelt(Decay):
+    parameters: ClassVar = {"rat": Parameter(power=-1)}
+
+    def __init__(self):
+        self.rate = 0.1
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+
+class MisspeltInflation(ExponentialWeights):
+    parameters: ClassVar = {"gama": ExponentialWeights.parameters["gamma"]}
+
+
+class Locked(Markov):
+    def __init__(self):
+        super().__init__(0.1)
+        object.__setattr__(self, "lock", threading.Lock())
+
+
+class Unknown(Exploration):
+    def __init__(self, name="stdev"):
+        self.name = name
+
+    def score(self, candidates):
+        return candidates.mean + getattr(candidates, self.name)
+
+
+FIX = "torch.exp and not math.exp"
+ROWS = {
+    "attenuation": Row(
+        lambda: strategy(decay=ByNumbers()), "ByNumbers", "cannot be computed from tensors", FIX
+    ),
+    "covariance": Row(
+        lambda: strategy(decay=CovarianceByNumbers()), "CovarianceByNumbers", "from tensors", FIX
+    ),
+    "prior variance": Row(
+        lambda: strategy(decay=VarianceByNumbers()), "VarianceByNumbers", "from tensors", FIX
+    ),
+    "in a kernel": Row(lambda: DecayKernel(ByNumbers()), "ByNumbers", "from tensors", FIX),
+    "inflation": Row(
+        lambda: strategy(inflation=InflationByNumbers()), "InflationByNumbers", "from tens", FIX
+    ),
+    "one factor": Row(
+        lambda: strategy(inflation=OneFactor()), "OneFactor", "for lags `1 x 3`", "compute it el"
+    ),
+    "misspelt": Row(
+        lambda: strategy(decay=Misspelt()), "'rat'", "has no attribute", "Did you mean rate?"
+    ),
+    "misspelt in a kernel": Row(
+        lambda: DecayKernel(Misspelt(), learn=False), "'rat'", "has no attribute", "mean rate?"
+    ),
+    "misspelt inflation": Row(
+        lambda: strategy(inflation=MisspeltInflation(0.9)), "'gama'", "no attribute", "mean gamma?"
+    ),
+    "locked": Row(
+        lambda: strategy(decay=Locked()), "Locked(", "cannot be copied", "hold numbers, tensors"
+    ),
+} | {
+    f"unknown on {domain!r}": Row(
+        lambda d=domain: strategy(exploration=Unknown()).ask(strategy().init(d)),
+        "have no stdev",
+        "incumbent, mean, ",
+        "Did you mean sd?",
+        AttributeError,
+    )
+    for domain in (GRID, SIDE)
+}
+
+
+@pytest.mark.parametrize("row", named(ROWS))
+def test_refused(row):
+    assert_refuses(row)
+
+
+def test_what_a_property_raises_is_not_hidden():
+    """An attribute that is there, and fails, is not said to be missing."""
+
+    class Fails(Exploration):
+        def score(self, candidates):
+            type(candidates).broken = property(lambda self: self.missing)
+            try:
+                return candidates.broken
+            finally:
+                del type(candidates).broken
+
+    made = strategy(exploration=Fails())
+    with pytest.raises(AttributeError, match="have no missing"):
+        made.ask(made.init(GRID))
+
+
+class Rate(Decay):
+    """One that may change, and has a place for what it holds."""
+
+    def __init__(self, rate):
+        self.rates = [rate]
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rates[0] * elapsed)
+
+
+class Noisier(Inflation):
+    def __init__(self, rate):
+        self.rates = [rate]
+
+    def log_factor(self, lag):
+        return self.rates[0] * lag
+
+
+class Wide(Width):
+    def __init__(self, value):
+        self.rates = [value]
+
+    def sqrt_beta(self, facts):
+        return self.rates[0]
+
+
+@dataclass
+class Changing:
+    """What stands before and after, and under which name."""
+
+    part: str
+    make: Callable
+    values: tuple = field(default=(0.05, 3.0))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Changing("decay", Rate),
+        Changing("inflation", Noisier),
+        Changing("width", Wide),
+    ],
+    ids=lambda case: case.part,
+)
+def test_a_part_that_changes_later_changes_no_strategy(case):
+    """Known by what is predicted and chosen, on a grid with rounds behind."""
+    before, after = case.values
+
+    def played(made):
+        state, said = made.init(GRID), []
+        for y in (0.3, 1.0, 0.2, 0.9):
+            suggestion = made.ask(state)
+            said += [suggestion.X, suggestion.mean, suggestion.sd]
+            state, _ = made.tell(state, suggestion, y)
+        return torch.cat([one.reshape(-1) for one in said])
+
+    part = case.make(before)
+    made = strategy(**{case.part: part})
+    part.rates[0] = after
+    assert torch.equal(played(made), played(strategy(**{case.part: case.make(before)})))
+    assert not torch.equal(played(made), played(strategy(**{case.part: part})))
+
+
+def test_a_decay_that_changes_later_changes_no_kernel():
+    decay, time = Rate(0.05), torch.arange(4.0, dtype=torch.float64).unsqueeze(-1)
+    kernel = DecayKernel(decay)
+    decay.rates[0] = 3.0
+    wanted = torch.exp(-0.05 * (time - time.mT).abs())
+    torch.testing.assert_close(kernel(time).to_dense(), wanted)
