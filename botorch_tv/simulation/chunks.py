@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.simulation.compiled.serving import Service, served
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.recorders.recorder import Seen
@@ -18,6 +22,9 @@ from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies.state import Info, State
+
+if TYPE_CHECKING:
+    from botorch_tv.simulation.compiled.table import CompiledTable
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,10 @@ class PreparedStudy:
             return self._played(place, progress, stop)
 
     def _played(self, place: _Place, progress: Progress, stop: threading.Event) -> Arrays | None:
-        table = _Table(self.settings, self.templates, place)
-        objectives = iter(self.settings.world.objectives(table.draws("world")))
+        settings, chunk = self.settings, place.chunk
+        draws = Stream(settings.seed, "world", *chunk, dtype=settings.dtype, device=settings.device)
+        tables = self._tables(place, stop)
+        objectives = iter(settings.world.objectives(draws))
         for step in range(self.settings.horizon):
             if stop.is_set():
                 return None
@@ -60,9 +69,43 @@ class PreparedStudy:
                     f"run_study: {self.settings.world!r} ended after {step} rounds, but horizon is "
                     f"{self.settings.horizon}; give horizon={step} or less."
                 )
-            table.play_round(step, objective)
+            for table in tables:
+                table.play_round(step, objective)
             progress.add(place.chunk.trials)
-        return table.records.finished()
+        return None if stop.is_set() else self._joined([one.finished() for one in tables])
+
+    def _tables(self, place: _Place, stop: threading.Event) -> list[_Table | CompiledTable]:
+        """The strategies whose rounds are compiled, and all others."""
+        settings, services = self.settings, self.services
+        others = [label for label in settings.strategies if label not in services]
+        tables: list[_Table | CompiledTable] = []
+        if others:
+            tables.append(_Table(settings.of(others), self.templates, place))
+        if services:
+            # Where the compiler is imported.
+            from botorch_tv.simulation.compiled.table import CompiledTable
+
+            tables.append(CompiledTable(settings, services, place.chunk, stop))
+        return tables
+
+    @cached_property
+    def services(self) -> dict[str, Service]:
+        """What compiled rounds play, by label."""
+        own = self.settings
+        if not own.compiled or own.record:  # a recorder may ask for anything
+            return {}
+        return served(own.world, own.strategies, self.templates, own.horizon)
+
+    def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:
+        """What all strategies recorded, in their order."""
+        if len(parts) == 1:
+            return parts[0][1]
+        labels = [label for some, _ in parts for label in some]
+        order = [labels.index(label) for label in self.settings.strategies]
+        first, *_ = (arrays for _, arrays in parts)
+        return {
+            name: np.concatenate([arrays[name] for _, arrays in parts])[order] for name in first
+        }
 
 
 class _Place:
@@ -183,6 +226,10 @@ class _Table:
             info = info._replace(side_queries=self._consult(number, step, objective))
             self._record(number, seen._replace(state=self.states[number]), info)
         self.records.close_round(step)
+
+    def finished(self) -> tuple[list[str], Arrays]:
+        """What was recorded, and of which strategies in this order."""
+        return self.labels, self.records.finished()
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
         """Let every recorder see a round: before the observation, or what happened after it."""

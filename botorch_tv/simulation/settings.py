@@ -24,7 +24,10 @@ from botorch_tv.strategies.state import State
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Everything that decides a trial; the arguments of ``run_study`` of the same names."""
+    """Everything that decides a trial; the arguments of ``run_study`` of the same names.
+
+    Besides, whether rounds are compiled where they can be, on which choices do not depend.
+    """
 
     world: World
     strategies: Mapping[str, Strategy]
@@ -33,6 +36,7 @@ class StudySettings:
     dtype: torch.dtype
     device: torch.device
     record: Sequence[Recorder] = ()
+    compiled: bool = False
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:

@@ -13,6 +13,7 @@ import torch
 
 from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
+from botorch_tv.simulation.compiled.serving import require_compiled
 from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import is_here, named_device, usable_device
 from botorch_tv.simulation.executors import Executor, require_executor
@@ -46,6 +47,7 @@ def run_study(
     save_to: str | os.PathLike[str] | None = None,
     record: Sequence[Recorder] = (),
     executor: Executor | None = None,
+    compiled: bool | None = None,
     progress: bool = True,
 ) -> StudyResult:
     """Play every strategy on the same worlds with the same noise.
@@ -92,6 +94,12 @@ def run_study(
         executor: Whose workers compute; this process unless given. Anything with
             ``submit(function, *arguments)`` that returns something with ``result()``, such as a
             ``ProcessPoolExecutor``; its ``batch()`` is used if there is one.
+        compiled: Whether rounds on a grid are played in machine code, which Numba makes
+            (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, once
+            some ten seconds of compiling are over. It knows upper confidence bounds with a width
+            that does without information gain, no aging of noise, and one rule of retention; in
+            float64 on a CPU, nothing recorded besides. Strategies that it does not know are played
+            as ever. Unless given, where it is installed and the study is large enough to pay.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -100,6 +108,7 @@ def run_study(
         strategies minimise, regret is f_t(x_t) - min f_t.
 
     Raises:
+        ImportError: If ``compiled`` is True and Numba is not installed.
         ValueError: If the world is none, strategies are no mapping of labels to at least one
             strategy, a size is below 1, some strategies maximise and others minimise or the world
             wants the other, the world has fewer rounds than ``horizon`` or yields values that are
@@ -128,7 +137,14 @@ def run_study(
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
     settings = StudySettings(
-        world, strategies, horizon, seed, dtype, place, require_recorders(record)
+        world,
+        strategies,
+        horizon,
+        seed,
+        dtype,
+        place,
+        require_recorders(record),
+        compiled=require_compiled(compiled, world, trials * horizon * len(strategies)),
     )
     fix = "give the name of a folder, or None."
     folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from botorch_tv.inference.basis import FeatureBasis, ProductBasis
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.simulation.worlds.objective import InFeatures, Objective
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require_number
 
@@ -45,11 +47,23 @@ class MarkovWorld(GridWorld):
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
         basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        values = basis.variance.new_empty(stream.trials, basis.arms)
+        for position in self._positions(basis, stream):
+            yield basis.expand(position, out=values)
+
+    def objectives(self, stream: Stream) -> Iterator[Objective]:
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        if type(self).rounds is not MarkovWorld.rounds or not isinstance(basis, ProductBasis):
+            return super().objectives(stream)
+        values = basis.variance.new_empty(stream.trials, basis.arms)
+        return (InFeatures(basis, one, values) for one in self._positions(basis, stream))
+
+    def _positions(self, basis: FeatureBasis, stream: Stream) -> Iterator[Tensor]:
+        """Coordinates of the objective in features at rounds 1, 2, ..., `trials x r`."""
         position = self._draw.coordinates(basis, stream)
-        values = position.new_empty(stream.trials, basis.arms)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            yield basis.expand(position, out=values)
+            yield position
             position = stay * position + move * self._draw.coordinates(basis, stream)
 
     def __repr__(self) -> str:

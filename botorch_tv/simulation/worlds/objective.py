@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 from torch import Tensor
+
+from botorch_tv.inference.basis import ProductBasis
 
 
 class Objective(ABC):
@@ -48,3 +51,20 @@ class OnArms(Objective):
 
     def best(self, maximize: bool) -> Tensor:
         return self.values.amax(-1) if maximize else self.values.amin(-1)
+
+
+class InFeatures(OnArms):
+    """Objectives by their coordinates in features, brought to the arms where somebody looks.
+
+    Args:
+        basis: Of the features.
+        coordinates: `trials x r`.
+        room: Memory for the values, `trials x M`, in which the next round's will be.
+    """
+
+    def __init__(self, basis: ProductBasis, coordinates: Tensor, room: Tensor) -> None:
+        self.basis, self.coordinates, self._room = basis, coordinates, room
+
+    @cached_property
+    def values(self) -> Tensor:  # type: ignore[override]
+        return self.basis.expand(self.coordinates, out=self._room)

@@ -1,0 +1,294 @@
+"""The rounds of a study on a grid as loops over single trials, which Numba compiles.
+
+Memory traffic is the limit of a round that is written as operations on all trials: each passes over
+vectors of all trials and arms, which no cache holds. Here a trial plays many rounds before the next
+one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
+
+The posterior is that of :mod:`botorch_tv.inference.recursion` with the reduction D = K_·A P K_A·
+over the arms A played (:class:`~botorch_tv.inference.reductions.ArmReduction`). It serves an
+objective that moves, too: as time passes P shrinks by a², and an observation of an arm of prior
+variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
+
+import numba
+import numpy as np
+
+from botorch_tv.inference.costs import REFRESH_ROUNDS
+from botorch_tv.simulation.compiled.parts import Factors, Played, Rules, Scene, Trials
+
+Loop = TypeVar("Loop", bound=Callable[..., object])
+# Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
+_ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
+
+
+def _compiled(loop: Loop) -> Loop:
+    """A function in machine code, kept on disk where there is a place for it."""
+    settings = {"nogil": True, "error_model": "numpy", "fastmath": _ARITHMETIC}
+    try:
+        return cast(Loop, numba.njit(cache=True, **settings)(loop))
+    except RuntimeError:  # no folder may be written to
+        return cast(Loop, numba.njit(**settings)(loop))
+
+
+class _Room(NamedTuple):
+    """Memory that is used again round after round."""
+
+    half: np.ndarray
+    core: np.ndarray
+    step: np.ndarray
+    between: np.ndarray
+    weights: np.ndarray
+    score: np.ndarray
+
+
+SLOTS, NUMBER, SINCE, ELAPSED = range(4)
+
+
+@_compiled
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    """A matrix product of an even number of rows and threefold many terms, in the cache."""
+    rows, terms = left.shape
+    columns = right.shape[1]
+    for i in range(0, rows, 2):
+        first, second = out[i], out[i + 1]
+        for j in range(columns):
+            first[j] = 0.0
+            second[j] = 0.0
+        for third in range(terms // 3):
+            k = 3 * third
+            a, b, c = left[i, k], left[i, k + 1], left[i, k + 2]
+            d, e, f = left[i + 1, k], left[i + 1, k + 1], left[i + 1, k + 2]
+            x, y, z = right[k], right[k + 1], right[k + 2]
+            for j in range(columns):
+                first[j] += a * x[j] + b * y[j] + c * z[j]
+                second[j] += d * x[j] + e * y[j] + f * z[j]
+
+
+@_compiled
+def _largest(values: np.ndarray) -> float:
+    largest: float = values[0]
+    for m in range(len(values)):
+        largest = max(largest, values[m])
+    return largest
+
+
+@_compiled
+def _smallest(values: np.ndarray) -> float:
+    smallest: float = values[0]
+    for m in range(len(values)):
+        smallest = min(smallest, values[m])
+    return smallest
+
+
+@_compiled
+def _forget(trials: Trials, i: int, rules: Rules) -> None:
+    """Nothing is known any more."""
+    mean, variance, first = trials.mean[i], trials.variance[i], rules.prior[0]
+    for m in range(len(mean)):
+        mean[m] = 0.0
+        variance[m] = first * rules.variance[m]
+    trials.counts[i, SLOTS] = 0
+    trials.counts[i, NUMBER] = 0
+    trials.counts[i, SINCE] = 1
+    trials.counts[i, ELAPSED] = 0
+
+
+@_compiled
+def _pass_time(trials: Trials, i: int, rules: Rules) -> float:
+    """Let a round pass; the factor on the reduction."""
+    if not rules.moves or trials.counts[i, NUMBER] == 0:
+        return 1.0
+    elapsed = trials.counts[i, ELAPSED]
+    kept = rules.attenuation[elapsed]
+    square: float = kept * kept
+    grown = rules.prior[elapsed + 1] - square * rules.prior[elapsed]
+    trials.counts[i, ELAPSED] = elapsed + 1
+    mean, variance, prior = trials.mean[i], trials.variance[i], rules.variance
+    for m in range(len(mean)):
+        mean[m] *= kept
+        variance[m] = square * variance[m] + grown * prior[m]
+    return square
+
+
+@_compiled
+def _choose(trials: Trials, i: int, rules: Rules, t: int, room: _Room) -> int:
+    """The first arm of those whose upper bound is highest."""
+    if trials.counts[i, NUMBER] == 0:
+        return 0
+    mean, variance, score = trials.mean[i], trials.variance[i], room.score
+    sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
+    for m in range(len(mean)):
+        score[m] = sign * mean[m] + sqrt_beta * math.sqrt(max(variance[m], 0.0))
+    least = _largest(score) - rules.tie
+    for m in range(len(score)):
+        if score[m] >= least:
+            return m
+    return 0
+
+
+@_compiled
+def _observe(
+    trials: Trials,
+    i: int,
+    rules: Rules,
+    factors: Factors,
+    arm: int,
+    y: float,
+    square: float,
+    leave_out: bool,
+    room: _Room,
+) -> None:
+    """Take in an observation, or leave one out again; see ``recursion.observe_``.
+
+    The reduction shrinks by ``square`` for the time that has passed since the last one.
+    """
+    arms, inverse, counts = trials.arms[i], trials.inverse[i], trials.counts[i]
+    used, places = counts[SLOTS], factors.second.shape[0]
+    first, second = factors.first[arm // places], factors.second[arm % places]
+    between, weights, core = room.between, room.weights, room.core
+    for a in range(used):
+        between[a] = first[arms[a] // places] * second[arms[a] % places]
+        weights[a] = 0.0
+    for a in range(used):
+        scaled, row = square * between[a], inverse[a]
+        for b in range(used):
+            weights[b] += scaled * row[b]
+    prior = rules.prior[counts[ELAPSED]]
+    variance = prior * rules.variance[arm]
+    slot = used
+    for a in range(used):
+        variance -= between[a] * weights[a]
+        weights[a] = -weights[a]
+        if arms[a] == arm:
+            slot = a
+    if slot == used:
+        arms[slot] = arm
+        weights[slot] = 0.0
+        used += 1
+        counts[SLOTS] = used
+        for a in range(used):
+            inverse[slot, a] = 0.0
+            inverse[a, slot] = 0.0
+    weights[slot] += prior
+    sign = -1.0 if leave_out else 1.0
+    root = 1.0 / math.sqrt(abs(variance + sign * rules.noise))
+    core[:] = 0.0
+    for a in range(used):
+        weights[a] *= root
+        left, right = factors.left[arms[a] // places], factors.rows[arms[a] % places]
+        for k in range(core.shape[0]):
+            share, line = weights[a] * left[k], core[k]
+            for b in range(len(line)):
+                line[b] += share * right[b]
+    for a in range(used):
+        share, row = sign * weights[a], inverse[a]
+        for b in range(used):
+            row[b] = square * row[b] + share * weights[b]
+    step = core.ravel()
+    if factors.product:
+        _product(factors.left, core, room.half)
+        _product(room.half, factors.right, room.step)
+        step = room.step.ravel()
+    mean, variances = trials.mean[i], trials.variance[i]
+    surprise = sign * root * (y - rules.mean - mean[arm])
+    for m in range(len(mean)):
+        mean[m] += surprise * step[m]
+        variances[m] -= sign * step[m] * step[m]
+    counts[NUMBER] += 1 if not leave_out else -1
+
+
+@_compiled
+def _slide(
+    trials: Trials, i: int, rules: Rules, factors: Factors, played: Played, t: int, room: _Room
+) -> None:
+    """Leave out what a window does not hold any more once round ``t`` is observed."""
+    arms, y = played.arm[i], trials.y[i]
+    oldest = t - rules.window
+    if oldest < 0:
+        return
+    if t % REFRESH_ROUNDS != 0:
+        _observe(trials, i, rules, factors, arms[oldest], y[oldest], 1.0, True, room)
+        return
+    since = trials.counts[i, SINCE]
+    _forget(trials, i, rules)
+    trials.counts[i, SINCE] = since
+    for kept in range(oldest + 1, t + 1):
+        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, False, room)
+
+
+@_compiled
+def play(
+    round_: int,
+    begin: int,
+    end: int,
+    scene: Scene,
+    factors: Factors,
+    rules: Rules,
+    trials: Trials,
+    played: Played,
+) -> None:
+    """Some rounds of some trials, one trial after the other.
+
+    Args:
+        round_: Number of the first round, from 0.
+        begin: Place of the first trial.
+        end: Place after the last one.
+        scene: Of these rounds.
+        factors: Of the strategy's kernel.
+        rules: Of the strategy.
+        trials: What is known before, and then after.
+        played: Is filled in.
+    """
+    arms, slots = trials.mean.shape[1], trials.arms.shape[1]
+    room = _Room(
+        np.empty((len(factors.left), factors.right.shape[0])),
+        np.empty((factors.left.shape[1], factors.rows.shape[1])),
+        np.empty((len(factors.left), factors.right.shape[1])),
+        np.empty(slots),
+        np.empty(slots),
+        np.empty(arms),
+    )
+    shape = (scene.left.shape[1], scene.right.shape[0])
+    core = np.zeros(shape[0] * shape[1])
+    half = np.empty((len(scene.left), shape[1]))
+    expanded = np.empty((len(scene.left), scene.right.shape[1]))
+    for i in range(begin, end):
+        counts = trials.counts[i]
+        for step in range(len(scene.noise)):
+            t = round_ + step
+            values = scene.given[step, i]
+            if len(scene.places) > 0:
+                for k in range(len(scene.places)):
+                    core[scene.places[k]] = values[k]
+                _product(scene.left, core.reshape(shape), half)
+                _product(half, scene.right, expanded)
+                values = expanded.ravel()[:arms]
+            reset = rules.period > 0 and t > 0 and t % rules.period == 0
+            if reset:
+                _forget(trials, i, rules)
+            square = _pass_time(trials, i, rules)
+            arm = _choose(trials, i, rules, t, room)
+            best = _largest(values) if rules.sign > 0 else _smallest(values)
+            y = values[arm] + scene.noise[step, i]
+            played.arm[i, t] = arm
+            played.regret[i, t] = rules.sign * (best - values[arm])
+            since = counts[SINCE]
+            counts[SINCE] = since + 1
+            if len(rules.band_sd) > 0:
+                sd = math.sqrt(max(trials.variance[i, arm], 0.0))
+                band = rules.band_sd[since] * sd + rules.band_noise[since]
+                if abs(y - rules.mean - trials.mean[i, arm]) > band:
+                    reset = True
+                    _forget(trials, i, rules)
+                    square = 1.0
+            played.resets[i, t] = reset
+            _observe(trials, i, rules, factors, arm, y, square, False, room)
+            if rules.window > 0:
+                trials.y[i, t] = y
+                _slide(trials, i, rules, factors, played, t, room)

@@ -1,0 +1,94 @@
+"""What compiled rounds are given and fill in: arrays and numbers alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Factors(NamedTuple):
+    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
+
+    Features are padded with zeros to a multiple of three, and the first group of places to an even
+    number. A matrix that is no product is its own K₂, and its rows need not be brought to the arms.
+    """
+
+    left: np.ndarray
+    """Φ₁, `n_1 x r_1`."""
+    right: np.ndarray
+    """Φ₂ᵀ, `r_2 x n_2`."""
+    rows: np.ndarray
+    """What an arm adds to a sum of rows of K, beside its row of Φ₁: Φ₂ or K₂, `n_2 x r_2`."""
+    first: np.ndarray
+    """K₁."""
+    second: np.ndarray
+    """K₂."""
+    product: bool
+
+
+class Scene(NamedTuple):
+    """Where the objective of a round comes from."""
+
+    given: np.ndarray
+    """Values on the arms, or coordinates in features, `rounds x trials x M or r`."""
+    left: np.ndarray
+    """As for :class:`Factors`."""
+    right: np.ndarray
+    places: np.ndarray
+    """Where coordinates belong in `r_1 x r_2`; none where values are given."""
+    noise: np.ndarray
+    """Errors of measurement, `rounds x trials`."""
+
+
+class Rules(NamedTuple):
+    """What a strategy is made of, in numbers; tables are by rounds, or by elapsed time."""
+
+    variance: np.ndarray
+    """Prior variance of the arms, `M`."""
+    noise: float
+    mean: float
+    tie: float
+    """Largest difference of two scores that tie."""
+    sign: float
+    """1 where large values are good, -1 where small ones are."""
+    sqrt_beta: np.ndarray
+    """√beta by round."""
+    moves: bool
+    attenuation: np.ndarray
+    """Factor on a covariance from a time since the origin to the next."""
+    prior: np.ndarray
+    """Factor on the prior variance by the time since the origin."""
+    period: int
+    """Rounds between resets; 0 for none."""
+    window: int
+    """Rounds kept; 0 for all."""
+    band_sd: np.ndarray
+    """Standard deviations that an observation may be off by rounds since the reset; or none."""
+    band_noise: np.ndarray
+    """What it may be off besides."""
+
+
+class Trials(NamedTuple):
+    """What is known in each trial."""
+
+    mean: np.ndarray
+    """`trials x M`."""
+    variance: np.ndarray
+    """`trials x M`."""
+    arms: np.ndarray
+    """Arms played, `trials x slots`."""
+    inverse: np.ndarray
+    """P, `trials x slots x slots`."""
+    counts: np.ndarray
+    """Slots used, observations kept, rounds since the reset and time since the origin."""
+    y: np.ndarray
+    """Observations, `trials x rounds`; of no round where all are kept."""
+
+
+class Played(NamedTuple):
+    """What is recorded, each `trials x rounds`."""
+
+    arm: np.ndarray
+    regret: np.ndarray
+    resets: np.ndarray

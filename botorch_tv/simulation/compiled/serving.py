@@ -1,0 +1,221 @@
+"""Which strategies are played by compiled rounds, and what they are in numbers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+
+from botorch_tv.acquisition import UpperConfidence, WidthContext
+from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.forgetting import (
+    EventTrigger,
+    PeriodicReset,
+    Retention,
+    SlidingWindow,
+    prediction_error,
+)
+from botorch_tv.forgetting.retention import prediction_band
+from botorch_tv.inference.arm_recursion import ArmRecursion
+from botorch_tv.inference.basis import Basis, ProductBasis
+from botorch_tv.inference.costs import REFRESH_ROUNDS
+from botorch_tv.inference.recursive import amplifies
+from botorch_tv.simulation.compiled.parts import Factors, Rules
+from botorch_tv.simulation.worlds import World
+from botorch_tv.simulation.worlds.base import GridWorld
+from botorch_tv.simulation.worlds.markov import MarkovWorld
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
+from botorch_tv.validation import require, shown
+
+MOST_SLOTS = 512
+"""Arms played up to which their inverse, which every round passes over, stays in a cache."""
+MOST_ARMS = 512
+"""Arms up to which rows of a covariance that is no product are cheaper than a matrix product of
+all trials."""
+WORTH_COMPILING = 2**30
+"""Trials x rounds x arms x strategies from which on compiling, about ten seconds unless it has been
+done before, pays: rounds of about half a minute."""
+
+
+PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
+"""How worlds bring objectives that are values on the arms."""
+
+
+def require_compiled(wanted: bool | None, world: World, rounds: int) -> bool:
+    """Whether a study compiles its rounds.
+
+    Args:
+        wanted: What is asked for; None where the work ahead decides.
+        world: Where objectives are drawn from.
+        rounds: Of all strategies in all trials.
+
+    Raises:
+        ImportError: If it is asked for and there is no compiler.
+        ValueError: If it is neither asked for nor not.
+    """
+    require(
+        wanted is None or isinstance(wanted, bool),
+        f"run_study: compiled is {shown(wanted)}; give True, False, or None to let the size of the "
+        "study decide.",
+    )
+    available = find_spec("numba") is not None
+    if wanted and not available:
+        raise ImportError(
+            "run_study: rounds are compiled by Numba, which is not installed; "
+            "pip install 'botorch-tv[fast]', or compiled=False."
+        )
+    if wanted is None:
+        arms = len(world.domain) if isinstance(world, GridWorld) else 0
+        return available and rounds * arms >= WORTH_COMPILING
+    return wanted
+
+
+@dataclass(frozen=True)
+class Service:
+    """A strategy as compiled rounds know it.
+
+    Attributes:
+        factors: Of its kernel.
+        rules: All else.
+        slots: Most arms that a trial holds at a time.
+    """
+
+    factors: Factors
+    rules: Rules
+    slots: int
+
+
+def served(
+    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
+) -> dict[str, Service]:
+    """What compiled rounds play, by label.
+
+    Args:
+        world: Where objectives are drawn from; nothing is served on one that goes its own way.
+        strategies: By label.
+        states: A state of each.
+        horizon: Rounds T.
+    """
+    if not isinstance(world, GridWorld) or type(world).available is not World.available:
+        return {}
+    kind = type(world)
+    if kind.objectives not in PLAIN or kind.first_arm is not GridWorld.first_arm:
+        return {}
+    if find_spec("numba") is None:  # a worker may do without
+        return {}
+    found = {label: service(one, states[label], horizon) for label, one in strategies.items()}
+    return {label: one for label, one in found.items() if one is not None}
+
+
+def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
+    """A strategy as compiled rounds know it; None where they do not.
+
+    They know upper confidence bounds of a width without information gain, a known mean, noise that
+    does not age and that rounding is small beside, one rule of retention at most, and float64 on a
+    CPU.
+    """
+    process, basis = strategy.process, state.basis
+    if not (
+        type(strategy) is Strategy
+        and isinstance(basis, Basis)
+        and basis.variance.device.type == "cpu"
+        and not amplifies(strategy.noise, basis)
+        and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
+        and strategy.exploration == UpperConfidence()
+        and strategy.width.gain is None
+        and process.known_mean is not None
+    ):
+        return None
+    rules = process.retention
+    if len(rules) > 1 or (process.slides and process.moves):
+        return None
+    if rules and not _knows(rules[0]):
+        return None
+    kept = process.most_kept(horizon)
+    # Between two refreshments a window has room for what it left out.
+    slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
+    factors = _factors(basis) if slots <= MOST_SLOTS else None
+    return None if factors is None else Service(factors, _rules(strategy, state, horizon), slots)
+
+
+def _knows(rule: Retention) -> bool:
+    """Whether a rule is one of those that the rounds are written for."""
+    if isinstance(rule, EventTrigger):
+        return type(rule) is EventTrigger and rule.rule is prediction_error
+    return type(rule) in (PeriodicReset, SlidingWindow)
+
+
+def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
+    process, basis = strategy.process, state.basis
+    assert isinstance(basis, Basis)
+    assert process.known_mean is not None
+    rule = process.retention[0] if process.retention else None
+    ages = torch.arange(horizon + 1, dtype=torch.float64)
+    widths = [
+        float(strategy.width.sqrt_beta(WidthContext(t=t, dim=state.domain.dim)))
+        for t in range(1, horizon + 1)
+    ]
+    band_sd = band_noise = np.empty(0)
+    if isinstance(rule, EventTrigger):
+        since = torch.arange(1, horizon + 2)
+        one = torch.ones(horizon + 1, dtype=torch.float64)
+        bands = (
+            prediction_band(one, 0.0, since, rule.delta),
+            prediction_band(torch.zeros_like(one), strategy.noise, since, rule.delta),
+        )
+        # Rounds count from 1.
+        band_sd, band_noise = (np.concatenate([[0.0], one.numpy()]) for one in bands)
+    return Rules(
+        variance=basis.variance.numpy(),
+        noise=strategy.noise,
+        mean=process.known_mean,
+        tie=TIE_TOLERANCE * basis.scale,
+        sign=1.0 if strategy.maximize else -1.0,
+        sqrt_beta=np.array(widths),
+        moves=process.moves,
+        attenuation=process.decay.transition(ages, ages + 1).numpy(),
+        prior=process.decay.prior_variance(ages).numpy(),
+        period=int(rule.period) if isinstance(rule, PeriodicReset) else 0,
+        window=int(rule.window) if isinstance(rule, SlidingWindow) else 0,
+        band_sd=band_sd,
+        band_noise=band_noise,
+    )
+
+
+def _factors(basis: Basis) -> Factors | None:
+    """The covariance of a basis, where it is a product over dimensions or there are few arms."""
+    if isinstance(basis, ProductBasis):
+        left, right = halves(basis)
+        first, second = left @ left.T, right @ right.T
+        rows = padded(right, columns=3)
+        return Factors(
+            left=padded(left, rows=2, columns=3),
+            right=np.ascontiguousarray(rows.T),
+            rows=rows,
+            first=first,
+            second=second,
+            product=True,
+        )
+    if basis.arms > MOST_ARMS:
+        return None
+    every = torch.arange(basis.arms)
+    covariance = np.ascontiguousarray(basis.gram(every).numpy())
+    one = np.ones((1, 1))
+    return Factors(one, np.empty((0, 0)), covariance, one, covariance, product=False)
+
+
+def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
+    """Features along the first dimensions and along the last one, `n_1 x r_1` and `n_2 x r_2`."""
+    *first, last = basis.factors
+    return functools.reduce(torch.kron, first).numpy(), last.numpy()
+
+
+def padded(matrix: np.ndarray, rows: int = 1, columns: int = 1) -> np.ndarray:
+    """A matrix with zeros behind it, so that its sizes are multiples of two numbers."""
+    height, width = matrix.shape
+    return np.pad(matrix, ((0, -height % rows), (0, -width % columns)))

@@ -1,0 +1,295 @@
+"""Compiled rounds make the choices of the others, or leave them to these."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic, UpperConfidence
+from botorch_tv.acquisition.exploration import Thompson
+from botorch_tv.forgetting import (
+    EventTrigger,
+    ExponentialWeights,
+    Markov,
+    PeriodicReset,
+    SlidingWindow,
+    Wiener,
+)
+from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
+from botorch_tv.simulation.chunks import PreparedStudy, _Place, _Table
+from botorch_tv.simulation.compiled import serving
+from botorch_tv.simulation.compiled.serving import require_compiled, served, service
+from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.recorders.diagnosis import Diagnosis
+from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds import GridWorld
+from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.strategies import Grid, Strategy, gp_ts
+
+NOISE = 0.02
+WIDTH = Logarithmic(c1=0.4, c2=4.0)
+TRIALS, HORIZON = 6, 110
+
+
+def smooth(lengthscale: float = 0.2) -> RBFKernel:
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)
+    return kernel
+
+
+def rough() -> ScaleKernel:
+    kernel = ScaleKernel(MaternKernel(nu=1.5)).double()
+    kernel.outputscale = torch.tensor(2.0, dtype=torch.float64)
+    return kernel
+
+
+def ucb(**parts: object) -> Strategy:
+    given = {"kernel": smooth(), "noise": NOISE, "width": WIDTH} | parts
+    return Strategy(**given)  # type: ignore[arg-type]
+
+
+KINDS = {
+    "static": {},
+    "resetting": {"retention": PeriodicReset(29)},
+    "always resetting": {"retention": PeriodicReset(1)},
+    "window": {"retention": SlidingWindow(17)},
+    "window of one": {"retention": SlidingWindow(1)},
+    "moving": {"decay": Markov(0.03)},
+    "walking": {"decay": Wiener(0.03)},
+    "moving and resetting": {"decay": Wiener(0.1), "retention": PeriodicReset(13)},
+    "triggered": {"retention": EventTrigger(0.1)},
+    "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
+    "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
+    "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
+}
+DOMAINS = {
+    "square": Grid.regular(10, 2),
+    "odd": Grid.regular(7, 2),
+    "cube": Grid.regular(6, 3),
+    "line": Grid.regular(31, 1),
+    "scattered": Grid(torch.rand(23, 2, generator=torch.Generator().manual_seed(0)).double()),
+}
+
+
+def study(world: GridWorld, strategies: dict[str, Strategy], **options: object) -> StudyResult:
+    usual = {"trials": TRIALS, "horizon": HORIZON, "progress": False}
+    return run_study(world, strategies, **(usual | options))  # type: ignore[arg-type]
+
+
+def require_same(first: StudyResult, second: StudyResult) -> None:
+    for name in ("index", "resets", "side_queries"):
+        one, other = first.data[name], second.data[name]
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one.values, other.values, err_msg=name)
+    np.testing.assert_allclose(first.regret.values, second.regret.values, rtol=0, atol=1e-12)
+
+
+@pytest.fixture(autouse=True)
+def _with_compiler():
+    pytest.importorskip("numba")
+
+
+@pytest.mark.parametrize("name", ["square", "cube", "scattered"])
+def test_means_and_variances_are_those_of_the_recursion(name):
+    from botorch_tv.simulation.compiled.table import CompiledTable
+
+    domain = DOMAINS[name]
+    world = MarkovWorld(domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
+    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    cpu, chunk = torch.device("cpu"), Chunk(3, TRIALS)
+    settings = StudySettings(world, strategies, HORIZON, 0, torch.float64, cpu, compiled=True)
+    prepared = PreparedStudy(settings, settings.initial_states())
+    compiled = CompiledTable(settings, prepared.services, chunk, threading.Event())
+    eager = _Table(settings, prepared.templates, _Place(chunk))
+    draws = Stream(0, "world", *chunk, dtype=torch.float64, device=cpu)
+    for step, objective in zip(range(HORIZON), world.objectives(draws)):
+        compiled.play_round(step, objective)
+        eager.play_round(step, objective)
+    for label, state in zip(strategies, eager.states):
+        known, running = compiled._trials[label], state.data.running
+        np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+@pytest.mark.parametrize("kernel", [smooth(), rough()], ids=["smooth", "rough"])
+def test_choices_are_those_of_the_recursion(name, kernel):
+    domain = DOMAINS[name]
+    # The kernel of the world is a product; that of the strategies need not be.
+    world = MarkovWorld(domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
+    strategies = {
+        label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
+    }
+    templates = {label: one.init(domain) for label, one in strategies.items()}
+    assert set(served(world, strategies, templates, HORIZON)) == set(KINDS)
+    eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
+    require_same(eager, compiled)
+    assert int(compiled.resets.sel(strategy="triggered").sum()) > 0
+
+
+def test_the_smallest_value_may_be_wanted():
+    world = MarkovWorld(DOMAINS["square"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    strategies = {label: ucb(**parts, maximize=False) for label, parts in KINDS.items()}
+    require_same(*(study(world, strategies, compiled=one) for one in (False, True)))
+
+
+def test_any_world_on_a_grid_is_played():
+    world = AbruptWorld(DOMAINS["odd"], functions=GaussianDraw(smooth()), changes=[40], noise=NOISE)
+    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    require_same(*(study(world, strategies, compiled=one) for one in (False, True)))
+
+
+def test_a_world_with_rounds_of_its_own_keeps_them():
+    class Doubled(MarkovWorld):
+        def rounds(self, stream):
+            return (2 * values for values in super().rounds(stream))
+
+    world = Doubled(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    plain = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    eager, compiled = (study(world, {"GP": ucb()}, compiled=one) for one in (False, True))
+    require_same(eager, compiled)
+    assert (compiled.regret - study(plain, {"GP": ucb()}).regret).max() > 0.1
+
+
+def test_strategies_that_are_not_served_play_beside_those_that_are():
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    sampled = gp_ts(kernel=smooth(), noise=NOISE, B=1.0, R=1.0, delta=0.1)
+    strategies = {"GP": ucb(), "TS": sampled, "TV": ucb(decay=Markov(0.05)), "TS 2": sampled}
+    require_same(*(study(world, strategies, compiled=one) for one in (False, True)))
+
+
+def test_recorders_see_every_round():
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    eager, compiled = (
+        study(world, {"GP": ucb()}, compiled=one, record=(Diagnosis(),)) for one in (False, True)
+    )
+    for name in eager.data.data_vars:
+        np.testing.assert_array_equal(eager.data[name].values, compiled.data[name].values)
+
+
+def test_chunks_folders_and_workers_change_nothing(tmp_path):
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    strategies = {label: ucb(**KINDS[label]) for label in ("triggered", "moving")}
+    whole = study(world, strategies, compiled=True, chunk=TRIALS)
+    require_same(whole, study(world, strategies, compiled=True, chunk=1, workers=2))
+    # Begun by one engine, and gone on with by the other.
+    study(world, strategies, compiled=False, trials=2, chunk=2, save_to=tmp_path)
+    require_same(whole, study(world, strategies, compiled=True, chunk=2, save_to=tmp_path))
+    with ThreadPoolExecutor(2) as pool:
+        require_same(whole, study(world, strategies, compiled=True, executor=pool, chunk=3))
+
+
+def test_a_play_that_is_stopped_ends_without_a_result():
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    cpu = torch.device("cpu")
+    settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, cpu, compiled=True)
+    prepared = PreparedStudy(settings, settings.initial_states())
+    assert prepared.services
+
+    class Stopped(Progress):
+        """Somebody stops everything in the last round, when all rounds are still to be played."""
+
+        rounds = 0
+
+        def add(self, rounds: int) -> None:
+            self.rounds += 1
+            if self.rounds == 39:
+                stop.set()
+
+    with tqdm(disable=True) as bar:
+        stop = threading.Event()
+        assert prepared.play(Chunk(0, 3), Progress(bar, 40), stop) is not None
+        assert prepared.play(Chunk(0, 3), Stopped(bar, 40), stop) is None
+
+
+class Restless(UpperConfidence):
+    """An exploration of somebody's own."""
+
+
+class Sometimes(EventTrigger):
+    """A rule of somebody's own."""
+
+    def keep(self, log):
+        return super().keep(log)
+
+
+def never(y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor, delta: float) -> Tensor:
+    return torch.zeros_like(y, dtype=torch.bool)
+
+
+REFUSED = {
+    "ages": {"inflation": ExponentialWeights(0.9)},
+    "samples": {"exploration": Thompson()},
+    "explores otherwise": {"exploration": Restless()},
+    "breaks ties by chance": {"exploration": UpperConfidence(ties="random")},
+    "wide by its gain": {"width": IGPUCB(B=1.0, R=1.0, delta=0.1)},
+    "estimates the mean": {"mean": "estimated"},
+    "hardly any noise": {"noise": 1e-3},
+    "regresses": {"inference": "exact"},
+    "expires": {"retention": SlidingWindow(5.0, by="time")},
+    "two rules": {"retention": (SlidingWindow(5), EventTrigger(0.1))},
+    "a rule of its own": {"retention": Sometimes(0.1)},
+    "a test of its own": {"retention": EventTrigger(0.1, never)},
+    "a window on what moves": {"retention": SlidingWindow(5), "decay": Markov(0.1)},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_known_is_left_to_the_recursion(name):
+    domain = DOMAINS["odd"]
+    one = ucb(**REFUSED[name])
+    assert service(one, one.init(domain), 50) is None
+    known = ucb()
+    assert service(known, known.init(domain), 50) is not None
+
+
+def test_single_precision_and_too_many_arms_are_left_to_the_recursion():
+    one = ucb()
+    assert service(one, one.init(DOMAINS["odd"], dtype=torch.float32), 50) is None
+    many = Grid(torch.rand(serving.MOST_ARMS + 1, 2).double())
+    assert service(one, one.init(many), 50) is None
+    assert service(one, one.init(Grid.regular(50, 2)), serving.MOST_SLOTS + 1) is None
+
+
+def test_a_world_where_measurements_fail_is_left_to_the_recursion():
+    class Failing(MarkovWorld):
+        def available(self, step, choice):
+            return choice % 2 == 0
+
+    world = Failing(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    templates = {"GP": ucb().init(world.domain)}
+    assert served(world, {"GP": ucb()}, templates, 50) == {}
+
+
+def test_large_studies_compile_unless_told():
+    world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
+    enough = serving.WORTH_COMPILING // 2500 + 1
+    assert require_compiled(None, world, enough)
+    assert not require_compiled(None, world, enough // 2)
+    assert require_compiled(True, world, 1)
+    assert not require_compiled(False, world, enough)
+    with pytest.raises(ValueError, match="compiled is 'yes'; give True, False, or None"):
+        require_compiled("yes", world, 1)
+
+
+def test_without_a_compiler_nothing_is_compiled(monkeypatch):
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    monkeypatch.setattr(serving, "find_spec", lambda name: None)
+    assert not require_compiled(None, world, 10 * serving.WORTH_COMPILING)
+    assert served(world, {"GP": ucb()}, {"GP": ucb().init(world.domain)}, 50) == {}
+    with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
+        study(world, {"GP": ucb()}, compiled=True)
+
+
+def test_whether_it_is_compiled_is_no_part_of_what_a_study_is():
+    world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, torch.device("cpu"))
+    assert settings.description() == replace(settings, compiled=True).description()
