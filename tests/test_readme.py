@@ -41,7 +41,7 @@ def test_every_python_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code = [*blocks(README.read_text(), "python"), *blocks(GUIDE.read_text(), "python")]
-    assert len(code) == 18
+    assert len(code) == 19
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
+from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import check_now
 from botorch_tv.validation import require
@@ -58,8 +59,8 @@ class Placement:
         """Where the points of a model belong.
 
         Args:
-            model: A ``TimeVaryingGP``, a list of models with one in it, or any BoTorch model with
-                training inputs.
+            model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models with one in it, or
+                any BoTorch model with training inputs.
             now: The present, a number or `batch_shape`; the model's own where None.
             time_dim: Column of time; the model's own where None.
 
@@ -69,7 +70,7 @@ class Placement:
             ValueError: If the model does not know what is missing.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
-        known = [part for part in parts if isinstance(part, AgingGP)]
+        known = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
         if known:
             time_dim = known[0].time_dim if time_dim is None else time_dim
             now = known[0].now if now is None else now
@@ -94,10 +95,12 @@ class Placement:
         return cls(present, time_dim % columns, columns)
 
 
-def _check_age(model: AgingGP, now: Tensor) -> None:
+def _check_age(model: AgingGP | AdaptiveModel, now: Tensor) -> None:
     """Raise unless observations are no later than ``now``, and aged as seen from it."""
     if model.train_targets.shape[-1]:
         check_now(now, model.newest)
+    if isinstance(model, AdaptiveModel):
+        return
     if isinstance(model.likelihood, AgeNoiseLikelihood) and bool((model.now != now).any()):
         raise InputDataError(
             f"now is {now.tolist()}, but the model's observations are as old as they are at "

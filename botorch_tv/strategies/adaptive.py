@@ -24,7 +24,14 @@ from botorch_tv.inference.mixture.inference import (
     running_mixture,
 )
 from botorch_tv.inference.mixture.moments import jump_chance, weights
-from botorch_tv.inference.mixture.prior import STARTS, BankPrior, prior_on_arms, prior_on_box
+from botorch_tv.inference.mixture.prior import (
+    MOST_COLUMNS,
+    STARTS,
+    BankPrior,
+    prior_on_arms,
+    prior_on_box,
+)
+from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
@@ -37,13 +44,6 @@ from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.signature import Untold, preset
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require, require_integer
-
-FIRST = 8
-"""Measurements that set the units unless given. On 32 flat worlds with two to five narrow peaks,
-some of which move, 4, 8 and 12 of them were near the highest in 65, 74 and 84 % of rounds 31 to 60;
-where there are no such peaks each costs about a round of random search."""
-MOST_COLUMNS = 8
-"""Coordinates, context included, up to which features have been tried."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -11,6 +11,8 @@ from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.features import Features, compressed, features
 from botorch_tv.inference.scratch import Scratch
 
+MOST_COLUMNS = 8
+"""Coordinates, context included, up to which features have been tried."""
 STARTS = 64
 """Points that fill the domain before its units are known; then the first again."""
 CANDIDATES = 1024

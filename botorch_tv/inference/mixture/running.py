@@ -16,6 +16,12 @@ SHAPE = 2.0
 """A = B of the inverse gamma on s² at first, in units of the starts' spread."""
 
 
+FIRST = 8
+"""Measurements that set the units unless said. On 32 flat worlds with two to five narrow peaks,
+some of which move, 4, 8 and 12 of them were near the highest in 65, 74 and 84 % of rounds 31 to 60;
+where there are no such peaks each costs about a round of random search."""
+
+
 class MixtureUnits(NamedTuple):
     """Found from the first measurements."""
 
@@ -63,6 +69,11 @@ class RunningMixture(NamedTuple):
     def view(self, shape: Size) -> RunningMixture:
         """What was flat, with dimensions of trials as they were."""
         return self._mapped(lambda part: part.reshape((*shape, *part.shape[1:])))
+
+    def expanded(self, shape: Size) -> RunningMixture:
+        """With more trials that know the same; its own dimensions broadcast to ``shape``."""
+        dims = self.shape.dim()
+        return self._mapped(lambda part: part.expand(Size((*shape, *part.shape[dims:]))))
 
     def _mapped(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
         """The same with a function applied to every tensor."""

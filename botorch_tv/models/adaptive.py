@@ -1,0 +1,138 @@
+"""The mixture of a bank, fitted to a table."""
+
+from __future__ import annotations
+
+import torch
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from torch import Tensor
+
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.prior import MOST_COLUMNS, prior_on_box
+from botorch_tv.inference.mixture.running import FIRST, MixtureUnits, mixture_prior, units_of
+from botorch_tv.kernels.batching import like
+from botorch_tv.models.adaptive_model import AdaptiveModel
+from botorch_tv.models.checks import check_inputs, check_now
+from botorch_tv.models.measurements import (
+    check_measurements,
+    check_points,
+    check_room,
+    in_order,
+    learned,
+    split,
+)
+from botorch_tv.validation import require
+
+
+def adaptive_model(
+    train_X: Tensor,
+    train_Y: Tensor,
+    *,
+    bounds: Tensor | None = None,
+    time_dim: int = -1,
+    now: float | Tensor | None = None,
+    bank: Bank | None = None,
+) -> AdaptiveModel:
+    """A model that is told nothing of rate, lengthscale, noise or scale; it needs no fitting.
+
+    See :mod:`botorch_tv.inference.mixture` for the members. Observations are in any unit: the first
+    eight in order of time, or more where these do not differ, set that of y and of time, as in
+    ``adaptive_gp_ucb()``, which believes the same of the same data. Its posterior is a mixture;
+    acquisition functions draw a member, then a function. It predicts from the newest observation
+    on, so hold time by :func:`~botorch_tv.acquisition.present.at_present`.
+
+    Args:
+        train_X: Inputs, `batch_shape x n x d`, one column of which is time, in float64.
+        train_Y: Observations, `batch_shape x n x 1`.
+        bounds: Least and largest value of the columns other than time, `2 x (d - 1)`; the unit
+            cube unless given.
+        time_dim: Column of time.
+        now: Present time, a number or `batch_shape`; that of the newest observation where None.
+        bank: Which processes are held possible.
+
+    Raises:
+        BotorchTensorDimensionError: If shapes do not fit.
+        InputDataError: If a value is not finite, a point lies out of bounds, an observation is
+            later than ``now``, all y are the same, dtypes are not float64, or there are more than 8
+            columns besides time.
+        ValueError: If ``time_dim`` names no column, or bounds are not in order.
+
+    Example:
+        >>> model = adaptive_model(train_X, train_Y)
+        >>> best = at_present(qUpperConfidenceBound(model, beta=4.0), now=12.0)
+        >>> x, _ = optimize_acqf(best, bounds[:, :-1], q=2, num_restarts=4, raw_samples=64)
+    """
+    check_inputs(train_X)
+    d = train_X.shape[-1]
+    require(
+        -d <= time_dim < d,
+        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
+    )
+    time_dim %= d
+    check_measurements(train_X, train_Y, time_dim)
+    if train_X.shape[:-2] != train_Y.shape[:-2]:
+        raise BotorchTensorDimensionError(
+            f"train_Y is {tuple(train_Y.shape)} and train_X {tuple(train_X.shape)}, but both need "
+            "the same batch shape."
+        )
+    if not 2 <= d <= MOST_COLUMNS + 1:
+        raise InputDataError(
+            f"train_X has {d} columns, but a bank serves time and from one to {MOST_COLUMNS} more."
+        )
+    lower, upper = _corners(bounds, train_X, d - 1)
+    prior = prior_on_box(Bank() if bank is None else bank, lower, upper, 0)
+    shape = train_X.shape[:-2]
+    check_room(prior, shape)
+    X, Y = in_order(train_X, train_Y, time_dim)
+    points, time = split(X, time_dim)
+    check_points(prior, points, time, time.new_full((), -torch.inf))
+    running = mixture_prior(prior, shape).flat()
+    running = running._replace(
+        units=_units(Y.reshape(shape.numel(), -1), time.reshape(shape.numel(), -1)), settled=True
+    )
+    running = learned(prior, running, points, time, Y)
+    if now is not None:
+        now = like(now, train_X)
+        check_now(now, running.time.view(shape))
+        now = now.expand(shape)
+    return AdaptiveModel(prior, running, X, Y, time_dim, now)
+
+
+def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    if bounds is None:
+        return like.new_zeros(columns), like.new_ones(columns)
+    if bounds.shape != (2, columns):
+        raise BotorchTensorDimensionError(
+            f"bounds are {tuple(bounds.shape)}, but {columns} columns besides time make them "
+            f"2 x {columns}."
+        )
+    lower, upper = bounds.to(like)
+    require(
+        bool((lower < upper).all()),
+        f"bounds are {bounds.tolist()}, but the first row must lie below the second.",
+    )
+    return lower, upper
+
+
+def _units(y: Tensor, time: Tensor) -> MixtureUnits:
+    """Units of every trial from its first observations, `T x n`, in order of time."""
+    trials, n = y.shape
+    good, none = torch.ones_like(y, dtype=torch.bool), y.new_zeros(trials, n, 0)
+    units: MixtureUnits | None = None
+    for so_far in range(min(n, FIRST), n + 1):
+        rows = slice(None), slice(so_far)
+        found = units_of(y[rows], good[rows], time[rows], none[rows], min(n, FIRST))
+        if units is not None:
+            known = units.known
+            found = MixtureUnits(
+                *(
+                    torch.where(known.view(-1, *[1] * (new.dim() - 1)), old, new)
+                    for old, new in zip(units, found)
+                )
+            )
+        units = found
+        if so_far and bool(units.known.all()):
+            return units
+    raise InputDataError(
+        f"train_Y holds {n} observations without a spread, from which no unit can be told; add "
+        "some that differ."
+    )

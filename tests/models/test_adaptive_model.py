@@ -1,0 +1,496 @@
+"""The mixture as a BoTorch model: against dense members, the strategy, and as BoTorch asks."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from botorch.acquisition import (
+    LogExpectedImprovement,
+    UpperConfidenceBound,
+    qKnowledgeGradient,
+    qLogNoisyExpectedImprovement,
+    qSimpleRegret,
+    qUpperConfidenceBound,
+)
+from botorch.acquisition.objective import (
+    ExpectationPosteriorTransform,
+    ScalarizedPosteriorTransform,
+)
+from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.optim import optimize_acqf
+from botorch.sampling import SobolQMCNormalSampler
+from botorch.sampling.get_sampler import get_sampler
+from oracles import mixture
+
+from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.models import AdaptiveModel, adaptive_model
+
+D = torch.float64
+STILL = Bank(
+    rates=(0.0, 0.05),
+    hazards=(0.0,),
+    lengthscales=(0.3, 0.6),
+    noise_ratios=(0.01, 0.1),
+    features=24,
+)
+JUMPY = Bank(
+    rates=(0.0, 0.1), hazards=(0.0, 0.2), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
+)
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+
+
+def data(n=14, seed=0, *, batch=()):
+    """A wave that moves, in raw numbers, at irregular times."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(*batch, n, 2, dtype=D, generator=generator)
+    t = torch.rand(*batch, n, dtype=D, generator=generator).add(0.2).cumsum(-1)
+    error = torch.randn(*batch, n, dtype=D, generator=generator)
+    y = 50 + 5 * torch.cos(3 * x.sum(-1) - 0.3 * t) + 0.3 * error
+    return torch.cat([x, t.unsqueeze(-1)], -1), y.unsqueeze(-1)
+
+
+def asked(model, *shape, seed=1, ahead=1.0):
+    """Points at the present and ``ahead`` of it, `*shape x 3`."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(*shape, 2, dtype=D, generator=generator)
+    time = model.newest.max() + ahead * torch.ones(*shape, 1, dtype=D)
+    return torch.cat([x, time], -1)
+
+
+# ---------------------------------------------------------------- moments
+
+
+def by_the_book(X, Y, query, bank):
+    """Weights, mean, covariance and noise by dense members, in the units of the data."""
+    first = Y[:8, 0]
+    centre, spread = first.mean(), first.std(correction=0)
+    clock = float(X[:8, -1].diff().median())
+    model = adaptive_model(X, Y, bank=bank)
+    members = []
+    for features in model.prior.features:
+        for rate, noise in itertools.product(bank.rates, bank.noise_ratios):
+            found = mixture.member(
+                features.at(X[:, :2]).numpy(),
+                ((Y[:, 0] - centre) / spread).numpy(),
+                X[:, -1].numpy() / clock,
+                features.at(query[:, :2]).numpy(),
+                query[:, -1].numpy() / clock,
+                rate=rate,
+                noise=noise,
+            )
+            members.append(found)
+    weight, mean, covariance, noise = mixture.mixture(members)
+    spread, centre = float(spread), float(centre)
+    return weight, mean * spread + centre, covariance * spread**2, noise * spread**2
+
+
+def test_moments_are_those_of_dense_members_at_any_times():
+    X, Y = data(15)
+    model = adaptive_model(X, Y, bank=STILL)
+    query = asked(model, 6)
+    query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
+    query[0, -1] = model.newest
+    weight, mean, covariance, noise = by_the_book(X, Y, query, STILL)
+    posterior = model.posterior(query)
+    np.testing.assert_allclose(model.weights.flatten(), weight, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
+    noisy = model.posterior(query, observation_noise=True)
+    np.testing.assert_allclose(
+        noisy.covariance_matrix, covariance + noise * np.eye(6), rtol=0, atol=1e-8
+    )
+    np.testing.assert_allclose(noisy.variance, posterior.variance + noise, rtol=0, atol=1e-8)
+    own = torch.full((6, 1), 0.7, dtype=D)
+    told = model.posterior(query, observation_noise=own)
+    np.testing.assert_allclose(told.variance, posterior.variance + 0.7, rtol=0, atol=1e-8)
+
+
+def test_jumps_ahead_are_enumerated():
+    """From the members' posterior on, every history of jumps up to two later times, written out."""
+    X, Y = data(12)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(model, 2, ahead=0.5)
+    query[1, -1] += 2.0
+    units, running = model.running.units, model.running
+    gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
+    phi = model.prior.features[0].at(query[:, :2]).numpy()
+    (group,), r = running.groups, phi.shape[-1]
+    weight = model.weights.flatten().numpy()
+    total_mean, second = np.zeros(2), np.zeros((2, 2))
+    for k, (rate, hazard) in enumerate(itertools.product(JUMPY.rates, JUMPY.hazards)):
+        z, P = group.mean[0, k].numpy(), group.covariance[0, k].numpy()
+        s2 = float(group.scale[0, k] / (running.shape[0] - 1))
+        for jumps in itertools.product([False, True], repeat=2):
+            mean, cov = z.copy(), s2 * P
+            chance, rows, kept = 1.0, [], np.eye(r)
+            steps = [gaps[0], gaps[1] - gaps[0]]
+            values, across = [], None
+            for step, jump in zip(steps, jumps):
+                H = 1 - (1 - hazard) ** step
+                chance *= H if jump else 1 - H
+                a = 0.0 if jump else (1 - rate) ** (step / 2)
+                move = np.diag([*[a] * r, 1.0])
+                across = None if across is None else cov @ move
+                mean, cov = move @ mean, move @ cov @ move
+                cov[:r, :r] += s2 * (1 - a**2) * np.eye(r)
+                values.append((mean.copy(), cov.copy()))
+                across = cov if across is None else across
+            ends = np.column_stack([phi, np.ones(2)])
+            f = np.array([ends[i] @ values[i][0] for i in range(2)])
+            C = np.diag([ends[i] @ values[i][1] @ ends[i] for i in range(2)])
+            C[0, 1] = C[1, 0] = ends[0] @ across @ ends[1]
+            C += s2 * np.diag(1 - (phi**2).sum(-1))
+            total_mean += weight[k] * chance * f
+            second += weight[k] * chance * (C + np.outer(f, f))
+            del rows, kept
+    covariance = (second - np.outer(total_mean, total_mean)) * float(units.spread) ** 2
+    posterior = model.posterior(query)
+    wanted = total_mean * float(units.spread) + float(units.centre)
+    np.testing.assert_allclose(posterior.mean[:, 0], wanted, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(posterior.covariance_matrix, covariance, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("bank", [STILL, JUMPY], ids=["still", "jumpy"])
+def test_it_believes_what_the_strategy_believes(bank):
+    X, Y = data(20)
+    player = adaptive_gp_ucb(bank=bank)
+    state = player.init(Box(SQUARE))
+    for x, y in zip(X, Y):
+        told = player.suggestion_at(state, x[:2], now=float(x[2]))
+        state, _ = player.tell(state, told, y[0])
+    model = adaptive_model(X, Y, bank=bank)
+    query = asked(model, 5, ahead=2.0)
+    wanted = player.posterior(state, query[:, :2], now=float(query[0, -1]))
+    found = model.posterior(query)
+    torch.testing.assert_close(found.mean, wanted.mean, rtol=0, atol=1e-10)
+    covariance = wanted.mvn.covariance_matrix
+    torch.testing.assert_close(found.covariance_matrix, covariance, rtol=0, atol=1e-10)
+    torch.testing.assert_close(model.weights, player.weights(state), rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------- samples
+
+
+def test_samples_have_the_moments_and_are_no_gaussian():
+    X, Y = data(12)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(model, 4, ahead=2.0)
+    posterior, n = model.posterior(query, observation_noise=True), 40_000
+    torch.manual_seed(0)
+    drawn = posterior.rsample(torch.Size([n]))[..., 0]
+    sd = posterior.variance[:, 0].sqrt()
+    error = (drawn.mean(0) - posterior.mean[:, 0]) / sd
+    assert float(error.abs().max()) < 5 / n**0.5
+    apart = (drawn - posterior.mean[:, 0]) / sd
+    correlation = posterior.covariance_matrix / (sd.unsqueeze(-1) * sd)
+    torch.testing.assert_close(apart.T @ apart / n, correlation, rtol=0, atol=0.03)
+    # Members differ in how much they know: tails are heavier than a Gaussian's.
+    assert float(apart.pow(4).mean(0).min()) > 3.1
+
+
+def test_a_sample_is_a_function_of_a_member_drawn_first():
+    """Of two members one drifts fast and the other stands still: samples are of either."""
+    common = {"hazards": (0.0,), "lengthscales": (0.5,), "noise_ratios": (0.01,), "features": 60}
+    X, Y = data(12)
+    rates = ((0.0, 0.5), (0.0,), (0.5,))
+    both, *single = (adaptive_model(X, Y, bank=Bank(rates=one, **common)) for one in rates)
+    weight, n = both.weights.flatten(), 20_000
+    assert float(weight.min()) > 0.1
+    query = torch.cat([X[:1, :2], both.newest.view(1, 1)], -1)
+    torch.manual_seed(0)
+    drawn = both.posterior(query).rsample(torch.Size([n])).flatten()
+    parts = [one.posterior(query) for one in single]
+    assert float(parts[0].variance) < 0.2 * float(parts[1].variance)
+    for below in (48.0, 50.0, 52.0, 54.0, 56.0):
+        chances = [
+            torch.special.ndtr((below - one.mean) / one.variance.sqrt()).squeeze() for one in parts
+        ]
+        wanted = float(weight @ torch.stack(chances))
+        error = (wanted * (1 - wanted) / n) ** 0.5
+        assert float((drawn < below).double().mean()) == pytest.approx(wanted, abs=5 * error)
+    # Samples at one place in several sets are of one function.
+    sets = both.posterior(query.expand(3, 1, 3)).rsample(torch.Size([64]))
+    torch.testing.assert_close(sets[:, 0], sets[:, 2], rtol=0, atol=1e-10)
+    assert not torch.equal(sets[0], sets[1])
+
+
+def test_the_sampler_keeps_its_functions_when_there_are_more_points():
+    X, Y = data(12)
+    model = adaptive_model(X, Y, bank=STILL)
+    query = asked(model, 5)
+    sampler = get_sampler(model.posterior(query), torch.Size([32]), seed=3)
+    few = sampler(model.posterior(query[:2]))
+    many = sampler(model.posterior(query))
+    torch.testing.assert_close(few, many[:, :2], rtol=0, atol=1e-10)
+    assert torch.equal(sampler(model.posterior(query)), many)
+    assert not torch.equal(many[0], many[1])
+    batches = sampler(model.posterior(torch.stack([query, query.flip(0)])))
+    torch.testing.assert_close(batches[:, 0], many, rtol=0, atol=1e-10)
+    by_hand = SobolQMCNormalSampler(torch.Size([32]), seed=0)
+    assert by_hand(model.posterior(query)).shape == (32, 5, 1)
+    base = torch.randn(6, 2, model.posterior(query)._width, dtype=D)
+    twice = model.posterior(torch.stack([query, query])).rsample_from_base_samples(
+        torch.Size([6]), base
+    )
+    for place in range(2):
+        alone = model.posterior(query).rsample_from_base_samples(torch.Size([6]), base[:, place])
+        torch.testing.assert_close(twice[:, place], alone, rtol=0, atol=1e-10)
+
+
+# ---------------------------------------------------------------- gradients
+
+
+def test_gradients_of_moments_follow_points_and_times():
+    X, Y = data(9)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(model, 2, 1)
+    query[1, 0, -1] += 3.0
+    for part in ("mean", "variance", "covariance_matrix"):
+        torch.autograd.gradcheck(
+            lambda one, part=part: getattr(model.posterior(one), part), query.requires_grad_()
+        )
+    joint = asked(model, 3)
+    joint[:, -1] += torch.tensor([0.0, 1.0, 2.0], dtype=D)
+    torch.autograd.gradcheck(
+        lambda one: model.posterior(one).covariance_matrix, joint.requires_grad_()
+    )
+
+
+def test_gradients_of_samples_follow_points_and_their_time():
+    X, Y = data(9)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    single, pair = asked(model, 2, 1), asked(model, 3, 2)
+    base = torch.randn(4, 1, model.posterior(single)._width, dtype=D)
+    wide = torch.randn(4, 1, model.posterior(pair)._width, dtype=D)
+
+    def drawn(one, base):
+        posterior = model.posterior(one, observation_noise=True)
+        return posterior.rsample_from_base_samples(torch.Size([4]), base)
+
+    torch.autograd.gradcheck(lambda one: drawn(one, base), single.requires_grad_())
+    time = pair[..., 2:]
+    torch.autograd.gradcheck(
+        lambda one: drawn(torch.cat([one, time], -1), wide), pair[..., :2].clone().requires_grad_()
+    )
+
+
+# ---------------------------------------------------------------- more data
+
+
+def test_conditioning_is_making_it_anew():
+    X, Y = data(20)
+    order = torch.randperm(14, generator=torch.Generator().manual_seed(0))
+    model = adaptive_model(X[:14][order], Y[:14][order], bank=JUMPY)
+    kept = copy.deepcopy(model.running.groups)
+    more = model.condition_on_observations(X[14:].flip(0), Y[14:].flip(0))
+    whole = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(whole, 4)
+    for part in ("mean", "covariance_matrix"):
+        found, wanted = (getattr(one.posterior(query), part) for one in (more, whole))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    assert torch.equal(more.train_inputs[0], X)
+    assert torch.equal(more.now, X[-1, -1])
+    for before, after in zip(kept, model.running.groups):
+        assert all(torch.equal(*pair) for pair in zip(before, after))
+
+
+def test_a_batch_is_its_models():
+    X, Y = data(11, batch=(3,))
+    Y[1] = 7 - 0.01 * Y[1]
+    batch = adaptive_model(X, Y, bank=JUMPY)
+    assert batch.batch_shape == (3,)
+    query = asked(batch, 2, 3, 4)
+    posterior = batch.posterior(query)
+    base = torch.randn(5, 1, 1, posterior._width, dtype=D)
+    drawn = posterior.rsample_from_base_samples(torch.Size([5]), base)
+    later, value = asked(batch, 3, 1, ahead=2.0), torch.tensor([[[52.0]], [[6.5]], [[48.0]]]).to(D)
+    told = batch.condition_on_observations(later, value)
+    for i in range(3):
+        single = adaptive_model(X[i], Y[i], bank=JUMPY)
+        one = single.posterior(query[:, i])
+        torch.testing.assert_close(posterior.mean[:, i], one.mean, rtol=0, atol=1e-10)
+        found = posterior.covariance_matrix[:, i]
+        torch.testing.assert_close(found, one.covariance_matrix, rtol=0, atol=1e-10)
+        mine = one.rsample_from_base_samples(torch.Size([5]), base[:, 0])
+        torch.testing.assert_close(drawn[:, :, i], mine, rtol=0, atol=1e-8)
+        more = single.condition_on_observations(later[i], value[i])
+        far = asked(batch, 2, ahead=3.0)
+        torch.testing.assert_close(
+            told.posterior(far).mean[i], more.posterior(far).mean, rtol=0, atol=1e-10
+        )
+    again = pickle.loads(pickle.dumps(batch))
+    torch.testing.assert_close(again.posterior(query).mean, posterior.mean, rtol=0, atol=0)
+
+
+def test_fantasies_are_conditioned_models_that_follow_points():
+    X, Y = data(9)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(model, 2, 1)
+    sampler = get_sampler(model.posterior(query), torch.Size([3]), seed=0)
+    fantasy = model.fantasize(query, sampler)
+    assert fantasy.batch_shape == (3, 2)
+    y = sampler(model.posterior(query, observation_noise=True))
+    far = asked(model, 2, ahead=2.0)
+    for i, j in itertools.product(range(3), range(2)):
+        one = model.condition_on_observations(query[j], y[i, j])
+        wanted = one.posterior(far).mean
+        torch.testing.assert_close(fantasy.posterior(far).mean[i, j], wanted, rtol=0, atol=1e-9)
+
+    def best(x):
+        inside = model.fantasize(torch.cat([x, query[..., 2:]], -1), sampler)
+        return inside.posterior(far).mean
+
+    torch.autograd.gradcheck(best, query[..., :2].clone().requires_grad_())
+
+
+# ---------------------------------------------------------------- acquisition
+
+
+def test_acquisition_functions_of_botorch_take_it():
+    X, Y = data(16)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    now = float(model.newest) + 1.0
+    baseline = torch.cat([X[:, :2], torch.full((16, 1), now, dtype=D)], -1)
+    functions = {
+        "LogEI": (at_present(LogExpectedImprovement(model, best_f=52.0), now), 1),
+        "UCB": (at_present(UpperConfidenceBound(model, beta=4.0), now), 1),
+        "qUCB": (at_present(qUpperConfidenceBound(model, beta=4.0), now), 2),
+        "qSR": (at_present(qSimpleRegret(model), now), 2),
+        "qLogNEI": (at_present(qLogNoisyExpectedImprovement(model, baseline), now), 2),
+        "at present": (qLogNoisyExpectedImprovementAtPresent(model, X, now=now), 2),
+    }
+    for name, (function, q) in functions.items():
+        torch.manual_seed(0)
+        x, value = optimize_acqf(
+            function, SQUARE, q=q, num_restarts=2, raw_samples=32, options={"maxiter": 30}
+        )
+        assert x.shape == (q, 2), name
+        tried = torch.rand(64, q, 2, dtype=D, generator=torch.Generator().manual_seed(9))
+        assert float(value) >= float(function(tried).max()) - 1e-6, name
+    # Of one point it is the mean.
+    sampler = get_sampler(model.posterior(X[-1:]), torch.Size([4096]), seed=0)
+    greedy = qSimpleRegret(model, sampler=sampler)
+    query = asked(model, 1, 1)
+    mean = model.posterior(query).mean.squeeze()
+    error = model.posterior(query).variance.squeeze().sqrt() / 64
+    assert abs(float(greedy(query)) - float(mean)) < 5 * float(error)
+
+
+def test_knowledge_gradient_at_present():
+    X, Y = data(9)
+    model = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(model, 1, 1)
+    function = qKnowledgeGradient(
+        model, num_fantasies=2, sampler=get_sampler(model.posterior(query), torch.Size([2]), seed=0)
+    )
+    placed = at_present(function)
+    x, value = optimize_acqf(
+        placed, SQUARE, q=1, num_restarts=2, raw_samples=8, options={"maxiter": 5}
+    )
+    assert x.shape == (1, 2)
+    assert bool(value.isfinite())
+
+
+def test_the_mirror_image_is_minimised():
+    X, Y = data(12)
+    turn = ScalarizedPosteriorTransform(torch.tensor([-1.0], dtype=D), offset=2.0)
+    query = asked(adaptive_model(X, Y, bank=JUMPY), 3)
+    mirrored = adaptive_model(X, Y, bank=JUMPY).posterior(query, posterior_transform=turn)
+    plain = adaptive_model(X, 2.0 - Y, bank=JUMPY).posterior(query)
+    for part in ("mean", "variance", "covariance_matrix"):
+        torch.testing.assert_close(getattr(mirrored, part), getattr(plain, part), rtol=0, atol=1e-9)
+
+
+def test_units_and_columns_make_no_difference():
+    X, Y = data(14)
+    plain = adaptive_model(X, Y, bank=JUMPY)
+    query = asked(plain, 3)
+    bounds = torch.tensor([[-7.0, 100.0], [33.0, 104.0]], dtype=D)
+    side = bounds[1] - bounds[0]
+
+    def moved(one):
+        return torch.cat([3600.0 * one[..., 2:], one[..., :2] * side + bounds[0]], -1)
+
+    other = adaptive_model(moved(X), 3 - 0.01 * Y, bounds=bounds, time_dim=0, bank=JUMPY)
+    wanted, found = plain.posterior(query), other.posterior(moved(query))
+    torch.testing.assert_close(found.mean, 3 - 0.01 * wanted.mean, rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        found.covariance_matrix, 1e-4 * wanted.covariance_matrix, rtol=0, atol=1e-10
+    )
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_what_it_cannot_do_it_refuses():
+    X, Y = data(12)
+    model = adaptive_model(X, Y, bank=STILL, now=20.0)
+    assert float(model.now) == 20.0
+    assert model.num_outputs == 1
+    assert model.subset_output([0]) is model
+    with pytest.raises(UnsupportedError, match="one output"):
+        model.subset_output([1])
+    query = asked(model, 2)
+    for bad, cure in (
+        (query - torch.tensor([0.0, 0.0, 9.0]), "at_present"),
+        (query + torch.tensor([1.0, 0.0, 0.0]), "give bounds"),
+    ):
+        with pytest.raises(InputDataError, match=cure):
+            model.posterior(bad)
+    with pytest.raises(BotorchTensorDimensionError, match="time"):
+        model.posterior(query[:, :2])
+    with pytest.raises(ValueError, match="one output"):
+        model.posterior(query, output_indices=[1])
+    with pytest.raises(UnsupportedError, match="objective of samples"):
+        model.posterior(query, posterior_transform=ExpectationPosteriorTransform(n_w=2))
+    query[1, -1] += 1.0
+    with pytest.raises(InputDataError, match="hold time"):
+        model.posterior(query).rsample()
+    with pytest.raises(UnsupportedError, match="leave it out"):
+        model.condition_on_observations(query[:1], Y[:1], noise=Y[:1])
+    with pytest.raises(InputDataError, match="anew"):
+        model.condition_on_observations(X[3:4], Y[3:4])
+    wide = query[:1].expand(1_000_000, 1, 3)
+    with pytest.raises(UnsupportedError, match="smaller bank"):
+        model.condition_on_observations(wide, Y[:1].expand(1_000_000, 1, 1))
+
+
+def test_what_is_no_table_it_refuses():
+    X, Y = data(12)
+    for changes, error, cure in (
+        ({"train_X": X.float()}, InputDataError, "float64"),
+        ({"train_Y": torch.full_like(Y, 3.0)}, InputDataError, "some that differ"),
+        ({"train_X": X[:1], "train_Y": Y[:1]}, InputDataError, "some that differ"),
+        ({"train_X": X[:0], "train_Y": Y[:0]}, InputDataError, "some that differ"),
+        ({"train_Y": Y.expand(12, 2)}, BotorchTensorDimensionError, "one column"),
+        ({"train_Y": Y[:, 0]}, BotorchTensorDimensionError, "one column"),
+        ({"train_Y": torch.full_like(Y, torch.nan)}, InputDataError, "NaN"),
+        ({"train_X": 3 * X}, InputDataError, "give bounds"),
+        ({"now": 0.0}, InputDataError, "later"),
+        ({"time_dim": 3}, ValueError, "name the one of time"),
+        ({"bounds": SQUARE.flip(0)}, ValueError, "below the second"),
+        ({"bounds": SQUARE[:, :1]}, BotorchTensorDimensionError, "2 x 2"),
+    ):
+        with pytest.raises(error, match=cure):
+            adaptive_model(**{"train_X": X, "train_Y": Y, "bank": STILL, **changes})
+    wide = torch.cat([X[:, :1].expand(-1, 9), X[:, 2:]], -1)
+    with pytest.raises(InputDataError, match="to 8"):
+        adaptive_model(wide, Y, bank=STILL)
+
+
+def test_a_few_measurements_are_enough_and_equal_ones_wait():
+    X, Y = data(3)
+    model = adaptive_model(X, Y, bank=STILL)
+    assert isinstance(model, AdaptiveModel)
+    assert model.posterior(asked(model, 2)).mean.isfinite().all()
+    X, Y = data(12)
+    Y[:9] = 4.0
+    late = adaptive_model(X, Y, bank=STILL)
+    spread = torch.cat([Y[:9, 0], Y[9:10, 0]]).std(correction=0)
+    torch.testing.assert_close(late.running.units.spread[0], spread)

@@ -1,0 +1,52 @@
+"""The textbook of a bank without jumps: every member a dense Student-t regression of its own.
+
+Points asked about have times of their own. A member's f is a process of covariance s² (K ∘ D + 1),
+D being what the rate leaves between two times and K = φ φᵀ; what φ leaves out of 1 is independent
+noise of f at every point, and y has noise s² ρ besides. s² ~ InverseGamma(A, A), members are as
+likely.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import multivariate_t
+
+Array = NDArray[np.float64]
+
+
+class Member(NamedTuple):
+    log_evidence: float
+    mean: Array
+    covariance: Array
+    noise: float
+    """Variance of a new observation's noise."""
+
+
+def member(
+    phi: Array, y: Array, times: Array, points: Array, when: Array, *, rate: float, noise: float
+) -> Member:
+    """What a member says of points `q x r` at the times ``when``."""
+    A, n = 2.0, len(y)
+    rows, at = np.concatenate([phi, points]), np.concatenate([times, when])
+    K = rows @ rows.T * (1 - rate) ** (np.abs(np.subtract.outer(at, at)) / 2) + 1
+    K += np.diag(1 - (rows**2).sum(-1))
+    C, k = K[:n, :n] + noise * np.eye(n), K[n:, :n]
+    solved = np.linalg.solve(C, y)
+    scale = (A + 0.5 * y @ solved) / (A + 0.5 * n - 1)
+    evidence = multivariate_t(np.zeros(n), C, df=2 * A).logpdf(y)
+    covariance = scale * (K[n:, n:] - k @ np.linalg.solve(C, k.T))
+    return Member(float(evidence), k @ solved, covariance, noise * scale)
+
+
+def mixture(members: list[Member]) -> tuple[Array, Array, Array, float]:
+    """Weights, mean and covariance of all members, and the variance of new noise."""
+    logs = np.array([one.log_evidence for one in members])
+    weight = np.exp(logs - logsumexp(logs))
+    mean = np.einsum("k,ki->i", weight, [one.mean for one in members])
+    covariance = sum(
+        w * (one.covariance + np.outer(one.mean - mean, one.mean - mean))
+        for w, one in zip(weight, members)
+    )
+    return weight, mean, covariance, float(weight @ [one.noise for one in members])
