@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from botorch_tv.simulation.plots.drawing import GRAY, canvas, lighten, line_styles, written
+from botorch_tv.drawing import GRAY, canvas, lighten, written
+from botorch_tv.simulation.plots.curves import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -95,7 +95,7 @@ def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None
         titles: Captions of the cases.
         path: Where to write the picture.
     """
-    from botorch_tv.simulation.plots.drawing import COLORS, canvas, lighten, written
+    from botorch_tv.drawing import COLORS, canvas, lighten, written
 
     figure = canvas(10, 4.4)
     labels = list(dict.fromkeys(table["strategy"]))

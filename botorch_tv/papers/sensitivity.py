@@ -96,7 +96,7 @@ def _draw(
     values: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
 ) -> Figure:
     """Total regret over what a strategy was told."""
-    from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
+    from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
 
     result = results[CASE]
     figure = canvas(6.4, 4.2)

@@ -13,18 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation.plots.drawing import (
-    GRAY,
+from botorch_tv.drawing import GRAY, canvas, lighten, written
+from botorch_tv.simulation.plots.curves import (
     LINE_STYLES,
     Curve,
-    canvas,
     draw_curves,
-    lighten,
     line_styles,
     name_curves,
     regret_curve,
     settle_scale,
-    written,
 )
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant

@@ -30,7 +30,7 @@ from botorch_tv.simulation import (
 )
 from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
 from botorch_tv.simulation.folder import discard
-from botorch_tv.simulation.plots.drawing import regret_curves
+from botorch_tv.simulation.plots.curves import regret_curves
 from botorch_tv.simulation.tasks import SharedFolder
 from botorch_tv.test_functions import MarkovFunction
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from botorch_tv.simulation.plots.drawing import (
-    GRAY,
+from botorch_tv.drawing import GRAY, canvas, written
+from botorch_tv.simulation.plots.curves import (
     Curve,
     LineStyle,
-    canvas,
     draw_curves,
     line_styles,
     name_curves,
-    written,
 )
 from botorch_tv.simulation.study_record import StudyRecord
 

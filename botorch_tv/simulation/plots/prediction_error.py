@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.simulation.plots.drawing import (
+from botorch_tv.drawing import canvas, lighten, written
+from botorch_tv.simulation.plots.curves import (
     Curve,
-    canvas,
     draw_curves,
-    lighten,
     line_styles,
     name_curves,
     settle_scale,
-    written,
 )
 from botorch_tv.simulation.recorders.prediction_error import PLACE
 from botorch_tv.simulation.study_record import StudyRecord

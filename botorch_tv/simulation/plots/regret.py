@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from botorch_tv.simulation.plots.drawing import (
-    COLORS,
-    canvas,
+from botorch_tv.drawing import COLORS, canvas, lighten, written
+from botorch_tv.simulation.plots.curves import (
     draw_curves,
-    lighten,
     line_styles,
     name_curves,
     regret_curves,
     settle_scale,
-    written,
 )
 from botorch_tv.simulation.study_record import StudyRecord
 

@@ -6,17 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from botorch_tv.drawing import canvas, lighten, written
 from botorch_tv.simulation.blocks import blocks, by_trial
-from botorch_tv.simulation.plots.drawing import (
+from botorch_tv.simulation.plots.curves import (
     LineStyle,
-    canvas,
     draw_curves,
-    lighten,
     line_styles,
     mean_curve,
     name_curves,
     settle_scale,
-    written,
 )
 from botorch_tv.simulation.study_record import StudyRecord
 

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
 from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
-from botorch_tv.simulation.plots.drawing import (
-    COLORS,
-    GRAY,
-    canvas,
-    lighten,
-    spread_apart,
-    written,
-)
+from botorch_tv.simulation.plots.curves import spread_apart
 from botorch_tv.simulation.recorders.diagnosis import model_noise, recorded
 from botorch_tv.simulation.study_record import StudyRecord
 

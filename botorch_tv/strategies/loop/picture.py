@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-from botorch_tv.simulation.plots.drawing import COLORS, GRAY, canvas, lighten, written
+from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, settle_times, written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +91,8 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
     axes.legend(loc="best", frameon=False, fontsize="small")
     axes.set_ylabel("y")
-    _settle_times(axes)
+    settle_times(axes)
+    lighten(axes)
 
 
 def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, log: bool) -> None:
@@ -101,7 +101,8 @@ def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, log: bool) -> None:
     axes.plot(bad["time"], bad[name], "x", color=FAILED)
     axes.set_yscale("log" if log else "linear")
     axes.set_ylabel(name)
-    _settle_times(axes)
+    settle_times(axes)
+    lighten(axes)
 
 
 def _draw_slice(axes: Axes, part: Slice, name: str, log: bool) -> None:
@@ -113,12 +114,4 @@ def _draw_slice(axes: Axes, part: Slice, name: str, log: bool) -> None:
     axes.set_xscale("log" if log else "linear")
     axes.set_xlabel(name)
     axes.set_ylabel("y")
-    lighten(axes)
-
-
-def _settle_times(axes: Axes) -> None:
-    axes.tick_params(axis="x", labelsize="small")
-    locator = axes.xaxis.get_major_locator()
-    if isinstance(locator, AutoDateLocator):
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     lighten(axes)

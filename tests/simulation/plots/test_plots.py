@@ -1,23 +1,20 @@
-import importlib
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from absent import not_installed
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from pictures import assert_bands, assert_curves, assert_written, named_curves
 from synthetic_results import make_result, random_result
 
+from botorch_tv.drawing import canvas, written
 from botorch_tv.simulation.plots import plot_first_reset, plot_panels, plot_regret
-from botorch_tv.simulation.plots.drawing import (
+from botorch_tv.simulation.plots.curves import (
     Curve,
-    canvas,
     line_styles,
     name_curves,
     regret_curve,
     spread_apart,
-    written,
 )
 
 LEVELS = {"GP-UCB": 1.0, "R-GP-UCB": 0.8, "ET-GP-UCB": 0.5}
@@ -149,26 +146,6 @@ def test_logarithmic_panels_show_cumulative_regret():
     )
 
 
-def test_a_picture_shows_itself_in_a_notebook():
-    from IPython.core.formatters import DisplayFormatter
-
-    shown, _ = DisplayFormatter().format(plot_regret(random_result(LEVELS, 4, 30)))
-    assert shown["image/png"].startswith(b"\x89PNG")
-
-
-def test_notebooks_set_the_resolution_shown_and_not_that_of_files(tmp_path):
-    from matplotlib import rc_context
-
-    result, widths = random_result(LEVELS, 4, 30), {}
-    for dpi in (50, 200):
-        with rc_context({"figure.dpi": dpi}):
-            path = tmp_path / f"{dpi}.png"
-            shown = plot_regret(result, path)._repr_png_()
-        widths[dpi] = int.from_bytes(shown[16:20], "big")  # where PNG has its width
-    assert widths[200] == 4 * widths[50]
-    assert (tmp_path / "50.png").read_bytes() == (tmp_path / "200.png").read_bytes()
-
-
 def test_first_reset_histogram():
     fired = np.zeros((4, 10), dtype=bool)
     fired[0, [1, 5]] = fired[1, 1] = fired[2, 8] = True  # the fourth trial never resets
@@ -179,10 +156,3 @@ def test_first_reset_histogram():
     np.testing.assert_allclose(shares, [0, 0.5, 0, 0, 0, 0, 0, 0, 0.25, 0])
     assert "25.0% never reset" in axes.get_legend().get_texts()[0].get_text()
     assert " N = 5" in texts(figure)
-
-
-def test_missing_matplotlib_says_what_to_install():
-    with not_installed("matplotlib"):
-        importlib.import_module("botorch_tv.simulation.result")  # needs none
-        with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[study\]'"):
-            importlib.import_module("botorch_tv.simulation.plots")

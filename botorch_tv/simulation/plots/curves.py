@@ -1,45 +1,22 @@
-"""The parts pictures of studies are drawn from: colours, curves with bands, names at their ends."""
+"""Curves of a study with bands, and names at their ends."""
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, cycle, pairwise, product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-try:
-    import numpy as np
-    from matplotlib import rcParams
-    from matplotlib.axes import Axes
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-except ImportError as error:
-    raise ImportError(
-        f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
-    ) from error
+import numpy as np
 
+from botorch_tv.drawing import COLORS, lighten, settle_rounds
 from botorch_tv.simulation.blocks import BlockMoments, blocks
 from botorch_tv.simulation.study_record import StudyRecord
-from botorch_tv.validation import as_path, require
 
-# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
-GRAY = "#555555"
-FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
 LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
-
-
-class Picture(Figure):
-    """A figure that shows itself in a notebook, whether or not pyplot was ever imported."""
-
-    def _repr_png_(self) -> bytes:
-        memory = io.BytesIO()
-        FigureCanvasAgg(self)  # draws without a screen
-        self.savefig(memory, format="png", dpi=self.dpi)
-        return memory.getvalue()
 
 
 class LineStyle(NamedTuple):
@@ -90,11 +67,6 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
     return Curve(whole.mean, whole.error)
 
 
-def canvas(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches, outside pyplot's global state."""
-    return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
-
-
 def draw_curves(
     axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]
 ) -> None:
@@ -108,12 +80,6 @@ def draw_curves(
         )
     settle_rounds(axes, rounds)
     lighten(axes)
-
-
-def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
-    """A horizontal axis of whole rounds."""
-    axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None:
@@ -202,35 +168,3 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
         for first, wishes, members in blocks
         for number in range(first, first + members)
     ]
-
-
-def lighten(axes: Axes) -> None:
-    """A frame of two sides and a pale grid behind the lines."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = "") -> Figure:
-    """The figure with a caption, saved to the path where there is one; its folder is made.
-
-    A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
-
-    Raises:
-        ValueError: If the path has an ending of which there are no pictures.
-    """
-    FigureCanvasAgg(figure)
-    if caption:
-        figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
-    if path is not None:
-        file = as_path("path", path, "give the name of a picture, 'regret.png'.")
-        known = figure.canvas.get_supported_filetypes()
-        require(
-            file.suffix[1:].lower() in known or not file.suffix,
-            f"path is {str(path)!r}, but pictures end in {', '.join('.' + one for one in known)}; "
-            "'.png' is usual.",
-        )
-        file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file)
-    figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair
-    return figure

@@ -1,0 +1,87 @@
+"""What every picture is drawn with: colours, an empty figure, and how it is finished."""
+
+from __future__ import annotations
+
+import io
+import os
+
+try:
+    import numpy as np
+    from matplotlib import rcParams
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError(
+        f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
+    ) from error
+
+from botorch_tv.validation import as_path, require
+
+# Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+GRAY = "#555555"
+FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
+
+
+class Picture(Figure):
+    """A figure that shows itself in a notebook, whether or not pyplot was ever imported."""
+
+    def _repr_png_(self) -> bytes:
+        memory = io.BytesIO()
+        FigureCanvasAgg(self)  # draws without a screen
+        self.savefig(memory, format="png", dpi=self.dpi)
+        return memory.getvalue()
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches, outside pyplot's global state."""
+    return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
+
+
+def lighten(axes: Axes) -> None:
+    """A frame of two sides and a pale grid behind the lines."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
+    """A horizontal axis of whole rounds."""
+    axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def settle_times(axes: Axes) -> None:
+    """A horizontal axis of times, short where they are dates."""
+    axes.tick_params(axis="x", labelsize="small")
+    locator = axes.xaxis.get_major_locator()
+    if isinstance(locator, AutoDateLocator):
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = "") -> Figure:
+    """The figure with a caption, saved to the path where there is one; its folder is made.
+
+    A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
+
+    Raises:
+        ValueError: If the path has an ending of which there are no pictures.
+    """
+    FigureCanvasAgg(figure)
+    if caption:
+        figure.supxlabel(caption, fontsize=8.5, color=GRAY, x=0.01, ha="left")
+    if path is not None:
+        file = as_path("path", path, "give the name of a picture, 'regret.png'.")
+        known = figure.canvas.get_supported_filetypes()
+        require(
+            file.suffix[1:].lower() in known or not file.suffix,
+            f"path is {str(path)!r}, but pictures end in {', '.join('.' + one for one in known)}; "
+            "'.png' is usual.",
+        )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file)
+    figure.set_dpi(rcParams["figure.dpi"])  # only now, for places of names depend on it by a hair
+    return figure
