@@ -56,7 +56,6 @@ def add_loop_options(commands: Any) -> None:
     tell.add_argument("y", nargs="?", type=float, metavar="Y")
     tell.add_argument("--failed", action="store_true", help="there is no Y")
     option(tell, "--number", "of the suggestion (default: the only one open)", type=int)
-    option(tell, "--noise", "variance of this measurement, relative to the usual", type=float)
     for parser in (ask, tell):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
         option(parser, "--time", told, type=_time)
@@ -103,7 +102,6 @@ def _tell(arguments: argparse.Namespace) -> int:
             arguments.y,
             suggestion=given.get("number"),
             time=given.get("time"),
-            noise=given.get("noise"),
             ok=not arguments.failed,
         )
         loop.save(arguments.file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, Unpack
 
@@ -42,8 +43,8 @@ from botorch_tv.strategies.deciding import Choice, Decision
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.signature import Untold, preset
-from botorch_tv.strategies.state import State, Suggestion
-from botorch_tv.validation import require, require_integer
+from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.validation import require, require_integer, shown
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,7 +57,8 @@ class Adaptive(Strategy):
     that of a member drawn first.
 
     An observation that lies before others is refused, as by all strategies; :class:`Loop` replays
-    its log. ``tell(noise=)`` is relative: 4 for a measurement of four times the usual variance.
+    its log. ``tell(noise=)`` is refused: while the scale of y is integrated out a variance in units
+    of y is another ratio under every scale, and no member could weigh it exactly.
 
     Args:
         bank: Which processes are held possible.
@@ -185,6 +187,38 @@ class Adaptive(Strategy):
             choice.sqrt_beta,
         )
         return self._suggestion(decision, both)
+
+    def tell(
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor | float,
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: float | Tensor | None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Take in an observation; as :meth:`Strategy.tell`, but for ``noise``.
+
+        Raises:
+            InputDataError: Also where ``noise`` is given.
+        """
+        if noise is not None:
+            raise InputDataError(
+                f"noise is {shown(noise)}, but who is told nothing finds the noise, in units of a "
+                "scale that is itself unknown, and cannot weigh a variance in units of y exactly. "
+                "Leave it out, and tell repeated readings one by one instead of their mean; or use "
+                "a strategy that is told its kernel, such as "
+                "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
+            )
+        return super().tell(state, suggestion, y, time=time, ok=ok, check=check, consume=consume)
+
+    @property
+    def usual_noise(self) -> float:
+        """NaN: the noise is found, and is :meth:`believed_noise`."""
+        return math.nan
 
     def _start(self, decision: Decision) -> Choice:
         """The point that is due while the domain is being filled."""

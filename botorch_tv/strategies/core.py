@@ -584,6 +584,11 @@ class Strategy:
         search = numbers_of_search(self.exploration, state.domain, rows, trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
+    @property
+    def usual_noise(self) -> float:
+        """Variance of an observation that is told without one; NaN where it is not known."""
+        return self.noise
+
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)

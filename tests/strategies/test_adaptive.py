@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 from dataclasses import replace
 
 import pytest
@@ -223,18 +224,29 @@ def test_context_is_learned_from_and_its_units_make_no_difference():
     assert float((plain[10:] - 0.2 - 0.12 * weather).abs().median()) < 0.15
 
 
-def test_relative_noise_of_a_reading():
-    """A reading told with a large ratio moves the posterior little."""
+def test_a_variance_in_units_of_y_is_refused_and_nothing_changes(tmp_path):
     player = strategy()
     state, _ = play(player, GRID, ALL[:1])
     suggestion = player.ask(state)
-    before = player.suggestion_at(state, suggestion.X, now=suggestion.time).mean
-    y = before + 5.0
-    moves = []
-    for ratio in (1.0, 1e6):
-        told, _ = player.tell(state, suggestion, y, noise=ratio)
-        moves.append(float((player.suggestion_at(told, suggestion.X).mean - before).abs()))
-    assert moves[1] < 0.01 * moves[0]
+    for noise in (0.1, torch.tensor([0.1], dtype=torch.float64)):
+        with pytest.raises(InputDataError, match="tv_gp_ucb"):
+            player.tell(state, suggestion, 1.0, noise=noise)
+    loop = Loop(player, BOX)
+    loop.observe([0.1, 0.2], 3.0)
+    asked = loop.ask()
+    for telling in (
+        lambda: loop.tell(4.0, suggestion=asked, noise=0.1),
+        lambda: loop.observe([0.5, 0.5], 4.0, noise=0.1),
+        lambda: Loop.from_table(player, BOX, [[0.1, 0.2]], [1.0], noise=[0.1]),
+    ):
+        with pytest.raises(InputDataError, match="Leave it out"):
+            telling()
+    assert len(loop.history.y) == 1
+    assert math.isnan(float(loop.history.noise[0]))  # it is found, not told
+    assert math.isnan(loop.table()["noise"][0])
+    loop.tell(4.0, suggestion=asked)
+    loop.save(tmp_path / "loop.json")
+    assert len(Loop.load(tmp_path / "loop.json", player).history.y) == 2
 
 
 def test_what_the_bank_decides_on_cannot_be_given_besides():

@@ -68,10 +68,9 @@ class Looking(Record):
         Returns:
             A row per measurement: ``number`` of the suggestion, 0 where there was none; a column
             per parameter, ``x0, x1, ...`` where they have no names, and ``context0, ...``;
-            ``time``; ``y``, NaN where it failed; ``ok``; ``noise``, the variance, relative to
-            the usual one where the strategy is told none; ``mean`` and
-            ``sd``, which were predicted before it, NaN where nobody suggested it; ``reset``,
-            whether everything before was forgotten with it.
+            ``time``; ``y``, NaN where it failed; ``ok``; ``noise``, the variance, NaN where the
+            strategy finds it; ``mean`` and ``sd``, which were predicted before it, NaN where nobody
+            suggested it; ``reset``, whether everything before was forgotten with it.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -184,7 +183,7 @@ class Looking(Record):
         suggested = answer.number > 0 and said is not None
         values = self._units.point(answer.point[:d])
         named = values if isinstance(values, dict) else {f"x{n}": x for n, x in enumerate(values)}
-        noise = self._strategy.noise if answer.noise is None else answer.noise
+        noise = self._strategy.usual_noise if answer.noise is None else answer.noise
         cells = (
             answer.number,
             *named.values(),

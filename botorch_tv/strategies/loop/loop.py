@@ -229,8 +229,7 @@ class Loop(Looking):
             time: When it was really measured; the suggestion's time unless given. It may lie before
                 that of other answers.
             noise: Variance of this measurement; the strategy's unless given. A strategy that is
-                told nothing finds the usual variance itself, and is told how many times as large
-                this one is.
+                told nothing finds the noise itself and refuses it.
             ok: False where the measurement failed: the round counts, but nothing is learned.
 
         Returns:
@@ -268,8 +267,7 @@ class Loop(Looking):
             y: What came out.
             time: When; as in :meth:`ask` unless given. It may lie before the newest time told.
             noise: Variance of this measurement; the strategy's unless given. A strategy that is
-                told nothing finds the usual variance itself, and is told how many times as large
-                this one is.
+                told nothing finds the noise itself and refuses it.
             context: What was known beforehand, `c` numbers.
 
         Returns:

@@ -78,7 +78,7 @@ class Record:
             Measured(one.number, one.point, one.y, one.time, one.noise, reset)
             for one, reset in zip(self._replay.answers, self._replay.resets)
         )
-        return table(rows, self.state, self._strategy.noise)
+        return table(rows, self.state, self._strategy.usual_noise)
 
     @property
     def expert_history(self) -> Table:
@@ -88,7 +88,7 @@ class Record:
             for one in self._replay.replies
             for point, y in zip(one.points, one.y)
         )
-        return table(rows, self.state, self._strategy.noise)
+        return table(rows, self.state, self._strategy.usual_noise)
 
     @property
     def open(self) -> list[NumberedSuggestion]:
