@@ -1,8 +1,13 @@
-"""The exact sampler of a k-DPP, from the eigenvalues of its kernel.
+"""The exact sampler of a k-DPP, point after point, from the eigenvalues of its kernel.
 
-Kulesza and Taskar (2011), Algorithm 1: a k-DPP is a mixture of determinantal processes, each
-spanned by k eigenvectors and drawn with probability proportional to the product of their
-eigenvalues. From a factor K = L Lᵀ with r columns it costs O(n r²): smooth kernels have far fewer
+A point lies in the subset with probability Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), with λ and
+v the eigenvalues and eigenvectors of K (Kulesza and Taskar 2012, section 5.2). Given that it does,
+the others are a (k - 1)-DPP of K conditioned on it. Drawn so, a subset is the same on every
+processor: eigenvectors of one eigenvalue, which are any of a space, come in with one weight. To
+choose eigenvectors first (Kulesza and Taskar 2011, Algorithm 1) needs their roots once instead of k
+times, but there they decide on what is drawn.
+
+From a factor K = L Lᵀ with r columns it costs O(k (n r² + r³)): smooth kernels have far fewer
 columns than points.
 """
 
@@ -12,8 +17,6 @@ import torch
 from torch import Tensor
 
 from botorch_tv.experts.counter import uniforms
-from botorch_tv.inference.linalg import at_index
-from botorch_tv.inference.random import mixed
 
 
 def sample_by_eigenvalues(
@@ -31,22 +34,55 @@ def sample_by_eigenvalues(
     Returns:
         Places of the points drawn, `N x most`; a trial uses its first ``size``.
     """
-    # The roots of the eigenvalues keep digits that eigenvalues of K lose in its largest ones.
-    orthogonal, triangular = torch.linalg.qr(factor)
-    rotation, roots, _ = torch.linalg.svd(triangular, full_matrices=False)
-    smallest = torch.finfo(roots.dtype).tiny
-    # Only ratios matter, and numbers near 1 keep the logarithms short. Roots come in falling order.
-    log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
-    there = torch.arange(roots.shape[-1], device=roots.device) < rank.unsqueeze(-1)
-    log_values = torch.where(there, log_values, -torch.inf)
-    kept = _eigenvectors(log_values, size, most, _numbers(key, roots.shape[-1]))
-    vectors = (orthogonal @ rotation) * kept.unsqueeze(-2)
-    # Numbers of another key: how many the eigenvectors take depends on other trials.
-    return _projection_sample(vectors, size, most, _numbers(mixed(key), most))
+    numbers = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
+    return _in_turn(factor, rank, size, numbers)
 
 
-def _numbers(key: Tensor, count: int) -> Tensor:
-    return uniforms(key.unsqueeze(-1), torch.arange(count, device=key.device))
+def _in_turn(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
+    """As above, with the number that decides on each point, `N x most`."""
+    smallest = torch.finfo(factor.dtype).tiny
+    orthogonal, left = torch.linalg.qr(factor)
+    free = torch.ones_like(factor[..., 0], dtype=torch.bool)
+    most, drawn = uniform.shape[-1], []
+    for number in range(most):
+        # Roots of eigenvalues keep digits that eigenvalues of K lose. They come in falling order,
+        # and every point drawn leaves one fewer.
+        rotation, roots, _ = torch.linalg.svd(left, full_matrices=False)
+        there = torch.arange(roots.shape[-1], device=roots.device) < (rank - number).unsqueeze(-1)
+        # Only ratios matter, and numbers near 1 keep the logarithms short.
+        log_values = 2 * (roots / roots[..., :1].clamp_min(smallest)).clamp_min(smallest).log()
+        log_values = torch.where(there, log_values, -torch.inf)
+        weight = log_values + log_polynomials_without_each(log_values, size - number - 1, most)
+        weight = (weight - weight.amax(-1, keepdim=True)).exp().nan_to_num(nan=0.0)
+        chance = ((orthogonal @ rotation).square() @ weight.unsqueeze(-1)).squeeze(-1)
+        upto = (chance * free).cumsum(-1)
+        target = uniform[..., number : number + 1] * upto[..., -1:]
+        place = torch.searchsorted(upto, target, right=True).clamp_max(upto.shape[-1] - 1)
+        drawn.append(place.squeeze(-1))
+        free = free.scatter(-1, place, False)
+        row = orthogonal.take_along_dim(place.unsqueeze(-1), -2) @ left
+        direction = row / row.norm(dim=-1, keepdim=True).clamp_min(smallest)
+        left = left - (left @ direction.mT) @ direction
+    return torch.stack(drawn, -1)
+
+
+def log_polynomials_without_each(log_values: Tensor, degree: Tensor, most: int) -> Tensor:
+    """Ln e_k of all eigenvalues but one, for each of them, `N x n`.
+
+    e_k(λ without λ_l) = Σ_m e_m(those before it) e_{k-m}(those after it), where nothing cancels.
+
+    Args:
+        log_values: ln λ, `N x n`; -inf for 0.
+        degree: k, `N`; e_0 is taken where it is negative.
+        most: More than the largest k.
+    """
+    degree = degree.clamp_min(0).unsqueeze(-1)
+    before = log_elementary_polynomials(log_values, most - 1)[..., :-1, :]
+    after = log_elementary_polynomials(log_values.flip(-1), most - 1).flip(-2)[..., 1:, :]
+    rest = degree - torch.arange(most, device=degree.device)
+    matching = after.take_along_dim(rest.clamp_min(0).unsqueeze(-2), -1)
+    terms = torch.where((rest >= 0).unsqueeze(-2), before + matching, -torch.inf)
+    return terms.logsumexp(-1)
 
 
 def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
@@ -70,44 +106,3 @@ def log_elementary_polynomials(log_values: Tensor, most: int) -> Tensor:
         row = torch.cat([row[..., :1], torch.logaddexp(row[..., 1:], with_it)], -1)
         rows.append(row)
     return torch.stack(rows, -2)
-
-
-def _eigenvectors(log_values: Tensor, size: Tensor, most: int, uniform: Tensor) -> Tensor:
-    """Which eigenvectors span the process, `N x n`, bool; ``size`` of them."""
-    polynomials = log_elementary_polynomials(log_values, most)
-    left, kept = size, []
-    for last in range(log_values.shape[-1] - 1, -1, -1):
-        fewer = at_index(polynomials[..., last, :], (left - 1).clamp_min(0))
-        all_of_them = at_index(polynomials[..., last + 1, :], left)
-        chance = (log_values[..., last] + fewer - all_of_them).exp()
-        taken = (left > 0) & (uniform[..., last] < chance)
-        left = left - taken.long()
-        kept.append(taken)
-    return torch.stack(kept[::-1], -1)
-
-
-def _projection_sample(vectors: Tensor, size: Tensor, most: int, uniform: Tensor) -> Tensor:
-    """Points of the process with kernel P = V Vᵀ, `N x n x r -> N x most`.
-
-    One after the other, each with probability proportional to what is left of P's diagonal, which
-    then loses the column of the point just drawn, as in a pivoted Cholesky factorisation.
-    """
-    left = vectors.square().sum(-1)
-    columns = torch.zeros(*left.shape, most, dtype=left.dtype, device=left.device)
-    drawn = []
-    for number in range(most):
-        upto = left.cumsum(-1)
-        target = uniform[..., number] * upto[..., -1]
-        place = torch.searchsorted(upto, target.unsqueeze(-1), right=True)
-        place = place.clamp_max(left.shape[-1] - 1)
-        at = place.unsqueeze(-1)
-        here = vectors.gather(-2, at.expand(-1, 1, vectors.shape[-1]))
-        before = columns.gather(-2, at.expand(-1, 1, most))
-        column = (vectors @ here.mT - columns @ before.mT).squeeze(-1)
-        pivot = left.gather(-1, place).clamp_min(torch.finfo(left.dtype).tiny)
-        column = column / pivot.sqrt()
-        column = column * (number < size).unsqueeze(-1)
-        columns[..., number] = column
-        left = (left - column.square()).clamp_min(0).scatter(-1, place, 0.0)
-        drawn.append(place.squeeze(-1))
-    return torch.stack(drawn, -1)

@@ -1,4 +1,4 @@
-"""Worlds and studies of one seed, computed by a process of its own and written to a file.
+"""Worlds, subsets and studies of one seed, computed by a process of its own and written to a file.
 
 Kernels whose eigenvectors are not unique, or whose rank rounding decides, and every way to draw
 from a posterior.
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Thompson
 from botorch_tv.acquisition.widths import Constant
+from botorch_tv.experts.dpp import k_dpp
 from botorch_tv.forgetting import ExponentialWeights, Markov, SlidingWindow
 from botorch_tv.simulation import MarkovWorld, SmoothedDraw, StaticWorld, run_study
 from botorch_tv.simulation.streams import Stream
@@ -66,6 +67,18 @@ def worlds(points: int) -> dict[str, Tensor]:
     return found
 
 
+def subsets(points: int) -> dict[str, Tensor]:
+    """Points for an expert, by the chain of swaps and by the exact sampler."""
+    found = {}
+    for name, _, covariance in kernels(points):
+        trials = covariance.expand(8, *covariance.shape)
+        for steps in (None, "exact"):
+            generator = torch.Generator().manual_seed(SEED)
+            drawn = k_dpp(trials, 5, generator, steps=steps, clip=True)
+            found[f"subset {steps} {name}"] = drawn.index
+    return found
+
+
 def studies(points: int, horizon: int) -> dict[str, Tensor]:
     """Regret of strategies that play samples, one of every form in which they are drawn."""
     found = {}
@@ -90,4 +103,4 @@ def studies(points: int, horizon: int) -> dict[str, Tensor]:
 if __name__ == "__main__":
     file, points, horizon = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
-    torch.save({**worlds(points), **studies(points, horizon)}, file)
+    torch.save({**worlds(points), **subsets(points), **studies(points, horizon)}, file)

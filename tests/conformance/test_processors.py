@@ -1,4 +1,4 @@
-"""Worlds and choices of a seed are the same on every processor.
+"""Worlds, subsets and choices of a seed are the same on every processor.
 
 MKL and PyTorch compute as on other processors where they are told to; each setting needs a process
 of its own.
@@ -41,7 +41,7 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
     ("points", "horizon"), [(6, 12), pytest.param(20, 60, marks=pytest.mark.slow)]
 )
 def test_a_seed_is_the_same_everywhere(points: int, horizon: int, tmp_path: Path) -> None:
-    """Values of worlds, and regret, which tells every choice, within 1e-8."""
+    """Points drawn, values of worlds, and regret, which tells every choice, within 1e-8."""
     here, *others = computed(tmp_path, points, horizon)
     if torch.backends.mkl.is_available():  # otherwise the settings may change nothing
         assert all(any(not torch.equal(one[name], here[name]) for name in here) for one in others)

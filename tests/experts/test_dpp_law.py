@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from botorch_tv.experts.eigen import _eigenvectors, _projection_sample
+from botorch_tv.experts.eigen import _in_turn, log_polynomials_without_each
 from botorch_tv.experts.swaps import _consider, _inverse, _swap_
 
 Array = NDArray[np.float64]
@@ -40,33 +40,35 @@ def shares(rows: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
     return counts
 
 
-@pytest.mark.parametrize("size", [1, 2, 4, 5])
-def test_eigenvectors_are_taken_as_products_of_eigenvalues(size: int) -> None:
-    """P(J) = Π_{j in J} λ_j / e_k for every J of k eigenvalues; k = 5 takes all of them."""
-    values = torch.tensor([2.0, 0.9, 0.7, 0.2, 0.05], dtype=torch.float64)
-    kept = _eigenvectors(values.log().expand(NET, 5), torch.full((NET,), size), size, net(5))
-    assert bool((kept.sum(-1) == size).all())
-    seen = shares([tuple(np.flatnonzero(row)) for row in kept.numpy()])
-    weights = {
-        subset: math.prod(float(values[j]) for j in subset)
-        for subset in itertools.combinations(range(5), size)
-    }
-    for subset, weight in weights.items():
-        wanted = weight / sum(weights.values())
-        assert seen.get(subset, 0.0) == pytest.approx(wanted, abs=2e-3)
+@pytest.mark.parametrize("size", [0, 1, 3, 4])
+def test_polynomials_without_each_value(size: int) -> None:
+    """Sums of products over all subsets of the others, values of 0 among them."""
+    values = [2.0, 0.9, 0.7, 0.2, 0.0]
+    found = log_polynomials_without_each(
+        torch.tensor([values, values[::-1]], dtype=torch.float64).log(), torch.tensor([size] * 2), 5
+    ).exp()
+    for place in range(5):
+        others = values[:place] + values[place + 1 :]
+        wanted = sum(map(math.prod, itertools.combinations(others, size)))
+        assert found[0, place] == pytest.approx(wanted, rel=1e-12)
+        assert found[1, 4 - place] == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_points_of_a_projection_come_in_every_order_as_its_determinants(size: int) -> None:
-    """P(z_1, ..., z_k) = det P_Z / k! for P = V Vᵀ, V of k orthonormal columns: in any order."""
-    columns = np.linalg.qr(np.random.default_rng(2).standard_normal((6, size)))[0]
-    vectors = torch.from_numpy(columns).expand(NET, 6, size)
-    drawn = _projection_sample(vectors, torch.full((NET,), size), size, net(size))
-    seen = shares([tuple(row) for row in drawn.tolist()])
+@pytest.mark.parametrize("columns", [3, 6])
+def test_points_come_in_every_order_as_determinants(size: int, columns: int) -> None:
+    """P(z_1, ..., z_k) = det K_Z / k! Σ det K_Z': in any order, also where k is K's rank."""
+    factor = np.random.default_rng(2).standard_normal((6, columns))
+    whole, kernel = torch.from_numpy(factor).expand(NET, 6, columns), factor @ factor.T
+    one = torch.ones(NET, dtype=torch.int64)
+    seen = shares(
+        [tuple(row) for row in _in_turn(whole, columns * one, size * one, net(size)).tolist()]
+    )
     orders = list(itertools.permutations(range(6), size))
     assert set(seen) <= set(orders)
+    sizes = {order: det(kernel, order) for order in orders}
     for order in orders:
-        wanted = det(columns @ columns.T, order) / math.factorial(size)
+        wanted = sizes[order] / sum(sizes.values())
         assert seen.get(order, 0.0) == pytest.approx(wanted, abs=2e-3)
 
 
