@@ -290,9 +290,9 @@ for title, one in results.items():
 
 # %%
 figure, axes = plt.subplots(figsize=(8.5, 3.8))
-line_styles = (("#000000", "o", -0.12), ("#56B4E9", "s", 0.0), ("#882255", "D", 0.12))
+looks = (("#000000", "o", -0.12), ("#56B4E9", "s", 0.0), ("#882255", "D", 0.12))
 guessed = len(GUESSES) + 1
-for (title, (_, mean, error)), (colour, marker, shift) in zip(premiums.items(), line_styles):
+for (title, (_, mean, error)), (colour, marker, shift) in zip(premiums.items(), looks):
     place = np.arange(len(players)) + shift
     style = {"color": colour, "marker": marker, "capsize": 2, "markersize": 5}
     axes.errorbar(place[:guessed], mean[:guessed], error[:guessed], label=title, **style)

@@ -321,9 +321,9 @@ summary.round(1)
 
 # %%
 best_free = table.index[0]
-line_styles = dict(zip(families, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "D"))))
+looks = dict(zip(families, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "D"))))
 figure, axes = plt.subplots(figsize=(8, 4.2))
-for (family, ones), (colour, marker) in zip(families.items(), line_styles.values()):
+for (family, ones), (colour, marker) in zip(families.items(), looks.values()):
     rows = summary.loc[[f"{family}: {one}" for one in ones]]
     axes.errorbar(
         rows["side_queries"],
@@ -416,7 +416,7 @@ cost = {
 cheapest = np.array(list(cost))[np.argmin(list(cost.values()), axis=0)]
 figure, axes = plt.subplots(figsize=(8, 3.8))
 for label, values in cost.items():
-    colour = next(line_styles[family][0] for family in families if label.startswith(family))
+    colour = next(looks[family][0] for family in families if label.startswith(family))
     axes.plot(prices, values, color=colour, linewidth=0.7, alpha=0.4)
     wins = cheapest == label
     if wins.any():
@@ -442,7 +442,7 @@ axes.set_title(
     "The dearer a question, the fewer to ask (thick: the cheapest), and then none", fontsize=11
 )
 axes.xaxis.set_major_formatter("{x:g}")
-for family, (colour, _) in line_styles.items():
+for family, (colour, _) in looks.items():
     axes.plot([], [], color=colour, linewidth=3, label=family)
 axes.legend(fontsize=8, loc="lower right")
 plt.show()

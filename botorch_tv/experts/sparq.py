@@ -208,8 +208,8 @@ class SparQ(Strategy):
         if check:
             check_values(y, answered)
         any_answer = answered.any(-1)
-        line_styles = check or y.device.type == "cpu"
-        all_trials = ok is None or (line_styles and bool(any_answer.all()))
+        looks = check or y.device.type == "cpu"
+        all_trials = ok is None or (looks and bool(any_answer.all()))
         if check and not all_trials:
             warnings.warn(
                 f"the expert gave no answer at all in {int((~any_answer).sum())} of "

@@ -156,19 +156,19 @@ class Data(NamedTuple):
         Raises:
             InputDataError: If an answer does not fit the log.
         """
-        length, line_styles = self.rounds - self.dropped, _looks(self)
+        length, looks = self.rounds - self.dropped, _looks(self)
         newest, change, kept = length, Change(), None
         resets: list[Tensor] = []
         for answer in answers:
             one = _checked(answer, self)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            rows, clears = self._rows_of(one, line_styles), False
+            rows, clears = self._rows_of(one, looks), False
             if rows is not None:
                 kept = rows if kept is None else kept & rows
-                clears = _clears(one, line_styles)
+                clears = _clears(one, looks)
                 change = change.with_cleared(one.where) if clears else change.with_any_rows()
-            if isinstance(one.reset, Tensor) and not (line_styles and not bool(one.reset.any())):
+            if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
                 resets.append(one.reset)
                 change = change if clears else change._replace(restarts=True)
             elif one.reset is True:
@@ -180,7 +180,7 @@ class Data(NamedTuple):
         mask = self.mask
         if kept is not None:
             mask = kept if mask is None else mask & kept
-        if mask is not None and line_styles:
+        if mask is not None and looks:
             newest = min(newest, _newest_in_use(mask))
         mask = None if mask is None else mask[..., length - newest :]
         data = self._replace(dropped=self.rounds - newest, mask=mask)
@@ -191,18 +191,18 @@ class Data(NamedTuple):
             reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log
         return data._begun_anew(reset), change._replace(reset=reset)
 
-    def _rows_of(self, answer: Kept, line_styles: bool) -> Tensor | None:
+    def _rows_of(self, answer: Kept, looks: bool) -> Tensor | None:
         """Rows that stay by an answer for single trials or rows; None where all stay."""
         rows, length = answer.rows, self.rounds - self.dropped
         if rows is None:
             if answer.where is None or answer.newest is None or answer.newest >= length:
                 return None
-            if line_styles and not bool(answer.where.any()):
+            if looks and not bool(answer.where.any()):
                 return None
             place = torch.arange(length, device=self.time.device)
             rows = ~(answer.where.unsqueeze(-1) & (place < length - answer.newest))
         stays = rows if self.mask is None else rows | ~self.mask
-        return None if line_styles and bool(stays.all()) else rows
+        return None if looks and bool(stays.all()) else rows
 
     def _begun_anew(self, reset: Tensor) -> Data:
         """The clocks counted from the first row kept, in some trials, `batch_shape`."""
@@ -302,12 +302,12 @@ def _looks(data: Data) -> bool:
     return data.time.device.type == "cpu"
 
 
-def _clears(answer: Kept, line_styles: bool) -> bool:
+def _clears(answer: Kept, looks: bool) -> bool:
     """Whether an answer leaves the newest row alone just where it is a reset."""
     where, reset = answer.where, answer.reset
     if answer.newest != 1 or where is None or not isinstance(reset, Tensor):
         return False
-    return reset is where or (line_styles and torch.equal(reset, where))
+    return reset is where or (looks and torch.equal(reset, where))
 
 
 def _newest_in_use(mask: Tensor) -> int:
