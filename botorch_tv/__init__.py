@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         tv_gp_ucb,
         ui_gp_ucb,
         ui_tvbo,
+        w_dbo,
         w_gp_ucb,
         w_sparq_gp_ucb,
     )
@@ -78,6 +79,7 @@ __all__ = [
     "tv_gp_ucb",
     "ui_gp_ucb",
     "ui_tvbo",
+    "w_dbo",
     "w_gp_ucb",
     "w_sparq_gp_ucb",
 ]

@@ -26,7 +26,7 @@ REPLAYED = (
 )
 """Options of a panel, which need one."""
 STRATEGIES = (
-    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "Adaptive"),
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "Adaptive"),
     *("SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can meet."""

@@ -17,6 +17,7 @@ from botorch_tv.forgetting.retention import (
     prediction_error,
 )
 from botorch_tv.forgetting.static import Static
+from botorch_tv.forgetting.wasserstein import WassersteinRemoval
 
 __all__ = [
     "Decay",
@@ -38,6 +39,7 @@ __all__ = [
     "Static",
     "TriggerRule",
     "UncertaintyInjection",
+    "WassersteinRemoval",
     "Wiener",
     "prediction_error",
 ]

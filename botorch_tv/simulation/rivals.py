@@ -111,6 +111,7 @@ RIVALS = {
     "UI": Rival("UI-GP-UCB", strategies.ui_gp_ucb, ("alpha", "width")),
     "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
     "GLR": Rival("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
+    "W-DBO": Rival("W-DBO", strategies.w_dbo, ("epsilon", "width")),
     "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),

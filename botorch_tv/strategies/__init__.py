@@ -25,7 +25,7 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.since import glr_gp_ucb, tv_bayesopt
+from botorch_tv.strategies.since import glr_gp_ucb, tv_bayesopt, w_dbo
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "tv_gp_ucb",
     "ui_gp_ucb",
     "ui_tvbo",
+    "w_dbo",
     "w_gp_ucb",
     "w_sparq_gp_ucb",
 ]

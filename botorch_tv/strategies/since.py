@@ -6,12 +6,17 @@ are arguments without a default, and the docstring says so.
 
 from __future__ import annotations
 
+import math
 from typing import Unpack
 
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+
 from botorch_tv.acquisition import Forced, Logarithmic
-from botorch_tv.forgetting import GLRTrigger, PeriodicMarkov
+from botorch_tv.forgetting import GLRTrigger, Markov, PeriodicMarkov, WassersteinRemoval
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.signature import Common, preset, settled
+from botorch_tv.validation import shown
 
 
 @preset
@@ -52,3 +57,39 @@ def tv_bayesopt(
     """
     decay = PeriodicMarkov(epsilon, cycle, cycle_lengthscale)
     return Strategy(decay=decay, **settled(common, Logarithmic()))
+
+
+@preset
+def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> Strategy:
+    """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes what the future would not miss.
+
+    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. Their package learns kernel,
+    rate and noise in every round and explores by beta = 0.2 d ln(2 n), with n observations in use.
+
+    Args:
+        epsilon: Rate of change ε per unit of time.
+        alpha: How fast the budget of removals grows; 0 removes nothing.
+    """
+    mean = common["mean"]
+    if isinstance(mean, str):
+        raise ValueError(
+            f"w_dbo: mean is {mean!r}, but what an observation is worth depends on it; give a "
+            "number."
+        )
+    removal = WassersteinRemoval(epsilon, *_space_of(common["kernel"]), alpha=alpha, mean=mean)
+    return Strategy(decay=Markov(epsilon), retention=removal, **settled(common, Logarithmic()))
+
+
+def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float, float]:
+    """Lengthscale, smoothness and variance of a kernel whose convolution is known."""
+    inner, variance = kernel, 1.0
+    if isinstance(kernel, ScaleKernel):
+        inner, variance = kernel.base_kernel, float(kernel.outputscale.detach())
+    if not isinstance(inner, (RBFKernel, MaternKernel)) or inner.active_dims is not None:
+        raise ValueError(
+            f"w_dbo: kernel is {shown(kernel)}, but the integral of its square is known of an "
+            "RBFKernel and a MaternKernel over all coordinates alone, scaled or not."
+        )
+    lengths = tuple(inner.lengthscale.detach().double().reshape(-1).tolist())
+    nu = float(inner.nu) if isinstance(inner, MaternKernel) else math.inf
+    return lengths[0] if len(lengths) == 1 else lengths, nu, variance

@@ -62,6 +62,7 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["W-SparQ-GP-UCB"].refresh.schedule.alpha == 2
     assert made["GLR-GP-UCB"].retention.delta == 0.2
     assert made["GLR-GP-UCB"].exploration.chance == 0.15
+    assert made["W-DBO"].retention.epsilon == 0.03
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
     without_width = {"GP-EI", "GP-PI", "Random"}
     for label, strategy in made.items():

@@ -28,6 +28,7 @@ DEFAULTS = {
     "ui_gp_ucb": WIDE | {"kappa": 1.0, "B": 1.0, "delta": 0.1},
     "et_gp_ucb": WIDE | {"delta": 0.1, "rule": prediction_error},
     "glr_gp_ucb": WIDE | {"delta": 0.1, "longest": 64},
+    "w_dbo": WIDE | {"alpha": 0.25},
     "sparq_gp_ucb": EXPERT,
     "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
 }

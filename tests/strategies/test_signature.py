@@ -24,6 +24,7 @@ OWN = {
     "sw_gp_ucb": {"window": 3},
     "tv_gp_ucb": {"epsilon": 0.1},
     "glr_gp_ucb": {"chance": 0.1},
+    "w_dbo": {"epsilon": 0.1},
     "tv_bayesopt": {"epsilon": 0.1, "cycle": 5.0, "cycle_lengthscale": 1.0},
     "w_gp_ucb": {"gamma": 0.9},
     "ui_tvbo": {"sigma_w2": 0.1},

@@ -1,0 +1,209 @@
+"""Removal of what future predictions would not miss, in Wasserstein distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Size, Tensor
+
+from botorch_tv.forgetting.parts import Log
+from botorch_tv.forgetting.retention import Kept, Retention
+from botorch_tv.validation import require, require_number, settle_number, shown
+
+AT_ONCE = 8
+"""Most rows that leave after a round: a device is then not waited for to see whether more do."""
+FEWEST = 2
+"""Rows that always stay."""
+NEAR = 1e-5
+"""Scaled distances below it are this one, where a Matérn covariance is 1 to rounding."""
+
+
+class Removals(NamedTuple):
+    """What has left, and what it took of the budget."""
+
+    spent: Tensor
+    """Σ ln(1 + worth) of all rows removed, `batch_shape`."""
+    leaves: Tensor
+    """Which rows of the log leave before the next choice, `batch_shape x n`, bool."""
+
+
+class Regression(NamedTuple):
+    """A regression on the rows that are left, dead ones aside, which are zeros."""
+
+    inverse: Tensor
+    """P = (K + N)⁻¹, `batch_shape x n x n`."""
+    weights: Tensor
+    """P (y - mean), `batch_shape x n`."""
+    live: Tensor
+    """Which rows count, `batch_shape x n`, bool."""
+
+
+@dataclass(frozen=True)
+class WassersteinRemoval(Retention):
+    """Forget the observations that future predictions would miss least, as W-DBO does.
+
+    The worth of an observation is how far the posteriors with and without it are apart, as a share
+    of how far that with all is from the prior. Apart means a bound of the 2-Wasserstein distance
+    between what they predict, (mean - mean')² + |var - var'|, integrated over the future t > now
+    and over space [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean),
+    and C_ij the integral of k(x, x_i) k(x, x_j) over future and space, removing row i moves the
+    weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii, so that
+
+        worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
+
+    The budget b starts at 1 and grows by the factor (1 + alpha)^(Δt / l_T). After every round the
+    row of least worth leaves while 1 + worth < b, and b is divided by 1 + worth. The objective is
+    the Markov process of rate ε, in their terms a Matérn-1/2 kernel of time with
+    l_T = -2 / ln(1 - ε). Space is all of it, without an end, as in their closed forms; their
+    package caps those by 1, the volume of their domain. At most 8 rows leave after a round, and 2
+    stay.
+
+    Args:
+        epsilon: Rate of change ε per unit of time, in (0, 1).
+        lengthscale: That of the kernel, or one for each coordinate, positive.
+        nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
+        variance: The kernel's variance.
+        alpha: How fast the budget grows per l_T, at least 0, which removes nothing. 0.25 in their
+            package.
+        mean: Prior mean of the objective.
+
+    Raises:
+        ValueError: If a number is out of range.
+    """
+
+    epsilon: float
+    lengthscale: float | tuple[float, ...]
+    nu: float = math.inf
+    variance: float = 1.0
+    alpha: float = 0.25
+    mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle_number(self, "epsilon", "(0, 1)", "without drift nothing becomes worthless.")
+        settle_number(self, "variance", "(0, inf)", "1 is usual.")
+        settle_number(self, "alpha", "[0, 1e3]", "0.25 is usual.")
+        settle_number(self, "mean", "(-inf, inf)", "0 is usual.")
+        require(
+            self.nu in (0.5, 1.5, 2.5, math.inf),
+            f"WassersteinRemoval: nu is {shown(self.nu)}; choose 0.5, 1.5, 2.5 or math.inf.",
+        )
+        many = self.lengthscale if isinstance(self.lengthscale, tuple) else (self.lengthscale,)
+        settled = tuple(
+            float(
+                require_number(
+                    "WassersteinRemoval: lengthscale", one, "(0, inf)", "it is that of the kernel."
+                )
+            )
+            for one in many
+        )
+        one_for_all = not isinstance(self.lengthscale, tuple)
+        object.__setattr__(self, "lengthscale", settled[0] if one_for_all else settled)
+
+    def init(self, batch_shape: Size) -> Removals:
+        none = torch.zeros((*batch_shape, 0), dtype=torch.bool)
+        return Removals(torch.zeros(batch_shape), none)
+
+    def keep(self, log: Log) -> Kept:
+        leaves = log.memory.leaves
+        settled = log.newest is not None or leaves.shape[-1] != log.time.shape[-1]
+        if settled or (leaves.device.type == "cpu" and not bool(leaves.any())):
+            return Kept()
+        return Kept(rows=~leaves)
+
+    def update(self, log: Log) -> Removals:
+        part, together = self._regression(log), self.overlap(log)
+        spent, leaves = log.memory.spent, torch.zeros_like(part.live)
+        grown = self._decay * (log.now - log.first_time) * math.log1p(self.alpha)
+        for _ in range(min(AT_ONCE, log.time.shape[-1] - FEWEST)):
+            worth = self._worth(part, together)
+            least, row = worth.min(-1)
+            cost = torch.log1p(least)
+            goes = (cost < grown - spent) & (part.live.sum(-1) > FEWEST)
+            if goes.device.type == "cpu" and not bool(goes.any()):
+                break
+            spent = torch.where(goes, spent + cost, spent)
+            gone = torch.nn.functional.one_hot(row, worth.shape[-1]).bool() & goes.unsqueeze(-1)
+            leaves = leaves | gone
+            part = _without(part, row, goes, gone)
+        return Removals(spent, leaves)
+
+    def worth(self, log: Log) -> Tensor:
+        """How much each observation is worth, `batch_shape x n`; infinite where there is none."""
+        return self._worth(self._regression(log), self.overlap(log))
+
+    def overlap(self, log: Log) -> Tensor:
+        """C but for a factor that is the same for all, `batch_shape x n x n`.
+
+        In time it is ∫ exp(-r (t - t_i) - r (t - t_j)) dt over t > now, which is proportional to
+        exp(-r (now - t_i) - r (now - t_j)), r = 1 / l_T.
+        """
+        faded = torch.exp(-self._decay * (log.now.unsqueeze(-1) - log.time)).to(log.y)
+        in_space = self._space(log.X, convolved=True)
+        return in_space * faded.unsqueeze(-1) * faded.unsqueeze(-2)
+
+    @property
+    def _decay(self) -> float:
+        """1 / l_T."""
+        return -0.5 * math.log1p(-self.epsilon)
+
+    def _regression(self, log: Log) -> Regression:
+        noise = log.noise
+        live = noise.isfinite()
+        apart = (log.time.unsqueeze(-1) - log.time.unsqueeze(-2)).abs()
+        K = self.variance * self._space(log.X, convolved=False)
+        K = K * torch.exp(-self._decay * apart).to(K)
+        both = live.unsqueeze(-1) & live.unsqueeze(-2)
+        K = K.masked_fill(~both, 0.0) + torch.diag_embed(torch.where(live, noise, 1.0))
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky_ex(K).L).masked_fill(~both, 0.0)
+        y = torch.where(live, log.y - self.mean, 0.0)
+        return Regression(inverse, (inverse @ y.unsqueeze(-1)).squeeze(-1), live)
+
+    def _worth(self, part: Regression, C: Tensor) -> Tensor:
+        P, w = part.inverse, part.weights
+        own = torch.where(part.live, P.diagonal(dim1=-2, dim2=-1), 1.0)
+        apart = ((w / own).square() + 1 / own) * ((P @ C) * P).sum(-1)
+        known = ((w.unsqueeze(-2) @ C).squeeze(-2) * w).sum(-1) + (P * C).sum((-2, -1))
+        return (apart / known.unsqueeze(-1)).clamp_min(0).sqrt().masked_fill(~part.live, math.inf)
+
+    def _space(self, X: Tensor, *, convolved: bool) -> Tensor:
+        """The kernel of variance 1, or its convolution with itself but for a factor, `n x n`."""
+        scaled = X / torch.as_tensor(self.lengthscale, dtype=X.dtype, device=X.device)
+        squared = (scaled.unsqueeze(-2) - scaled.unsqueeze(-3)).square().sum(-1)
+        if self.nu == math.inf:
+            return torch.exp(-squared / (4 if convolved else 2))
+        # The spectral density of a Matérn kernel, squared, is that of a smoother one.
+        order = 2 * self.nu + X.shape[-1] / 2 if convolved else self.nu
+        return matern(order, math.sqrt(2 * self.nu) * squared.sqrt())
+
+
+def matern(order: float, x: Tensor) -> Tensor:
+    """2^(1 - ν) / Γ(ν) x^ν K_ν(x), of a whole or half order ν >= 1/2, any shape."""
+    x = x.clamp_min(NEAR)
+    if order % 1 == 0.5:
+        below = above = torch.sqrt(math.pi / (2 * x)) * torch.exp(-x)  # K_(-1/2) = K_(1/2)
+        start = 0.5
+    else:
+        below = torch.special.modified_bessel_k0(x)
+        above, start = torch.special.modified_bessel_k1(x), 1.0
+    while start < order:
+        below, above = above, below + 2 * start / x * above
+        start += 1
+    return torch.exp((1 - order) * math.log(2) - math.lgamma(order) + order * x.log()) * above
+
+
+def _without(part: Regression, row: Tensor, goes: Tensor, gone: Tensor) -> Regression:
+    """The same once one row of every trial has left, where it goes."""
+    P, w = part.inverse, part.weights
+    index = row.unsqueeze(-1)
+    column = P.gather(-1, index.unsqueeze(-2).expand(*P.shape[:-1], 1)).squeeze(-1)
+    own = torch.where(goes.unsqueeze(-1), column.gather(-1, index), 1.0)
+    column = column * goes.unsqueeze(-1)
+    P = P - column.unsqueeze(-1) * column.unsqueeze(-2) / own.unsqueeze(-1)
+    w = w - column * w.gather(-1, index) / own
+    live = part.live & ~gone
+    return Regression(
+        P.masked_fill(~(live.unsqueeze(-1) & live.unsqueeze(-2)), 0.0), w * live, live
+    )
