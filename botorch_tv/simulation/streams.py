@@ -72,6 +72,10 @@ class Stream:
         # A float64 just below 1 is 1 in float32.
         return self._uniform.following(event_shape).to(self.dtype).clamp_max_(self._below_one)
 
+    def seeds(self) -> list[int]:
+        """An integer in [0, 2**53) for each trial, to seed somebody else's generator."""
+        return [int(one) for one in (self._uniform.following((1,)) * 2.0**53).flatten().tolist()]
+
 
 class _Sequence:
     """The variates of one kind, drawn ahead.

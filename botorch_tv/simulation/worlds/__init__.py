@@ -14,6 +14,7 @@ from botorch_tv.simulation.worlds.functions import (
 )
 from botorch_tv.simulation.worlds.markov import MarkovWorld
 from botorch_tv.simulation.worlds.panel import PanelWorld
+from botorch_tv.simulation.worlds.peaks import GMPBWorld, MovingPeaksWorld, PeaksWorld
 from botorch_tv.simulation.worlds.sine import SineWorld
 from botorch_tv.simulation.worlds.static import StaticWorld
 
@@ -24,10 +25,13 @@ __all__ = [
     "FixedFunctions",
     "FunctionDistribution",
     "FunctionDraw",
+    "GMPBWorld",
     "GaussianDraw",
     "GridWorld",
     "MarkovWorld",
+    "MovingPeaksWorld",
     "PanelWorld",
+    "PeaksWorld",
     "RKHSFunctions",
     "SineWorld",
     "SmoothedDraw",

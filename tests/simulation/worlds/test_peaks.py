@@ -1,0 +1,128 @@
+"""Landscapes that others made, as worlds of a study."""
+
+import pickle
+import random
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import torch
+from deap.benchmarks import movingpeaks
+from gmpb import GMPB, GMPBConfig
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.simulation import GMPBWorld, MovingPeaksWorld, run_study
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.strategies import DiscreteSearch, gp_ucb, random_search
+
+D = torch.float64
+CONFIG = GMPBConfig(d=2, m=4, change_frequency=3)
+WORLDS = {
+    "gmpb": GMPBWorld(CONFIG, noise=0.01, shift=20.0, scale=25.0),
+    "cones": MovingPeaksWorld(2, period=3, shift=20.0, scale=25.0),
+    "hills": MovingPeaksWorld(3, scenario=1, period=2),
+    "many": MovingPeaksWorld(2, scenario=3, period=2),
+}
+
+
+def stream(first=0, trials=3, dtype=D):
+    return Stream(7, "world", first, trials, dtype=dtype, device=torch.device("cpu"))
+
+
+def lattice(dim, points):
+    return torch.cartesian_prod(*[torch.linspace(0, 1, points, dtype=D)] * dim).view(-1, dim)
+
+
+def highest(landscape):
+    """Where the highest peak of a landscape is, in the unit cube."""
+    if isinstance(landscape, GMPB):
+        tallest = max(landscape.get_state().components, key=lambda peak: peak.h)
+        return (tallest.c + 100) / 200
+    return np.array(landscape.globalMaximum()[1]) / 100
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_nothing_is_above_the_best_and_it_is_reached(name):
+    world = WORLDS[name]
+    X = lattice(world.domain.dim, 51 if world.domain.dim == 2 else 15)
+    for objective in islice(world.objectives(stream()), 0, 7, 3):
+        best = objective.best(True)
+        assert (objective.at(X.expand(3, *X.shape)) <= best.unsqueeze(-1)).all()
+        peaks = torch.from_numpy(np.stack([highest(one) for one in objective.landscapes]))
+        torch.testing.assert_close(objective.at(peaks), best, rtol=1e-12, atol=1e-12)
+
+
+def test_values_are_those_of_the_package():
+    seeds, X = stream().seeds(), torch.rand(3, 5, 2, dtype=D)
+    objectives = WORLDS["gmpb"].objectives(stream())
+    for step, objective in enumerate(islice(objectives, 7)):
+        for trial, seed in enumerate(seeds):
+            problem = GMPB(CONFIG, seed)
+            for _ in range(step // 3):
+                problem.step_environment()
+            problem.set_auto_step(False)
+            theirs = problem.evaluate_batch(-100 + 200 * X[trial].numpy())
+            found = 20 + 25 * objective.at(X)[trial]
+            assert found.numpy() == pytest.approx(theirs, rel=1e-12)
+    problem = movingpeaks.MovingPeaks(2, random.Random(seeds[1]), **movingpeaks.SCENARIO_2)
+    for step, objective in enumerate(islice(WORLDS["cones"].objectives(stream()), 4)):
+        if step == 3:
+            problem.changePeaks()
+        theirs = [problem(100 * x, count=False)[0] for x in X[1].numpy()]
+        assert (20 + 25 * objective.at(X)[1]).numpy() == pytest.approx(theirs, rel=1e-12)
+        assert 20 + 25 * float(objective.best(True)[1]) == problem.globalMaximum()[0]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_landscapes_stay_for_a_period_and_then_change(name):
+    world = WORLDS[name]
+    X = torch.rand(3, 20, world.domain.dim, dtype=D)
+    values = [one.at(X) for one in islice(world.objectives(stream()), 2 * world.period + 1)]
+    changed = [not torch.equal(a, b) for a, b in pairwise(values)]
+    assert [i + 1 for i, one in enumerate(changed) if one] == [world.period, 2 * world.period]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_trial_depends_on_its_number_alone(name):
+    world, X = WORLDS[name], torch.rand(4, WORLDS[name].domain.dim, dtype=D)
+    whole = [one.at(X) for one in islice(world.objectives(stream(trials=4)), 5)]
+    part = [one.at(X[2:]) for one in islice(world.objectives(stream(2, 2)), 5)]
+    for a, b in zip(whole, part):
+        assert torch.equal(a[2:], b)
+    assert len({tuple(one.tolist()) for one in torch.stack(whole, 1)}) == 4
+    single = next(world.objectives(stream(trials=4, dtype=torch.float32))).at(X.float())
+    assert single.dtype == torch.float32
+    assert single.tolist() == pytest.approx(whole[0].tolist(), rel=1e-3)
+
+
+def test_seeds_are_whole_and_apart():
+    seeds = stream(trials=500).seeds()
+    assert len(set(seeds)) == 500
+    assert all(isinstance(seed, int) and 0 <= seed < 2**53 for seed in seeds)
+    assert seeds[200:300] == stream(200, 100).seeds()
+    assert np.corrcoef(seeds[:-1], seeds[1:])[0, 1] == pytest.approx(0, abs=5 / 500**0.5)
+
+
+def test_a_study():
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.15, dtype=D)
+    world = GMPBWorld(
+        CONFIG, noise=0.01, shift=20.0, scale=25.0, search=DiscreteSearch(lattice(2, 12))
+    )
+    known = {"kernel": kernel, "noise": 0.01}
+    players = {"GP": gp_ucb(**known), "random": random_search(**known)}
+    result = run_study(world, players, trials=2, horizon=6, progress=False)
+    assert result.regret.size == 24
+    assert float(result.regret.min()) >= 0
+    assert repr(pickle.loads(pickle.dumps(world))) == "GMPBWorld(d=2, m=4, period=3)"
+
+
+def test_what_cannot_be_played():
+    with pytest.raises(ValueError, match="scenario is 4, but there are 1, 2 and 3"):
+        MovingPeaksWorld(scenario=4, period=3)
+    with pytest.raises(ValueError, match="period is 0"):
+        MovingPeaksWorld(period=0)
+    with pytest.raises(ValueError, match="scale is -1"):
+        GMPBWorld(CONFIG, scale=-1)
+    with pytest.raises(ValueError, match="knows its highest value alone"):
+        next(WORLDS["cones"].objectives(stream())).best(False)
