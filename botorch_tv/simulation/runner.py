@@ -6,13 +6,11 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tqdm.auto import tqdm
-
 from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.executors import Elsewhere, Executor
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
-from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.progress import Progress, progress_bar
 from botorch_tv.simulation.records import Arrays, Take
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.turns import take_turn, wait_until
@@ -64,7 +62,7 @@ class Runner:
         known = self.trials - sum(chunk.trials for chunk in missing)
         if folder is not None:
             folder.require_room(missing, self.besides)
-        bar = tqdm(total=self.trials, initial=known, unit="trial", disable=not self.progress)
+        bar = progress_bar(self.trials, known, shown=self.progress)
         with torch_threads(cut.threads), bar:
             if self.executor is not None:
 

@@ -100,7 +100,7 @@ def run_study(
             that does without information gain, no aging of noise, and one rule of retention; in
             float64 on a CPU, nothing recorded besides. Strategies that it does not know are played
             as ever. Unless given, where it is installed and the study is large enough to pay.
-        progress: Whether to show a progress bar.
+        progress: Whether to show a progress bar; in a log it has a line a minute.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round; choices are numbers of arms,

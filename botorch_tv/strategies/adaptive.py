@@ -11,7 +11,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, RBFKernel
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Logarithmic
+from botorch_tv.acquisition import Logarithmic, Width
 from botorch_tv.forgetting import KeepAll
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.forgetting.unit import median_gap
@@ -261,9 +261,17 @@ class Adaptive(Strategy):
         running = running_mixture(state.data).flat()
         if not bool(running.units.known):
             told = int(running.number)
+            if told < self.starts:
+                return (
+                    f"Nothing is believed yet: {told} of the first {self.starts} measurements have "
+                    "been told, which set the units."
+                )
+            log = state.history
+            value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])
             return (
-                f"Nothing is believed yet: {told} of the first {self.starts} measurements have "
-                "been told, and they must differ."
+                f"Nothing is believed yet: all {told} measurements so far are {value:.6g}, and "
+                "without a difference there is no scale. Until there is one, points fill the "
+                "domain; if none is to be expected, look at how y is measured."
             )
         lengthscales = self.bank.lengthscales_of(state.domain.columns)
         return in_words(believed(running, self.bank, lengthscales))
@@ -278,18 +286,24 @@ class Adaptive(Strategy):
 
 @preset
 def adaptive_gp_ucb(
-    *, bank: Bank | None = None, starts: int = FIRST, **common: Unpack[Untold]
+    *,
+    width: Width | None = None,
+    bank: Bank | None = None,
+    starts: int = FIRST,
+    **common: Unpack[Untold],
 ) -> Adaptive:
     """A strategy that is told nothing: no kernel, noise, scale or rate of change.
 
     See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
 
     Args:
+        width: The confidence schedule sqrt(beta_t); Logarithmic(c1=0.4, c2=4.0), of half the
+            usual c1, unless given.
         bank: Which processes are held possible; those of
             :class:`~botorch_tv.inference.mixture.bank.Bank` unless given.
         starts: Measurements that set the units.
     """
-    width = Logarithmic(c1=0.4, c2=4.0) if common["width"] is None else common["width"]
+    width = Logarithmic(c1=0.4, c2=4.0) if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
 

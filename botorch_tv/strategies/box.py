@@ -20,7 +20,7 @@ from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.cube import Parameters
-from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.domains import Domain, require_sides
 from botorch_tv.strategies.parameters import BoxParameter
 from botorch_tv.strategies.search import MultiStart, Search, spread
 from botorch_tv.validation import largest, require, require_integer, shown
@@ -38,12 +38,12 @@ class Box(Domain):
     """A domain: all points between two corners, or all values of named parameters.
 
     Args:
-        bounds: Lower and upper corner, `2 x d`, as BoTorch has them; or the sides in float64,
-            ``[(low, high), ...]``; or named parameters in their own units, ``{"temperature":
-            (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers": Integer(1, 8)}``. Points are
-            then places in the unit cube, shares of the sides, in which lengthscales are measured;
-            ``parameters.named`` and ``parameters.place`` lead there and back, and a
-            :class:`~botorch_tv.strategies.Loop` does so by itself.
+        bounds: Lower and upper corner as a tensor, `2 x d`, as BoTorch has them; or the sides in
+            float64, ``[(low, high), ...]``; or named parameters in their own units,
+            ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers": Integer(1,
+            8)}``. Points are then places in the unit cube, shares of the sides, in which
+            lengthscales are measured; ``parameters.named`` and ``parameters.place`` lead there and
+            back, and a :class:`~botorch_tv.strategies.Loop` does so by itself.
         context_dim: Number c of coordinates that are not chosen but known before each round, such
             as the weather. The kernel sees them behind the d coordinates of the box, and
             ``ask(context=...)`` needs them.
@@ -56,7 +56,8 @@ class Box(Domain):
 
     Raises:
         InputDataError: If ``bounds`` is no finite floating-point `2 x d` tensor whose upper corner
-            is above the lower one, or candidates lie outside.
+            is above the lower one, or two lists that may be sides or corners; or candidates lie
+            outside.
 
     Example:
         >>> domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
@@ -243,6 +244,7 @@ def _corners_of(sides: Sequence[tuple[float, float]]) -> Tensor:
             f"Box: bounds is {shown(sides)}, but sides are pairs of numbers; give [(low, high), "
             "...], or {name: (low, high), ...}."
         ) from error
+    require_sides("Box: bounds", sides)
     return bounds.view(-1, 2).T
 
 

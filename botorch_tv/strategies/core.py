@@ -371,8 +371,11 @@ class Strategy:
         """Take in an observation.
 
         Args:
-            state: The state that made the suggestion.
-            suggestion: What was measured, and what was predicted before.
+            state: The state that made the suggestion, or a later one: where several are measured
+                side by side, each is told as it comes in, to the newest state.
+            suggestion: What was measured, and what was predicted before. With that prediction, made
+                without what has been told since, a trigger compares ``y``; the posterior takes in
+                ``y`` as if it had been asked for now. Told twice, it counts as two measurements.
             y: The observations, `batch_shape`; with ``batch_shape=()`` a number will do.
             time: When they were really made, a number or `batch_shape`; the suggestion's time
                 unless given.

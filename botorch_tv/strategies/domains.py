@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -122,6 +123,7 @@ class Grid(Domain):
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1, or ``bounds`` are not d sides whose
                 lower end is below the upper one.
+            InputDataError: If they are two lists that may be sides or corners.
         """
         points = require_integer(
             "Grid.regular: points", points, 1, "give the number per dimension."
@@ -242,6 +244,26 @@ class Grid(Domain):
         return index.view(X.shape[:-1])
 
 
+def require_sides(name: str, bounds: Sequence[Any]) -> None:
+    """Raise an ``InputDataError`` if a list of two lists could as well be the corners of a box.
+
+    ``[[0, 5], [10, 50]]`` are sides, from 0 to 5 and from 10 to 50; as a tensor, `2 x d`, the same
+    numbers are corners, and the sides from 0 to 10 and from 5 to 50.
+
+    Args:
+        name: What they are, for the error.
+        bounds: Sides.
+    """
+    if len(bounds) != 2 or not all(isinstance(one, list) and len(one) == 2 for one in bounds):
+        return
+    (low, high), (lower, upper) = bounds
+    if low < lower and high < upper and high != lower:
+        raise InputDataError(
+            f"{name} is {bounds!r}, but two lists of two may be sides or corners; give the sides "
+            f"as tuples, {[tuple(one) for one in bounds]}, or the corners as a tensor 2 x d."
+        )
+
+
 def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tuple[float, float]]:
     """Lower and upper end of each side."""
     form = (
@@ -255,6 +277,7 @@ def _sides(bounds: Sequence[tuple[float, float]] | Tensor, dim: int) -> list[tup
     else:
         try:
             pairs = [(float(low), float(high)) for low, high in bounds]
+            require_sides("Grid.regular: bounds", bounds)
         except (TypeError, ValueError):
             raise ValueError(f"Grid.regular: bounds is {bounds!r}; {form}") from None
         if len(pairs) != dim:

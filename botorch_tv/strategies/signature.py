@@ -74,7 +74,6 @@ class Common(Modelled, total=False):
 class Untold(TypedDict, total=False):
     """What a strategy takes that is told nothing."""
 
-    width: Width | None
     maximize: bool
 
 

@@ -27,6 +27,12 @@ STRATEGIES = {
 STATES = {name: one.init(SIDE) for name, one in STRATEGIES.items()}
 X = torch.tensor([[0.1], [0.5], [0.9]], dtype=D)
 Y = torch.tensor([0.2, 0.7, 0.4], dtype=D)
+
+
+def regular(bounds):
+    return Grid.regular(3, 2, bounds=bounds)
+
+
 CALLS = {
     "ask": lambda one, state, made: one.ask(state),
     "tell": lambda one, state, made: one.tell(state, made, 0.1),
@@ -194,3 +200,48 @@ def test_a_picture_of_no_known_ending(tmp_path):
         assert not path.parent.exists()
     result.plot(tmp_path / "picture.PNG")
     assert (tmp_path / "picture.PNG").stat().st_size > 0
+
+
+class TestSidesAndCorners:
+    """The same numbers are two boxes: sides in a list, corners in a tensor."""
+
+    @pytest.mark.parametrize(
+        ("make", "name"),
+        [(Box, "Box: bounds"), (Loop, "Box: bounds"), (regular, "Grid.regular: bounds")],
+        ids=["Box", "Loop", "Grid"],
+    )
+    def test_two_lists_that_may_be_either(self, make, name):
+        row = Row(
+            partial(make, [[0, 5], [10, 50]]),
+            "[[0, 5], [10, 50]]",
+            "may be sides or corners",
+            "give the sides as tuples, [(0, 5), (10, 50)], or the corners as a tensor",
+            InputDataError,
+        )
+        assert_refuses(row)
+        with pytest.raises(InputDataError, match=name):
+            row.call()
+
+    @pytest.mark.parametrize(
+        "sides",
+        [
+            [(0, 5), (10, 50)],  # tuples
+            [[0, 1], [0, 1]],  # no corners: a side of length 0
+            [[20, 80], [1, 8]],  # nor these: 20 is above 1
+            [[0, 5], [5, 9]],  # the same box either way
+            [[0, 5], [10, 50], [20, 60]],  # three sides
+            [[0, 5]],
+        ],
+        ids=str,
+    )
+    def test_what_has_one_meaning(self, sides):
+        wanted = torch.tensor(sides, dtype=D).T
+        assert torch.equal(Box(sides).bounds, wanted)
+        X = Grid.regular(2, len(sides), bounds=sides).X
+        assert torch.equal(torch.stack([X.amin(0), X.amax(0)]), wanted)
+
+    def test_a_tensor_is_corners(self):
+        corners = torch.tensor([[0.0, 5.0], [10.0, 50.0]], dtype=D)
+        assert torch.equal(Box(corners).bounds, corners)
+        assert torch.equal(Grid.regular(2, 2, bounds=corners).X[[0, -1]], corners)
+        assert torch.equal(Box([(0, 10), (5, 50)]).bounds, corners)

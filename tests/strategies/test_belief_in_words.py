@@ -59,3 +59,22 @@ def test_before_anything_is_known_and_of_several_trials():
     assert "0 of the first" in player.describe(player.init(DOMAIN))
     with pytest.raises(InputDataError, match="one can be told of at a time"):
         player.describe(player.init(DOMAIN, batch_shape=(2,)))
+
+
+def test_values_that_never_differ():
+    """No scale can be had of them, and that is said, however many there are."""
+    player, state = adaptive_gp_ucb(starts=3), adaptive_gp_ucb(starts=3).init(DOMAIN)
+    for told in range(1, 6):
+        state, _ = player.tell(state, player.ask(state), 2.5)
+        words = player.describe(state)
+        if told < 3:
+            assert f"{told} of the first 3 measurements" in words
+        else:
+            assert f"all {told} measurements so far are 2.5" in words
+            assert "without a difference there is no scale" in words
+    failed = player.suggestion_at(state, DOMAIN.X[0])
+    state, _ = player.tell(state, failed, 9.0, ok=torch.tensor(False))
+    assert "all 5 measurements so far are 2.5" in player.describe(state)
+    for y in (2.5, 2.75, 3.0):
+        state, _ = player.tell(state, player.ask(state), y)
+    assert "Nothing is believed" not in player.describe(state)

@@ -11,7 +11,7 @@ from botorch.exceptions import InputDataError
 from strategies.loop.loops import BOX, GRID, NOISE, WITH_CONTEXT, kernel
 
 from botorch_tv.acquisition import Logarithmic
-from botorch_tv.forgetting import EventTrigger
+from botorch_tv.forgetting import EventTrigger, KeepAll
 from botorch_tv.strategies import Grid, Strategy, Suggestion, et_gp_ucb, gp_ucb, tv_gp_ucb
 
 STRATEGY = et_gp_ucb(kernel=kernel(), noise=NOISE)
@@ -102,3 +102,28 @@ def test_the_same_in_another_place_is_accepted() -> None:
         suggestion = Suggestion(*pickle.loads(saved))
         assert second.tell(state, suggestion, 1.0)[0].told == 1
         assert second.tell(state, suggestion._replace(made_by=None), 1.0)[0].told == 1
+
+
+def test_told_side_by_side_to_newer_states():
+    """Suggestions of one state, told one after the other: the posterior is that of all of them,
+    and a trigger compares each with what was predicted when it was made."""
+    strategy = et_gp_ucb(kernel=kernel(), noise=NOISE)
+    state = strategy.init(GRID)
+    for y in (0.2, 0.1):
+        state, _ = strategy.tell(state, strategy.ask(state), y)
+    made = strategy.ask(state)
+    state, _ = strategy.tell(state, made, 0.0)
+    fresh = strategy.suggestion_at(state, made.X, now=made.time)
+    y = float(fresh.mean + 1.05 * strategy.band(state, fresh))
+    assert y < float(made.mean + strategy.band(state, made))  # less was known when it was made
+    after, info = strategy.tell(state, made, y)
+    assert not info.reset
+    _, info = strategy.tell(state, fresh, y)
+    assert info.reset
+    plain = replace(strategy, retention=KeepAll())
+    again = plain.init(GRID)
+    for X, value in zip(after.history.choice.tensor(), after.history.y.tensor()):
+        at = plain.suggestion_at(again, GRID.X[X], now=again.time + (again.told < 3))
+        again, _ = plain.tell(again, at, value)
+    expected = plain.posterior(again, GRID.X).mean
+    torch.testing.assert_close(strategy.posterior(after, GRID.X).mean, expected)

@@ -73,12 +73,12 @@ class Record:
 
     @property
     def history(self) -> Table:
-        """Everything measured, in order of time."""
+        """Everything measured, in order of time; of named parameters ``points`` has the units."""
         rows = (
             Measured(one.number, one.point, one.y, one.time, one.noise, reset)
             for one, reset in zip(self._replay.answers, self._replay.resets)
         )
-        return table(rows, self.state, self._strategy.usual_noise)
+        return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
     def expert_history(self) -> Table:
@@ -88,7 +88,7 @@ class Record:
             for one in self._replay.replies
             for point, y in zip(one.points, one.y)
         )
-        return table(rows, self.state, self._strategy.usual_noise)
+        return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
     def open(self) -> list[NumberedSuggestion]:

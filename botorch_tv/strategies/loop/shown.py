@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.log import Planned, Question, like, short
-from botorch_tv.strategies.loop.units import Units
+from botorch_tv.strategies.loop.units import Units, Values
 from botorch_tv.strategies.state import State
 
 SHOWN = 20
@@ -116,20 +116,26 @@ class Table(NamedTuple):
     number: Tensor
     """Of the suggestion that was answered, 0 where there was none, `n`, int64."""
     X: Tensor
-    """Where, `n x d`."""
+    """Where, `n x d`; places in the unit cube where parameters have names, see ``points``."""
     context: Tensor
     """What was known beforehand, `n x c`."""
     y: Tensor
     """What came out, NaN where the measurement failed, `n`."""
     time: Tensor
-    """When, `n`, float64."""
+    """When, `n`, float64, in units of the clock where ``times`` are datetimes."""
     noise: Tensor
     """Noise variance, infinite where the measurement failed, `n`."""
     reset: Tensor
     """Whether everything before was forgotten with it, `n`, bool."""
+    points: Sequence[Values]
+    """The points as plain numbers, or as dicts of named parameters in their own units, n."""
+    times: Sequence[Time]
+    """When, as it was told: numbers, or datetimes, n."""
 
     def __repr__(self) -> str:
-        names = ["number", "time", *(f"x{one}" for one in range(self.X.shape[1]))]
+        oldest = next(iter(self.points), None)
+        plain = [f"x{one}" for one in range(self.X.shape[1])]
+        names = ["number", "time", *(oldest if isinstance(oldest, dict) else plain)]
         names += [*(f"context{one}" for one in range(self.context.shape[1])), "y", "noise", "reset"]
         first = max(0, len(self.y) - SHOWN)
         lines = [names, *(self._line(row) for row in range(first, len(self.y)))]
@@ -140,10 +146,12 @@ class Table(NamedTuple):
         return "\n".join(text)
 
     def _line(self, row: int) -> list[str]:
-        number = int(self.number[row])
-        values = [self.time[row], *self.X[row], *self.context[row], self.y[row], self.noise[row]]
+        number, point, when = int(self.number[row]), self.points[row], self.times[row]
+        place = point.values() if isinstance(point, dict) else point
+        values = [*place, *self.context[row], self.y[row], self.noise[row]]
         shown = [f"{float(value):.6g}" for value in values]
-        return [str(number) if number else "-", *shown, "yes" if self.reset[row] else ""]
+        time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
+        return [str(number) if number else "-", time, *shown, "yes" if self.reset[row] else ""]
 
 
 class Measured(NamedTuple):
@@ -157,7 +165,7 @@ class Measured(NamedTuple):
     reset: bool
 
 
-def table(measured: Iterable[Measured], state: State, noise: float) -> Table:
+def table(measured: Iterable[Measured], state: State, noise: float, units: Units) -> Table:
     """Measurements side by side; ``noise`` is the strategy's."""
     rows, own, d = list(measured), like(state), state.domain.dim
     points = own.new_tensor([one.point for one in rows]).view(len(rows), state.domain.columns)
@@ -171,4 +179,6 @@ def table(measured: Iterable[Measured], state: State, noise: float) -> Table:
         time=state.time.new_tensor([one.time for one in rows]),
         noise=own.new_tensor(variances),
         reset=torch.tensor([one.reset for one in rows], dtype=torch.bool),
+        points=[units.point(one.point[:d]) for one in rows],
+        times=[units.clock.shown(one.time) for one in rows],
     )

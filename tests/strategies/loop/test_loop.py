@@ -1,5 +1,6 @@
 """A loop is the strategy's own ask and tell, with a memory."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from strategies.loop.loops import (
 )
 
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
-from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Float, Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.loop.replay import credulous, pretended
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -292,6 +293,25 @@ def test_history_is_a_table() -> None:
     assert lines[0].split() == ["number", "time", "x0", "x1", "y", "noise", "reset"]
     assert lines[4].split()[0] == "-"
     assert lines[4].split()[-1] == "yes"
+
+
+def test_history_has_the_units_of_people() -> None:
+    """X are places in the unit cube; what is printed, and ``points`` and ``times``, are not."""
+    start = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    loop = Loop({"temperature": (20, 80), "rate": Float(1e-4, 1.0, log=True)}, unit="hours")
+    point = {"temperature": 35.0, "rate": 0.01}
+    loop.observe(point, 0.5, time=start)
+    loop.observe({"temperature": 80, "rate": 1.0}, 0.25, time=start + timedelta(hours=1.5))
+    table = loop.history
+    torch.testing.assert_close(table.X, torch.tensor([[0.25, 0.5], [1.0, 1.0]]).double())
+    assert table.points[0] == pytest.approx(point)
+    assert list(table.times) == [start, start + timedelta(hours=1.5)]
+    assert table.time.tolist() == [0.0, 1.5]
+    head, first, _ = repr(table).splitlines()
+    assert head.split() == ["number", "time", "temperature", "rate", "y", "noise", "reset"]
+    assert first.split()[:6] == ["-", "2026-03-01", "08:00:00+00:00", "35", "0.01", "0.5"]
+    again = Loop.from_table(loop.domain, list(table.points), table.y, time=list(table.times))
+    assert torch.equal(again.history.X, table.X)
 
 
 def test_long_tables_show_the_newest_rows() -> None:

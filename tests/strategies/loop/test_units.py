@@ -177,7 +177,8 @@ def test_a_saved_loop_goes_on_and_can_be_read(dtype: torch.dtype, tmp_path: Path
     again = Loop.load(file, loop.strategy)
     assert [one.row for one in again.open] == [one.row for one in loop.open]
     assert repr(again) == repr(loop)
-    for ours, theirs in zip(loop.history, again.history):
+    assert repr(again.history) == repr(loop.history)
+    for ours, theirs in zip(loop.history[:7], again.history[:7]):
         assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
     later = START + 6 * HOUR
     assert again.ask(now=later).row == loop.ask(now=later).row
