@@ -21,7 +21,9 @@ except ImportError as error:
 from botorch_tv.validation import as_path, require
 
 # Okabe and Ito's colours, told apart by colour-blind readers; their yellow is too pale for lines.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, BLACK = "#CC79A7", "#56B4E9", "#000000"
+COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 GRAY = "#555555"
 FILE_DPI = 150  # dots per inch of pictures written, whatever notebooks are set to
 
@@ -39,6 +41,32 @@ class Picture(Figure):
 def canvas(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, outside pyplot's global state."""
     return Picture(figsize=(width, height), dpi=FILE_DPI, layout="constrained")
+
+
+def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
+    """The figure of axes that a caller gives to be drawn on.
+
+    Args:
+        ax: Theirs.
+        path: Where the picture is to be written besides; must be None.
+
+    Raises:
+        ValueError: If there is a path, for the rest of that figure is not ours.
+    """
+    require(path is None, "path and ax are both given; save the figure of ax by its savefig().")
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def panel(
+    ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float
+) -> tuple[Figure, Axes]:
+    """Axes to draw on and their figure: what a caller gives, or new ones of this size in inches."""
+    if ax is not None:
+        return figure_of(ax, path), ax
+    figure = canvas(width, height)
+    return figure, figure.subplots()
 
 
 def lighten(axes: Axes) -> None:

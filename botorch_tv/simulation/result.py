@@ -19,6 +19,7 @@ from botorch_tv.simulation.recorders.diagnosis import with_present_names
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -81,21 +82,31 @@ class StudyResult(StudyRecord):
             )
         return StudyResult(self.data.sel(strategy=list(strategies)))
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        normalized: bool = True,
+    ) -> Figure:
         """Regret curves with error bands, resets as ticks below them.
 
         Args:
             path: Where to write the picture; its ending chooses the format.
+            ax: Axes of yours to draw one kind of regret on, without resets.
+            normalized: Which kind that is: normalised, or cumulative where False.
         """
         from botorch_tv.simulation.plots import plot_regret
 
-        return plot_regret(self, path)
+        return plot_regret(self, path, ax=ax, normalized=normalized)
 
     def plot_triggers(
         self,
         strategy: str | None = None,
         trial: int | None = None,
         path: str | os.PathLike[str] | None = None,
+        *,
+        ax: Axes | None = None,
     ) -> Figure:
         """One trial through time: predictions with the trigger's band, alarms and their causes.
 
@@ -103,39 +114,46 @@ class StudyResult(StudyRecord):
             strategy: One that resets by a trigger; the first such unless given.
             trial: Number of the trial; one with the typical number of resets unless given.
             path: Where to write the picture; its ending chooses the format.
+            ax: Axes of yours to draw the upper part on.
 
         Raises:
             ValueError: If the study was not diagnosed, or has no such strategy or trial.
         """
         from botorch_tv.simulation.plots import plot_triggers
 
-        return plot_triggers(self, strategy, trial, path)
+        return plot_triggers(self, strategy, trial, path, ax=ax)
 
-    def plot_calibration(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot_calibration(
+        self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
+    ) -> Figure:
         """Reliability diagrams of objective and observation, and calibration through time.
 
         Args:
             path: Where to write the picture; its ending chooses the format.
+            ax: Axes of yours to draw the diagram of the objective on.
 
         Raises:
             ValueError: If the study was not diagnosed.
         """
         from botorch_tv.simulation.plots import plot_calibration
 
-        return plot_calibration(self, path)
+        return plot_calibration(self, path, ax=ax)
 
-    def plot_simple_regret(self, path: str | os.PathLike[str] | None = None) -> Figure:
+    def plot_simple_regret(
+        self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
+    ) -> Figure:
         """Simple regret through time, and beside the regret paid.
 
         Args:
             path: Where to write the picture; its ending chooses the format.
+            ax: Axes of yours to draw simple regret through time on.
 
         Raises:
             ValueError: If the study was not diagnosed.
         """
         from botorch_tv.simulation.plots import plot_simple_regret
 
-        return plot_simple_regret(self, path)
+        return plot_simple_regret(self, path, ax=ax)
 
     def plot_prediction_error(
         self,
@@ -144,6 +162,8 @@ class StudyResult(StudyRecord):
         across: int = 0,
         names: Sequence[str] = ("$x_1$", "$x_2$"),
         aspect: float = 1.0,
+        ax: Axes | None = None,
+        strategy: str | None = None,
     ) -> Figure:
         """Where every strategy knew the objective well, a map for each, the best one first.
 
@@ -152,13 +172,17 @@ class StudyResult(StudyRecord):
             across: Which coordinate of the arms runs from left to right.
             names: What the coordinates are called.
             aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
+            ax: Axes of yours to draw the map of one strategy on, or the curves of all.
+            strategy: Whose map that is; that of the smallest mean error unless given.
 
         Raises:
             ValueError: If the study did not record it, or its arms have more than two coordinates.
         """
         from botorch_tv.simulation.plots import plot_prediction_error
 
-        return plot_prediction_error(self, path, across=across, names=names, aspect=aspect)
+        return plot_prediction_error(
+            self, path, across=across, names=names, aspect=aspect, ax=ax, strategy=strategy
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything to one compressed netCDF file, all of it or nothing.

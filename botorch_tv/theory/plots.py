@@ -13,21 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.drawing import GRAY, canvas, lighten, written
+from botorch_tv.drawing import GRAY, lighten, panel, written
 from botorch_tv.simulation.plots.curves import (
-    LINE_STYLES,
     Curve,
     draw_curves,
-    line_styles,
     name_curves,
     regret_curve,
     settle_scale,
 )
+from botorch_tv.simulation.plots.line_styles import LINES, line_styles
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
 from botorch_tv.validation import require
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["Bound", "plot_bounds", "plot_orders"]
@@ -41,6 +41,8 @@ def plot_bounds(
     bounds: Mapping[str, Bound],
     strategy: str | None = None,
     path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """Cumulative regret of one strategy in all trials, and upper bounds above it.
 
@@ -53,9 +55,11 @@ def plot_bounds(
         bounds: Label to bound; at least one.
         strategy: Label of the strategy; the first one unless given.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw on instead; their figure is returned.
 
     Raises:
-        ValueError: If there is no bound, a bound has the wrong shape, or the strategy is unknown.
+        ValueError: If there is no bound, a bound has the wrong shape, the strategy is unknown,
+            or both ``path`` and ``ax`` are given.
     """
     label = _chosen(result, strategy)
     horizons, drawn = _evaluated(result, bounds)
@@ -63,8 +67,7 @@ def plot_bounds(
     curve = regret_curve(result, label, normalized=False)
     trivial = horizons * float(result.regret.sel(strategy=label).max())
     regret, mean = (np.where(values > 0, values, np.nan) for values in (regret, curve.mean))
-    figure = canvas(8.5, 4.8)
-    axes = figure.subplots()
+    figure, axes = panel(ax, path, 8.5, 4.8)
     color = line_styles(result.strategies)[label].color
     axes.plot(horizons, regret.T, color=color, linewidth=0.5, alpha=0.25)
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
@@ -77,7 +80,7 @@ def plot_bounds(
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
     axes.legend(frameon=False, fontsize=8.5)
     lighten(axes)
-    return written(figure, path)
+    return written(figure, path) if ax is None else figure
 
 
 def plot_orders(
@@ -87,6 +90,7 @@ def plot_orders(
     path: str | os.PathLike[str] | None = None,
     *,
     lower: Mapping[str, Bound] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Normalised regret of one strategy, and orders scaled to touch it.
 
@@ -100,10 +104,11 @@ def plot_orders(
         strategy: Label of the strategy; the first one unless given.
         path: Where to write the picture; its ending chooses the format.
         lower: Label to lower order with constant 1, such as :func:`markov_lower_bound`.
+        ax: Axes of yours to draw on instead; their figure is returned.
 
     Raises:
         ValueError: If there is no order, one has the wrong shape, an upper and a lower one have the
-            same label, or the strategy is unknown.
+            same label, the strategy is unknown, or both ``path`` and ``ax`` are given.
     """
     label = _chosen(result, strategy)
     below = {} if lower is None else dict(lower)
@@ -127,16 +132,16 @@ def plot_orders(
         scaled = constant * values / horizons
         named = f"{name}\nx {constant:.3g}, fitted from {side}"
         curves[named] = Curve(scaled, np.full_like(scaled, np.nan))
-    styles = line_styles(list(curves))
-    figure = canvas(9.5, 4.4)
-    axes = figure.subplots()
+    # By the names alone: constants differ from study to study.
+    styles = dict(zip(curves, line_styles([label, *drawn]).values()))
+    figure, axes = panel(ax, path, 9.5, 4.4)
     draw_curves(axes, horizons, curves, styles)
     settle_scale(axes, [curves[label]], 0.1)
     low, high = axes.get_ylim()
     axes.set_ylim(low, max(high, *(1.1 * float(one.mean[-1]) for one in curves.values())))
     name_curves(axes, curves, styles)
     axes.set(xlabel="round", ylabel="normalised regret $R_t / t$")
-    return written(figure, path)
+    return written(figure, path) if ax is None else figure
 
 
 def _chosen(result: StudyResult, strategy: str | None) -> str:
@@ -166,5 +171,5 @@ def _evaluated(
 
 def _lines(count: int) -> list[str]:
     """A line style per bound, repeated where there are many."""
-    usual = [line for line in LINE_STYLES if line != "dotted"]
+    usual = [line for line in LINES if line != "dotted"]
     return [usual[number % len(usual)] for number in range(count)]

@@ -9,14 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from botorch_tv.drawing import GRAY, canvas, written
-from botorch_tv.simulation.plots.curves import (
-    Curve,
-    LineStyle,
-    draw_curves,
-    line_styles,
-    name_curves,
-)
+from botorch_tv.drawing import GRAY, canvas, figure_of, written
+from botorch_tv.simulation.plots.curves import Curve, draw_curves, name_curves
+from botorch_tv.simulation.plots.line_styles import LineStyle, line_styles
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
@@ -28,7 +23,11 @@ BLOCKS = 25  # rounds are averaged into about as many points
 
 
 def plot_calibration(
-    result: StudyRecord, path: str | os.PathLike[str] | None = None, level: float = LEVEL
+    result: StudyRecord,
+    path: str | os.PathLike[str] | None = None,
+    level: float = LEVEL,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """Reliability diagrams of objective and observation, and calibration through time.
 
@@ -38,26 +37,34 @@ def plot_calibration(
         result: A diagnosed study.
         path: Where to write the picture; its ending chooses the format.
         level: Nominal level of the bands followed through time, in (0, 1).
+        ax: Axes of yours to draw the diagram of the objective on; their figure is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, or the level lies outside (0, 1).
+        ValueError: If the study was not diagnosed, the level lies outside (0, 1), or both ``path``
+            and ``ax`` are given.
     """
     block = max(1, round(result.data.sizes["round"] / BLOCKS))
     shares, by_round = result.calibration(), result.calibration_by_round(level, block)
     styles = line_styles(result.strategies)
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_objective(ax, shares, styles)
+        return figure
     figure = canvas(13.5, 4.7)
     left, middle, right = figure.subplots(1, 3)
-    for axes, name, title in (
-        (left, "objective", "Objective in mean ± z sd"),
-        (middle, "observation", "Observation in mean ± z √(sd² + σ²)"),
-    ):
-        _draw_reliability(axes, shares, name, styles)
-        axes.set_title(title, loc="left", fontsize=10.5)
-    left.set_ylabel("share of rounds inside")
-    _draw_played(left, shares, styles)
+    _draw_objective(left, shares, styles)
+    _draw_reliability(middle, shares, "observation", styles)
+    middle.set_title("Observation in mean ± z √(sd² + σ²)", loc="left", fontsize=10.5)
     _draw_by_round(right, by_round, styles)
     right.set_title(f"Objective in its {level:.0%} band, through time", loc="left", fontsize=10.5)
     return written(figure, path, _caption(result, block))
+
+
+def _draw_objective(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
+    _draw_reliability(axes, shares, "objective", styles)
+    axes.set_title("Objective in mean ± z sd", loc="left", fontsize=10.5)
+    axes.set_ylabel("share of rounds inside")
+    _draw_played(axes, shares, styles)
 
 
 def _draw_reliability(

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, cycle, pairwise, product
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from botorch_tv.drawing import COLORS, lighten, settle_rounds
+from botorch_tv.drawing import lighten, settle_rounds
 from botorch_tv.simulation.blocks import BlockMoments, blocks
+from botorch_tv.simulation.plots.line_styles import LineStyle
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LINE_STYLES = ("solid", "dashed", "dotted", "dashdot")  # a style per round of colours
 LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
-
-
-class LineStyle(NamedTuple):
-    """How one strategy is drawn."""
-
-    color: str
-    line: str
 
 
 class Curve(NamedTuple):
@@ -31,12 +24,6 @@ class Curve(NamedTuple):
 
     mean: np.ndarray
     error: np.ndarray
-
-
-def line_styles(labels: Sequence[str]) -> dict[str, LineStyle]:
-    """A colour and a line style for every strategy, by its place in the study."""
-    styles = cycle(product(LINE_STYLES, COLORS))
-    return {label: LineStyle(color, line) for label, (line, color) in zip(labels, styles)}
 
 
 def regret_curve(result: StudyRecord, strategy: str, normalized: bool) -> Curve:

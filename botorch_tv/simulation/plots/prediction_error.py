@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import canvas, lighten, written
-from botorch_tv.simulation.plots.curves import (
-    Curve,
-    draw_curves,
-    line_styles,
-    name_curves,
-    settle_scale,
-)
+from botorch_tv.drawing import canvas, figure_of, lighten, panel, written
+from botorch_tv.simulation.plots.curves import Curve, draw_curves, name_curves, settle_scale
+from botorch_tv.simulation.plots.line_styles import line_styles
 from botorch_tv.simulation.recorders.prediction_error import PLACE
 from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.simulation.summary import Paired
@@ -43,6 +38,8 @@ def plot_prediction_error(
     across: int = 0,
     names: Sequence[str] = ("$x_1$", "$x_2$"),
     aspect: float = 1.0,
+    ax: Axes | None = None,
+    strategy: str | None = None,
 ) -> Figure:
     """Squared prediction errors over the arms, strategies in the order of their means.
 
@@ -55,10 +52,14 @@ def plot_prediction_error(
         across: Which coordinate of the arms runs from left to right.
         names: What the coordinates are called, one name each.
         aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
+        ax: Axes of yours to draw the map of one strategy on, or the curves of all; their figure is
+            returned.
+        strategy: Whose map that is; that of the smallest mean error unless given.
 
     Raises:
         ValueError: If the study did not record them, its arms have more than two coordinates,
-            ``across`` or ``names`` do not fit them, or ``aspect`` is not positive.
+            ``across`` or ``names`` do not fit them, ``aspect`` is not positive, there is no such
+            strategy, or both ``path`` and ``ax`` are given.
     """
     maps = result.prediction_error
     places = np.asarray(maps[PLACE].values, dtype=np.float64)
@@ -66,8 +67,17 @@ def plot_prediction_error(
     _check(columns, across, names, aspect)
     scores = result.mean_squared_error()
     order = list(scores)
+    if strategy is not None:
+        result.require_strategy(strategy)
+        order = [strategy]
     if columns == 1:
-        figure = _curves(result, places[:, 0], order, names[0])
+        figure, axes = panel(ax, path, 8, 4.2)
+        _curves(axes, result, places[:, 0], order, names[0])
+    elif ax is not None:
+        figure = figure_of(ax, path)
+        _map(ax, result, places[:, [across, 1 - across]], order[0], aspect)
+        ax.set(xlabel=names[across], ylabel=names[1 - across])
+        ax.set_title(f"{order[0]}: {scores[order[0]]}", loc="left", fontsize=10)
     else:
         figure = _maps(result, places[:, [across, 1 - across]], order, scores, aspect)
         _, abreast = arrangement(len(order))
@@ -77,7 +87,7 @@ def plot_prediction_error(
             if number + abreast >= len(order):  # no map below
                 axes.set_xlabel(names[across])
                 axes.tick_params(labelbottom=True)
-    return written(figure, path, _caption(result))
+    return written(figure, path, _caption(result)) if ax is None else figure
 
 
 def arrangement(maps: int) -> tuple[int, int]:
@@ -113,12 +123,10 @@ def _maps(
     aspect: float,
 ) -> Figure:
     errors = result.prediction_error["mean"]
-    top = float(np.percentile(errors.values, TOP)) or 1.0
+    top = _top(errors.values)
     over = float(errors.max()) > top
     rows, columns = arrangement(len(order))
-    wide, high = np.ptp(places, axis=0) * [1, aspect]
-    stretched = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
-    ratio = 1.0 if stretched else high / wide
+    ratio, stretched = _shape(places, aspect)
     figure = canvas(2.9 * columns + 0.9, (2.7 * ratio + 0.75) * rows + 0.4)
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     crossing = lattice(places)
@@ -137,6 +145,30 @@ def _maps(
     bar.set_label("squared prediction error", fontsize=9)
     bar.outline.set_visible(False)
     return figure
+
+
+def _map(axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect: float) -> None:
+    """Of one strategy, on the scale of all."""
+    errors = result.prediction_error["mean"]
+    top = _top(errors.values)
+    drawn = _draw(axes, places, lattice(places), errors.sel(strategy=label).values, top)
+    if not _shape(places, aspect)[1]:
+        axes.set_aspect(aspect)
+    extend = "max" if float(errors.max()) > top else "neither"
+    bar = axes.figure.colorbar(drawn, ax=axes, extend=extend)
+    bar.set_label("squared prediction error", fontsize=9)
+
+
+def _top(errors: np.ndarray) -> float:
+    """Where the scale of colours ends."""
+    return float(np.percentile(errors, TOP)) or 1.0
+
+
+def _shape(places: np.ndarray, aspect: float) -> tuple[float, bool]:
+    """Height of a map over its width, and whether it fills its panel instead."""
+    wide, high = np.ptp(places, axis=0) * [1, aspect]
+    stretched = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
+    return 1.0 if stretched else high / wide, stretched
 
 
 def _draw(
@@ -159,9 +191,9 @@ def _draw(
     )
 
 
-def _curves(result: StudyRecord, places: np.ndarray, order: Sequence[str], name: str) -> Figure:
-    figure = canvas(8, 4.2)
-    axes = figure.subplots()
+def _curves(
+    axes: Axes, result: StudyRecord, places: np.ndarray, order: Sequence[str], name: str
+) -> None:
     sorted_arms = np.argsort(places)
     maps = result.prediction_error.isel(arm=sorted_arms)
     styles = line_styles(result.strategies)
@@ -175,7 +207,6 @@ def _curves(result: StudyRecord, places: np.ndarray, order: Sequence[str], name:
     settle_scale(axes, curves.values())
     name_curves(axes, curves, styles)
     axes.set(xlabel=name, ylabel="squared prediction error")
-    return figure
 
 
 def _caption(result: StudyRecord) -> str:

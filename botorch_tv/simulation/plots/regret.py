@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from botorch_tv.drawing import COLORS, canvas, lighten, written
-from botorch_tv.simulation.plots.curves import (
-    draw_curves,
-    line_styles,
-    name_curves,
-    regret_curves,
-    settle_scale,
-)
+from botorch_tv.drawing import COLORS, canvas, figure_of, lighten, panel, written
+from botorch_tv.simulation.plots.curves import draw_curves, name_curves, regret_curves, settle_scale
+from botorch_tv.simulation.plots.line_styles import line_styles
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
@@ -26,7 +21,13 @@ UNSETTLED = 0.1  # share of the rounds in which normalised regret may leave the 
 RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
 
 
-def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_regret(
+    result: StudyRecord,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
+    normalized: bool = True,
+) -> Figure:
     """Normalised and cumulative regret, with the resets as ticks below.
 
     Lines are means over trials, bands one standard error to either side. Each strategy that
@@ -36,20 +37,23 @@ def plot_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None)
     Args:
         result: The study.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw one kind of regret on, without resets; their figure is returned.
+        normalized: Which kind that is: normalised, or cumulative where False.
+
+    Raises:
+        ValueError: If both ``path`` and ``ax`` are given.
     """
-    styles = line_styles(result.strategies)
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_regret(ax, result, normalized)
+        ax.set_xlabel("round")
+        return figure
     resetting = {label: mean for label, mean in result.mean_resets().items() if mean > 0}
     figure = canvas(11, 4.4 + 0.75 * len(resetting))
     grid = figure.add_gridspec(1 + len(resetting), 2, height_ratios=[5.5] + [1] * len(resetting))
-    average = figure.add_subplot(grid[0, 0])
-    average.set_title("Normalised regret $R_t / t$", loc="left")
-    total = figure.add_subplot(grid[:, 1])
-    total.set_title("Cumulative regret $R_t$", loc="left")
-    for axes, normalized in ((average, True), (total, False)):
-        curves = regret_curves(result, normalized)
-        draw_curves(axes, result.data["round"].values, curves, styles)
-        settle_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
-        name_curves(axes, curves, styles)
+    average, total = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[:, 1])
+    _draw_regret(average, result, True)
+    _draw_regret(total, result, False)
     strips = [
         figure.add_subplot(grid[row, 0], sharex=average) for row in range(1, 1 + len(resetting))
     ]
@@ -114,6 +118,8 @@ def plot_first_reset(
     results: Mapping[float, StudyRecord],
     periods: Mapping[float, int],
     path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """How long the event trigger waits: histogram of the round of the first reset, [ET] Figure 4.
 
@@ -121,9 +127,12 @@ def plot_first_reset(
         results: Rate of change ε to a study whose first strategy resets.
         periods: The same ε to the period of R-GP-UCB, drawn as a vertical line.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw on instead; their figure is returned.
+
+    Raises:
+        ValueError: If both ``path`` and ``ax`` are given.
     """
-    figure = canvas(8, 4.4)
-    axes = figure.subplots()
+    figure, axes = panel(ax, path, 8, 4.4)
     horizon = max(result.data.sizes["round"] for result in results.values())
     width = max(1, horizon // 100)
     edges = np.arange(0.5, horizon + width + 0.5, width)
@@ -148,7 +157,16 @@ def plot_first_reset(
     axes.set_ylabel("share of all trials, per round")
     axes.legend(frameon=False, loc="upper right", title="dashed: period N of R-GP-UCB")
     lighten(axes)
-    return written(figure, path)
+    return written(figure, path) if ax is None else figure
+
+
+def _draw_regret(axes: Axes, result: StudyRecord, normalized: bool) -> None:
+    styles, curves = line_styles(result.strategies), regret_curves(result, normalized)
+    draw_curves(axes, result.data["round"].values, curves, styles)
+    settle_scale(axes, curves.values(), UNSETTLED if normalized else 0.0)
+    name_curves(axes, curves, styles)
+    title = "Normalised regret $R_t / t$" if normalized else "Cumulative regret $R_t$"
+    axes.set_title(title, loc="left")
 
 
 def _draw_resets(axes: Axes, result: StudyRecord, label: str, mean: float) -> None:

@@ -6,16 +6,16 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from botorch_tv.drawing import canvas, lighten, written
+from botorch_tv.drawing import canvas, figure_of, lighten, written
 from botorch_tv.simulation.blocks import blocks, by_trial
 from botorch_tv.simulation.plots.curves import (
-    LineStyle,
+    Curve,
     draw_curves,
-    line_styles,
     mean_curve,
     name_curves,
     settle_scale,
 )
+from botorch_tv.simulation.plots.line_styles import LineStyle, line_styles
 from botorch_tv.simulation.study_record import StudyRecord
 
 if TYPE_CHECKING:
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 UNSETTLED = 0.05  # share of the rounds in which simple regret may leave the scale
 
 
-def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_simple_regret(
+    result: StudyRecord,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
+) -> Figure:
     """Simple regret through time, and beside the regret paid for the arms played.
 
     Simple regret is that of the arm with the best posterior mean before the round's observation.
@@ -34,9 +39,10 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
     Args:
         result: A diagnosed study.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw simple regret through time on; their figure is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed.
+        ValueError: If the study was not diagnosed, or both ``path`` and ``ax`` are given.
     """
     simple = result.simple_regret
     styles = line_styles(result.strategies)
@@ -44,18 +50,27 @@ def plot_simple_regret(result: StudyRecord, path: str | os.PathLike[str] | None 
         label: mean_curve(one.values for one in blocks(simple.sel(strategy=label)))
         for label in styles
     }
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_curves(ax, result, curves)
+        return figure
     figure = canvas(11.5, 4.4)
     left, right = figure.subplots(1, 2, width_ratios=[1.35, 1])
-    draw_curves(left, result.data["round"].values, curves, styles)
-    settle_scale(left, curves.values(), UNSETTLED)
-    left.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
-    left.set(xlabel="round", ylabel="simple regret")
-    name_curves(left, curves, styles)
+    _draw_curves(left, result, curves)
     _draw_prices(right, result, styles)
     trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials; bands and bars: ± 1 standard error."
     caption = caption if trials > 1 else "One trial."
     return written(figure, path, caption)
+
+
+def _draw_curves(axes: Axes, result: StudyRecord, curves: Mapping[str, Curve]) -> None:
+    styles = line_styles(result.strategies)
+    draw_curves(axes, result.data["round"].values, curves, styles)
+    settle_scale(axes, curves.values(), UNSETTLED)
+    axes.set_title("Regret of the arm recommended in each round", loc="left", fontsize=10.5)
+    axes.set(xlabel="round", ylabel="simple regret")
+    name_curves(axes, curves, styles)
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
+from botorch_tv.drawing import BLUE, GRAY, ORANGE, VERMILION, canvas, figure_of, lighten, written
 from botorch_tv.simulation.diagnosis.triggers import trigger_table, typical_trial, with_trigger
 from botorch_tv.simulation.plots.curves import spread_apart
 from botorch_tv.simulation.recorders.diagnosis import model_noise, recorded
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, _, VERMILION = COLORS[:4]
 DIGIT = 0.11  # inches that a number's digit takes
 
 
@@ -28,6 +27,8 @@ def plot_triggers(
     strategy: str | None = None,
     trial: int | None = None,
     path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """One trial of one strategy through time: what it predicted, what came, when it reset and why.
 
@@ -40,9 +41,11 @@ def plot_triggers(
         strategy: One that resets by a trigger; the first such unless given.
         trial: Number of the trial; one with the typical number of resets unless given.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw the upper part on; their figure is returned.
 
     Raises:
-        ValueError: If the study was not diagnosed, or has no such strategy or trial.
+        ValueError: If the study was not diagnosed, has no such strategy or trial, or both
+            ``path`` and ``ax`` are given.
     """
     data = result.data
     armed = with_trigger(data)
@@ -64,13 +67,20 @@ def plot_triggers(
         )
     one = data.sel(trial=[number])
     alarms = trigger_table(one.sel(strategy=[label]))
-    figure = canvas(11, 6.4)
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     values = {
         name: recorded(one, name, label)[0]
         for name in ("observation", "objective", "mean", "sd", "band")
     }
     rounds = data["round"].values
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_predictions(ax, rounds, values, alarms)
+        ax.set_xlabel("round")
+        ax.set_title(f"{label}, trial {number}", loc="left", fontsize=11.5)
+        ax.legend(frameon=False, fontsize=8)  # inside, for the row above needs a wide picture
+        return figure
+    figure = canvas(11, 6.4)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, alarms)
     _draw_surprises(below, rounds, values, model_noise(data, label) ** 0.5, alarms)
     figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)

@@ -7,14 +7,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, settle_times, written
+from botorch_tv.drawing import (
+    BLACK,
+    BLUE,
+    GRAY,
+    VERMILION,
+    canvas,
+    figure_of,
+    lighten,
+    settle_times,
+    written,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BELIEF, MEASURED, FAILED = COLORS[0], COLORS[6], COLORS[3]
+BELIEF, MEASURED, FAILED = BLUE, BLACK, VERMILION
 FEW = 25
 """Values of a slice up to which each has a dot."""
 
@@ -45,10 +55,9 @@ def draw_loop(
         ax: As there.
     """
     if ax is not None:
+        figure = figure_of(ax, path)
         _draw_values(ax, table)
-        whole = ax.get_figure(root=True)
-        assert whole is not None
-        return whole
+        return figure
     figure = canvas(10, 3.2 + 1.9 * len(logs))
     shape = (1 + len(logs), 2)
     grid = figure.add_gridspec(*shape, height_ratios=[3.0] + [1.9] * len(logs), width_ratios=[3, 2])

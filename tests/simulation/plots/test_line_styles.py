@@ -1,0 +1,59 @@
+"""A strategy is drawn alike in every picture."""
+
+import itertools
+
+import pytest
+
+from botorch_tv.simulation.plots.line_styles import NAMED, line_styles
+from botorch_tv.simulation.rivals import RIVALS
+
+ALGORITHMS = [names[0] for names in NAMED]
+
+
+def test_algorithms_look_the_same_in_any_company():
+    alone = {name: line_styles([name])[name] for name in ALGORITHMS}
+    assert len(set(alone.values())) == len(ALGORITHMS)
+    assert line_styles(ALGORITHMS) == alone
+    for few in itertools.combinations(ALGORITHMS, 2):
+        assert line_styles(["own", *few, "0.03"]).items() >= {n: alone[n] for n in few}.items()
+
+
+@pytest.mark.parametrize("code", RIVALS)
+def test_they_are_known_by_every_name(code):
+    rival = RIVALS[code]
+    wanted = line_styles(ALGORITHMS)[rival.label]
+    preset = getattr(rival.preset, "func", rival.preset).__name__
+    for name in (code, code.lower(), rival.label, preset):
+        assert line_styles([name])[name] == wanted
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("TV-GP-UCB", "R-GP-UCB", "GP-UCB", "ET-GP-UCB", "UI-GP-UCB", "SW-GP-UCB", "WGP-UCB"),
+        ("ET-GP-UCB", "Random", "IGP-UCB", "SW-GP-UCB", "WGP-UCB", "BR-GP-UCB"),
+        ("GP-UCB", "GP-EI", "IGP-UCB", "GP-TS", "GP-PI"),
+        ("TV-GP-UCB", "R-GP-UCB", "GP-UCB", "ET-GP-UCB", "UI-TVBO", "Random"),
+        ("TV-GP-UCB", "R-GP-UCB", "GP-UCB", "SW-GP-UCB", "WGP-UCB", "SparQ", "W-SparQ", "random"),
+        ("GP", "ET", "TV", "Adaptive"),
+    ],
+)
+def test_colours_differ_in_the_papers_figures(labels):
+    assert len({style.color for style in line_styles(labels).values()}) == len(labels)
+
+
+def test_other_labels_have_a_colour_of_their_own_whatever_the_order():
+    labels = ["GP", "0.03", "0.003", "trigger", "own", "ET"]
+    styles = line_styles(labels)
+    assert len({style.color for style in styles.values()}) == len(labels)
+    for order in itertools.permutations(labels):
+        found = line_styles(order)
+        assert list(found) == list(order)
+        assert found == styles
+    # What nobody else of the picture wants stays when others go.
+    assert line_styles(["own"])["own"].line == "solid"
+
+
+def test_two_names_of_one_algorithm_differ():
+    styles = line_styles(["random", "Random"])
+    assert styles["random"] != styles["Random"]
