@@ -160,9 +160,9 @@ def _rival_choice(X: Tensor, Y: Tensor, bounds: Tensor, now: float, round_: int)
     )
     model = SingleTaskGP(X, Y, covar_module=in_space * in_time)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-    sqrt_beta = WIDTH.c1 * np.log(WIDTH.c2 * round_)
+    beta = WIDTH.c1 * np.log(WIDTH.c2 * round_)
     found, _ = optimize_acqf(
-        UpperConfidenceBound(model, beta=float(sqrt_beta)),
+        UpperConfidenceBound(model, beta=float(beta)),
         bounds,
         q=1,
         num_restarts=5,
