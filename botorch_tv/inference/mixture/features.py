@@ -78,11 +78,10 @@ def features(
         like: Gives dtype and device.
     """
     if columns <= WAVE_COLUMNS:
-        lengths = torch.full((1, columns), lengthscale, dtype=torch.float64)
-        waves = box_features(lengths, tolerance=tolerance)
-        variance = waves.density(lengths[0])
+        waves = box_features(lengthscale, columns, tolerance)
+        variance = waves.density(lengthscale)
         largest = variance.argsort(descending=True, stable=True)[:most]
-        some = BoxFeatures(waves.number[largest].to(like.device), waves.side.to(like))
+        some = BoxFeatures(waves.number[largest].to(like.device), waves.side)
         return Waves(some, variance[largest].sqrt().to(like))
     engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     Z = engine.draw(most, dtype=torch.float64)
