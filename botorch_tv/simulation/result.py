@@ -155,6 +155,27 @@ class StudyResult(StudyRecord):
 
         return plot_simple_regret(self, path, ax=ax)
 
+    def plot_weights(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        strategy: str | None = None,
+        trial: int | None = None,
+    ) -> Figure:
+        """What a strategy that is told nothing came to believe, round by round.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+            strategy: Its label; the first such unless given.
+            trial: Number of the trial; means over all, and the middle half of them, unless given.
+
+        Raises:
+            ValueError: If weights were not recorded, or there is no such strategy or trial.
+        """
+        from botorch_tv.simulation.plots import plot_weights
+
+        return plot_weights(self, strategy, trial, path)
+
     def plot_prediction_error(
         self,
         path: str | os.PathLike[str] | None = None,

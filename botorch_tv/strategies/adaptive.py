@@ -16,7 +16,7 @@ from botorch_tv.forgetting import KeepAll
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.bank import PARTS, Bank
 from botorch_tv.inference.mixture.inference import (
     ArmMixture,
     MixtureInference,
@@ -275,6 +275,17 @@ class Adaptive(Strategy):
             )
         lengthscales = self.bank.lengthscales_of(state.domain.columns)
         return in_words(believed(running, self.bank, lengthscales))
+
+    def marginals(self, state: State) -> dict[str, Tensor]:
+        """How likely each lengthscale, rate, hazard and noise ratio is, each `batch_shape x n`.
+
+        Of what they are the weights :meth:`Bank.values` tells.
+        """
+        share = self.weights(state)
+        return {
+            name: share.sum([one for one in range(-len(PARTS), 0) if one != own])
+            for name, own in zip(PARTS, range(-len(PARTS), 0))
+        }
 
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from botorch_tv.validation import require, require_integer, require_number
 
+PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
+"""What members differ in."""
 NEAREST = 3
 """Up to so many coordinates lengthscales are the shares of a side given below; beyond, points are
 further apart, and lengthscales grow with the root of the dimension."""
@@ -81,6 +83,11 @@ class Bank:
         shares = SHARES[min(columns, NEAREST)]
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
         return tuple(longer * one for one in shares)
+
+    def values(self, columns: int) -> dict[str, tuple[float, ...]]:
+        """What members differ in, in the order of weights, for points of so many coordinates."""
+        parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
+        return dict(zip(PARTS, parts))
 
     def members(self, like: Tensor) -> Members:
         """The members of every lengthscale, in the order of (rate, hazard, noise ratio)."""

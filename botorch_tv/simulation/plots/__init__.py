@@ -9,6 +9,7 @@ from botorch_tv.simulation.plots.prediction_error import plot_prediction_error
 from botorch_tv.simulation.plots.regret import plot_first_reset, plot_panels, plot_regret
 from botorch_tv.simulation.plots.simple_regret import plot_simple_regret
 from botorch_tv.simulation.plots.triggers import plot_triggers
+from botorch_tv.simulation.plots.weights import plot_weights
 
 __all__ = [
     "plot_calibration",
@@ -18,4 +19,5 @@ __all__ = [
     "plot_regret",
     "plot_simple_regret",
     "plot_triggers",
+    "plot_weights",
 ]

@@ -18,9 +18,6 @@ from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
 
-PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
-"""Dimensions of what is recorded, in the order of :meth:`Adaptive.weights`."""
-
 
 @dataclass(frozen=True)
 class Weights(Recorder):
@@ -36,29 +33,24 @@ class Weights(Recorder):
 
     bank: Bank = field(default_factory=Bank)
 
-    def _values(self, domain: Domain) -> dict[str, tuple[float, ...]]:
-        bank, lengthscales = self.bank, self.bank.lengthscales_of(domain.columns)
-        return dict(zip(PARTS, (lengthscales, bank.rates, bank.hazards, bank.noise_ratios)))
-
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        sizes = {name: len(values) for name, values in self._values(domain).items()}
-        weights = {f"weight_{name}": Variable({name: size}) for name, size in sizes.items()}
+        values = self.bank.values(domain.columns)
+        weights = {f"weight_{name}": Variable({name: len(one)}) for name, one in values.items()}
         return {**weights, "jump": Variable()}
 
     def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
         player, like = seen.strategy, seen.value
         if isinstance(player, Adaptive) and player.bank == self.bank:
-            share, jump = player.weights(seen.state), player.jump(seen.state)
+            weights, jump = player.marginals(seen.state), player.jump(seen.state)
         else:
-            sizes = [len(values) for values in self._values(seen.state.domain).values()]
-            share = like.new_full((*like.shape, *sizes), math.nan)
+            values = self.bank.values(seen.state.domain.columns)
+            weights = {
+                name: like.new_full((*like.shape, len(one)), math.nan)
+                for name, one in values.items()
+            }
             jump = torch.full_like(like, math.nan)
-        dims = range(-len(PARTS), 0)
-        weights = {
-            f"weight_{name}": share.sum([one for one in dims if one != own])
-            for name, own in zip(PARTS, dims)
-        }
-        return {**weights, "jump": jump}
+        return {**{f"weight_{name}": one for name, one in weights.items()}, "jump": jump}
 
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
-        return xr.Dataset(coords={n: np.array(v) for n, v in self._values(domain).items()})
+        values = self.bank.values(domain.columns)
+        return xr.Dataset(coords={name: np.array(one) for name, one in values.items()})

@@ -11,6 +11,7 @@ from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
@@ -150,6 +151,40 @@ class Looking(Record):
         sliced = ax is None and (context is not None or self.domain.columns == d)
         slices = self._slices(now, context) if sliced else []
         return draw_loop(self.table(), logs, slices, path, ax)
+
+    def plot_weights(self, path: str | PathLike[str] | None = None) -> Figure:
+        """Draw what a strategy that is told nothing came to believe, measurement by measurement.
+
+        For each rate of change, chance of a jump, lengthscale and noise how likely it is, and the
+        chance that a jump came before each measurement. Until units are known all are as likely.
+
+        Args:
+            path: Where to write the picture; its ending chooses the format.
+
+        Raises:
+            ImportError: If matplotlib is not installed.
+            InputDataError: If there is no measurement yet, or the strategy is told what it
+                believes.
+        """
+        player = self._strategy
+        if not isinstance(player, Adaptive):
+            raise InputDataError(
+                f"{player!r} is told what it believes, and weighs nothing; Loop(box) alone plays a "
+                "strategy that is told nothing. plot() shows any loop."
+            )
+        if not self._replay.answers:
+            raise InputDataError("nothing has been measured; tell() or observe() something first.")
+        from botorch_tv.strategies.loop.weights import draw_loop_weights
+
+        return draw_loop_weights(
+            [self._units.clock.shown(answer.time) for answer in self._replay.answers],
+            self._replay.notes,
+            player.bank,
+            self.domain.columns,
+            float(player.step(self.state)),
+            self._units.clock.unit or "",
+            path,
+        )
 
     @property
     def parameters(self) -> Parameters | None:

@@ -14,11 +14,14 @@ from botorch_tv.experts.refresh import Never
 from botorch_tv.experts.sparq import SparQ
 from botorch_tv.forgetting import KeepAll, Kept, Log, Retention
 from botorch_tv.inference.process import BY_COUNT_OR_TIME
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
 from botorch_tv.strategies.state import State
 
 NEVER = -1
+Note = dict[str, list[float]]
+"""What a strategy came to believe with an answer, where it says so."""
 
 
 class Moment(NamedTuple):
@@ -55,6 +58,7 @@ class Replay:
         self.answers: list[Answer] = []
         self.replies: list[Reply] = []
         self.resets: list[bool] = []
+        self.notes: list[Note] = []
         self._start = Moment(0, start, NEVER)
         self._recent = [self._start]
 
@@ -89,7 +93,7 @@ class Replay:
         base = self._base(place)
         again = [*self.answers[base.told : place], answer, *self.answers[place:]]
         due = self._replies_after(base.told, answer)
-        moments, resets = [], []
+        moments, resets, notes = [], [], []
         moment = base
         for one in again:
             try:
@@ -102,11 +106,13 @@ class Replay:
                 raise
             moments.append(moment)
             resets.append(reset)
+            notes.append(_note(self.strategy, moment.state))
             del moments[:-keep]
         earlier = [one for one in self._recent if one.told <= base.told]
         self._recent = [*earlier, *moments][-keep:]
         self.answers[place:place] = [answer]
         self.resets[base.told :] = resets
+        self.notes[base.told :] = notes
         return self.resets[place]
 
     def absorb(self, reply: Reply) -> None:
@@ -177,6 +183,13 @@ class Replay:
         if after.told in due:
             after = self._absorbed(after, due[after.told], after.told)
         return after, reset
+
+
+def _note(strategy: Strategy, state: State) -> Note:
+    if not isinstance(strategy, Adaptive):
+        return {}
+    note = {name: one.tolist() for name, one in strategy.marginals(state).items()}
+    return {**note, "jump": [float(strategy.jump(state))]}
 
 
 def pretended(

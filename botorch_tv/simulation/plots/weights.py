@@ -1,0 +1,95 @@
+"""What strategies that are told nothing came to believe, through time."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from botorch_tv.simulation.study_record import StudyRecord
+from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TITLES = {
+    "rate": "Rate of change ε",
+    "hazard": "Hazard of a jump h",
+    "lengthscale": "Lengthscale ℓ, in sides of the domain",
+    "noise_ratio": "Noise ratio ρ, variance in those of the objective",
+}
+EDGES = 0.25, 0.75
+"""Quantiles over trials between which a band lies; wider ones hide each other."""
+
+
+def plot_weights(
+    result: StudyRecord,
+    strategy: str | None = None,
+    trial: int | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """The weights of rates, hazards, lengthscales and noise ratios, and of jumps, round by round.
+
+    Args:
+        result: A study that was played with ``record=(Weights(),)``.
+        strategy: One with that bank; the first such unless given.
+        trial: Number of the trial; means over all, and the middle half of them, unless given.
+        path: Where to write the picture; its ending chooses the format.
+
+    Raises:
+        ValueError: If weights were not recorded, or there is no such strategy or trial.
+    """
+    data = result.data
+    if "weight_rate" not in data:
+        raise ValueError(
+            "This study has no weights; play it with run_study(..., record=(Weights(),))."
+        )
+    first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
+    able = [str(one) for one, w in zip(data["strategy"].values, first) if np.isfinite(w)]
+    if not able:
+        raise ValueError(
+            "No strategy of this study has the bank that was recorded; add one that is told "
+            "nothing, such as adaptive_gp_ucb(), and give its bank to Weights."
+        )
+    label = able[0] if strategy is None else strategy
+    result.require_strategy(label)
+    if label not in able:
+        raise ValueError(
+            f"{label} has no weights, or those of another bank; choose from {', '.join(able)}."
+        )
+    numbers = data["trial"].values
+    if trial is not None and trial not in numbers:
+        raise ValueError(
+            f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
+        )
+    own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
+    several = own.sizes["trial"] > 1
+    panels = []
+    for name, heading in TITLES.items():
+        values = own.sortby(name)
+        names = [f"{value:g}" for value in values[name].values]
+        panels.append(Panel(heading, names, _band(values[f"weight_{name}"])))
+    caption = "One trial."
+    if trial is not None:
+        caption = f"Trial {trial}."
+    elif several:
+        caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
+    return draw_weights(
+        data["round"].values,
+        panels,
+        _band(own["jump"].expand_dims("curve", -1)),
+        xlabel="round",
+        title=f'What "{label}" came to believe: the weight of every value',
+        caption=f"{caption} Rates and hazards count per median time between measurements.",
+        path=path,
+    )
+
+
+def _band(values: object) -> Band:
+    """Over trials, `trial x round x curve`."""
+    whole = np.asarray(values)
+    if len(whole) == 1:
+        return Band(whole[0])
+    low, high = np.quantile(whole, EDGES, axis=0)
+    return Band(whole.mean(0), low, high)

@@ -1,0 +1,75 @@
+"""A picture of what was believed shows what was recorded, under the names of the values."""
+
+import numpy as np
+import pytest
+from gpytorch.kernels import RBFKernel
+from matplotlib.collections import PolyCollection
+from pictures import assert_written
+
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.simulation import MarkovWorld, StudyResult, Weights, run_study
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb
+
+BANK = Bank(rates=(0.05, 0.0), hazards=(0.0, 0.1), lengthscales=(0.2, 0.4), noise_ratios=(0.01,))
+NAMES = ("rate", "hazard", "lengthscale", "noise_ratio")
+
+
+@pytest.fixture(scope="module")
+def result() -> StudyResult:
+    domain, kernel = Grid.regular(points=5, dim=2), RBFKernel().double()
+    kernel.lengthscale = 0.3
+    world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
+    players = {
+        "told": gp_ucb(kernel=kernel, noise=0.02),
+        "untold": adaptive_gp_ucb(bank=BANK),
+        "other": adaptive_gp_ucb(bank=Bank(rates=(0.1,), features=16)),
+    }
+    settings = {"trials": 5, "horizon": 12, "progress": False, "record": (Weights(BANK),)}
+    return run_study(world, players, **settings)
+
+
+def test_curves_are_means_of_what_was_recorded_and_bands_hold_half(result, tmp_path) -> None:
+    figure = result.plot_weights(tmp_path / "weights.png")
+    assert_written(tmp_path / "weights.png")
+    assert len(figure.axes) == 5
+    for axes, name in zip(figure.axes, NAMES):
+        weight = result.data[f"weight_{name}"].sel(strategy="untold").sortby(name)
+        said = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert said == [f"{value:g}" for value in sorted(weight[name].values)]
+        bands = [one for one in axes.collections if isinstance(one, PolyCollection)]
+        for number, (line, band) in enumerate(zip(axes.lines, bands, strict=True)):
+            values = weight.values[..., number]
+            np.testing.assert_allclose(line.get_ydata(), values.mean(0))
+            np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 13))
+            corners = band.get_paths()[0].vertices
+            last = corners[corners[:, 0] == 12, 1]
+            wanted = np.quantile(values[:, -1], [0.25, 0.75])
+            np.testing.assert_allclose((last.min(), last.max()), wanted)
+    jump = result.data["jump"].sel(strategy="untold").values
+    np.testing.assert_allclose(figure.axes[-1].lines[0].get_ydata(), jump.mean(0))
+
+
+def test_one_trial_has_no_bands(result) -> None:
+    figure = result.plot_weights(strategy="untold", trial=3)
+    weight = result.data["weight_rate"].sel(strategy="untold", trial=3).sortby("rate")
+    for number, line in enumerate(figure.axes[0].lines):
+        np.testing.assert_allclose(line.get_ydata(), weight.values[:, number])
+    assert not figure.axes[0].collections
+
+
+def test_what_there_is_not_is_refused(result) -> None:
+    for changes, words in (
+        ({"strategy": "told"}, "told has no weights.*choose from untold"),
+        ({"strategy": "other"}, "another bank"),
+        ({"trial": 5}, "0 to 4"),
+        ({"strategy": "none"}, "none"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            result.plot_weights(**changes)
+    domain, kernel = Grid.regular(points=3, dim=1), RBFKernel().double()
+    world = MarkovWorld(domain, kernel=kernel, epsilon=0.1, noise=0.02)
+    players = {"told": gp_ucb(kernel=kernel, noise=0.02)}
+    for record, words in (((), "record="), ((Weights(),), "give its bank to Weights")):
+        bare = run_study(world, players, trials=1, horizon=2, progress=False, record=record)
+        with pytest.raises(ValueError, match=words):
+            bare.plot_weights()
