@@ -64,9 +64,10 @@ def _feature_basis(covariance: Tensor, any_rank: bool) -> Basis:
     arms = len(covariance)
     most = arms if any_rank else int(RANK_SHARE * arms) + 1
     # Pivots beyond a half mean that no low rank exists; an ordinary factorisation is faster then.
-    largest = float(covariance.diagonal().max())
+    diagonal = covariance.diagonal()
+    largest = float(diagonal.max())
     columns, pivots, residual, _ = pivoted_cholesky(
-        covariance, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
+        diagonal, covariance.__getitem__, min(most, arms // 2 + 1), RANK_TOLERANCE * largest
     )
     if float(residual.max()) <= RANK_TOLERANCE * largest:
         _require_factored(covariance, columns)
@@ -161,7 +162,10 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
         selected = selected.index_select(dim, use.nonzero().squeeze(-1))
     places = selected.flatten().nonzero().squeeze(-1)
     columns, pivots, _, _ = pivoted_cholesky(
-        covariance, len(covariance), DRAWN_PIVOTS[0] * float(corner)
+        covariance.diagonal(),
+        covariance.__getitem__,
+        len(covariance),
+        DRAWN_PIVOTS[0] * float(corner),
     )
     # Φᵀ C, one dimension after the other; every product sends a dimension to the end.
     turned = columns.reshape(*grid_shape, len(pivots))

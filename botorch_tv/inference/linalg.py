@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -102,7 +103,9 @@ class PivotedFactor(NamedTuple):
     """Where the pivots are, `r`."""
 
 
-def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> PivotedFactor:
+def pivoted_cholesky(
+    diagonal: Tensor, row: Callable[[int], Tensor], max_rank: int, tolerance: float
+) -> PivotedFactor:
     """Partial Cholesky factor with complete pivoting.
 
     A pivot is the first that is at most a :data:`PIVOT_TIE` smaller than the largest. Symmetries
@@ -110,12 +113,13 @@ def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> Piv
     everywhere as long as rounding, relative to its pivot, stays far below the tie.
 
     Args:
-        covariance: Symmetric positive semi-definite, `M x M`.
+        diagonal: Of a symmetric positive semi-definite matrix, `M`.
+        row: Computes one of its rows, `M`; asked for the rows of pivots alone.
         max_rank: Stop after this many columns.
         tolerance: Stop once no diagonal entry of the residual exceeds this.
     """
-    residual = covariance.diagonal().clone()
-    factor = covariance.new_zeros(max_rank, len(residual))
+    residual = diagonal.clone()
+    factor = residual.new_empty(max_rank, len(residual))
     pivots: list[float] = []
     places: list[int] = []
     while len(pivots) < max_rank:
@@ -125,7 +129,7 @@ def pivoted_cholesky(covariance: Tensor, max_rank: int, tolerance: float) -> Piv
         place = int((residual >= (1 - PIVOT_TIE) * largest).view(torch.uint8).argmax())
         places.append(place)
         pivots.append(float(residual[place]))
-        column = covariance[place] - factor[:rank, place] @ factor[:rank]
+        column = row(place) - factor[:rank, place] @ factor[:rank]
         column = column / pivots[-1] ** 0.5
         factor[rank] = column
         residual = residual - column.square()

@@ -19,7 +19,7 @@ from torch import Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.device_copies import DeviceCopies
-from botorch_tv.inference.linalg import pivoted_cholesky
+from botorch_tv.inference.linalg import PivotedFactor, pivoted_cholesky
 from botorch_tv.inference.point_kernel import PointKernel
 
 CANDIDATES = 2048
@@ -123,11 +123,11 @@ def point_basis(
         return points
 
     few = in_box(scattered(dim, PASSES))[: 2 * most]
-    if len(pivoted_cholesky(_gram(kernel, few), most + 1, limit).places) > most:
+    if len(_pivoted(kernel, few, most + 1, limit).places) > most:
         return most  # as is found sooner on few points
     some = in_box(regular(dim))
     for number in range(PASSES):
-        factor = pivoted_cholesky(_gram(kernel, some), most + 1, limit)
+        factor = _pivoted(kernel, some, most + 1, limit)
         nodes = some[factor.places]
         if len(nodes) > most:
             return most
@@ -171,6 +171,12 @@ def scattered(dim: int, number: int) -> DeviceCopies:
     return DeviceCopies(torch.where(near, points.round(), points))
 
 
-def _gram(kernel: PointKernel, X: Tensor) -> Tensor:
-    gram: Tensor = kernel.covariance(X.unsqueeze(0), X.unsqueeze(0))[0]
-    return 0.5 * (gram + gram.mT)
+def _pivoted(kernel: PointKernel, X: Tensor, most: int, limit: float) -> PivotedFactor:
+    """Pivots among some points, `M x d`; few of the M² covariances are looked at."""
+    whole = X.unsqueeze(0)
+
+    def row(place: int) -> Tensor:
+        covariance: Tensor = kernel.covariance(whole[:, place : place + 1], whole)[0, 0]
+        return covariance
+
+    return pivoted_cholesky(kernel.variance(whole)[0], row, most, limit)

@@ -5,7 +5,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.inference.linalg import clear_, compressed, first_maximum, pivoted_cholesky
+from botorch_tv.inference.linalg import (
+    PivotedFactor,
+    clear_,
+    compressed,
+    first_maximum,
+    pivoted_cholesky,
+)
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -30,10 +36,15 @@ def test_many_arms_do_not_overflow_the_count() -> None:
     assert first_maximum(score, 1e-7, Scratch()).tolist() == [39_999, 0]
 
 
+def factored(covariance: torch.Tensor, max_rank: int, tolerance: float) -> PivotedFactor:
+    return pivoted_cholesky(covariance.diagonal(), covariance.__getitem__, max_rank, tolerance)
+
+
 def test_pivoted_cholesky_stops_at_the_rank() -> None:
     root = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)).double()
-    columns, _, residual, _ = pivoted_cholesky(root @ root.T, 12, 1e-12)
+    columns, _, residual, _ = factored(root @ root.T, 12, 1e-12)
     assert columns.shape == (12, 4)
+    assert columns.isfinite().all()
     torch.testing.assert_close(columns @ columns.T, root @ root.T, rtol=0, atol=1e-12)
     assert float(residual.max()) <= 1e-12
 
@@ -42,11 +53,11 @@ def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
     """Rounding, of either sign, does not choose between what is equal; a difference does."""
     for rounding in (-1e-15, 1e-15):
         equal = torch.diag(torch.tensor([1.0, 2.0, 2.0 + rounding, 1.95], dtype=torch.float64))
-        factor = pivoted_cholesky(equal, 4, 0.0)
+        factor = factored(equal, 4, 0.0)
         assert factor.columns.argmax(0).tolist() == [1, 2, 3, 0]
         torch.testing.assert_close(factor.pivots, equal.diagonal()[[1, 2, 3, 0]])
     other = torch.diag(torch.tensor([1.8, 2.0], dtype=torch.float64))
-    assert pivoted_cholesky(other, 2, 0.0).columns.argmax(0).tolist() == [1, 0]
+    assert factored(other, 2, 0.0).columns.argmax(0).tolist() == [1, 0]
 
 
 def test_a_compressed_factor_is_a_rotation_of_the_old_one() -> None:
