@@ -127,7 +127,7 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
     ("argv", "message"),
     [
         ([], "COMMAND"),
-        (["compare", "--strategies", "GP,EF"], "Unknown strategy 'EF'.*Did you mean ET"),
+        (["compare", "--strategies", "GP,ETT"], "Unknown strategy 'ETT'.*Did you mean ET"),
         (["compare", "--trials", "many"], "--trials: invalid int value: 'many'"),
         (["compare", "--trials", "0"], "trials is 0"),
         (["compare", "--seed", "-1"], "seed is -1, but it must be an integer of at least 0"),

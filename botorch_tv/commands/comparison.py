@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import NamedTuple
 
 import torch
@@ -155,6 +156,8 @@ def _line_up(
     period = reset_period(epsilon, arguments.horizon)
     window = given.get("window", period)
     rate = given.get("epsilon_model", epsilon)
+    horizon = arguments.horizon
+    block = given.get("block", min(horizon, math.ceil(2 * math.sqrt(horizon))))
     settings = Settings(
         kernel=kernel,
         noise=noise,
@@ -167,6 +170,9 @@ def _line_up(
         delta=arguments.delta,
         width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
         chance=arguments.chance,
+        windows=(*(2**n for n in range(2, 32) if 2**n < block), block),
+        block=block,
+        horizon=horizon,
         cycle=arguments.cycle,
     )
     return line_up(arguments.strategies.split(","), settings)

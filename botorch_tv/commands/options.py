@@ -26,8 +26,8 @@ REPLAYED = (
 )
 """Options of a panel, which need one."""
 STRATEGIES = (
-    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "Adaptive"),
-    *("SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
+    *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
+    *("BOB", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can meet."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
@@ -124,6 +124,8 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     add("--alpha", "exponent of age in UI and W-SparQ", 1.0)
     add("--delta", "chance of a false alarm of ET and GLR", 0.1)
     add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
+    told = "rounds for which BOB keeps to a window, of 4, 8, 16, ... up to all of them (default: 2 "
+    add("--block", told + "sqrt(T), rounded up)", type=int)
     add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
     told = (
         "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "

@@ -131,6 +131,11 @@ class DriftSampler(BaseSampler):
             f"DriftSampler: {strategy!r} consults an expert, for whom Optuna has no place; use "
             "Loop, or another strategy.",
         )
+        require(
+            strategy is None or not strategy.follows,
+            f"DriftSampler: {strategy!r} must be told which of its members made a suggestion, "
+            "which Optuna does not write down; use one of its members.",
+        )
         self._strategy = strategy
         self._clock = TrialClock(time_key, unit)
         self._startup = require_integer(

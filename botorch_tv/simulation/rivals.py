@@ -56,6 +56,10 @@ class Settings:
             by their own, that of the information gain, and those that do without; None for the
             paper's of each.
         chance: Share of rounds in which GLR-GP-UCB explores by chance.
+        epsilons: Rates of change that PE-GP-UCB holds possible.
+        windows: Windows that BOB-GP-UCB learns to choose from.
+        block: Rounds for which it keeps to one.
+        horizon: Rounds that it is told there are.
         cycle: Length of a cycle that TV-BayesOpt is told, in units of time.
         cycle_lengthscale: How different its phases are.
     """
@@ -71,6 +75,10 @@ class Settings:
     delta: float
     width: Logarithmic | None
     chance: float = 0.05
+    epsilons: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1)
+    windows: tuple[int, ...] = (4, 8, 16, 29)
+    block: int = 29
+    horizon: int = 200
     cycle: float = 24.0
     cycle_lengthscale: float = 1.0
 
@@ -112,6 +120,8 @@ RIVALS = {
     "ET": Rival("ET-GP-UCB", strategies.et_gp_ucb, ("delta", "width")),
     "GLR": Rival("GLR-GP-UCB", strategies.glr_gp_ucb, ("chance", "delta", "width")),
     "W-DBO": Rival("W-DBO", strategies.w_dbo, ("epsilon", "width")),
+    "PE": Rival("PE-GP-UCB", strategies.pe_gp_ucb, ("epsilons", "width")),
+    "BOB": Rival("BOB-GP-UCB", strategies.bob_gp_ucb, ("windows", "block", "horizon", "width")),
     "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),

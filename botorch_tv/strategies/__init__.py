@@ -6,7 +6,9 @@ from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.elimination import PriorElimination
 from botorch_tv.strategies.loop import Loop
+from botorch_tv.strategies.over_bandits import BanditOverBandits
 from botorch_tv.strategies.parameters import Float, Integer
 from botorch_tv.strategies.presets import (
     br_gp_ucb,
@@ -25,10 +27,11 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.since import glr_gp_ucb, tv_bayesopt, w_dbo
+from botorch_tv.strategies.since import bob_gp_ucb, glr_gp_ucb, pe_gp_ucb, tv_bayesopt, w_dbo
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
+    "BanditOverBandits",
     "Box",
     "DiscreteSearch",
     "Features",
@@ -38,10 +41,12 @@ __all__ = [
     "Integer",
     "Loop",
     "MultiStart",
+    "PriorElimination",
     "State",
     "Strategy",
     "Suggestion",
     "adaptive_gp_ucb",
+    "bob_gp_ucb",
     "br_gp_ucb",
     "et_gp_ucb",
     "glr_gp_ucb",
@@ -50,6 +55,7 @@ __all__ = [
     "gp_ts",
     "gp_ucb",
     "igp_ucb",
+    "pe_gp_ucb",
     "r_gp_ucb",
     "random_search",
     "sparq_gp_ucb",

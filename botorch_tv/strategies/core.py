@@ -145,6 +145,8 @@ class Strategy:
     """Whether :meth:`consult` ever asks anything."""
     expects: ClassVar[bool] = True
     """Whether it was told a scale and a clock, so that data may be far from what it expects."""
+    follows: ClassVar[bool] = False
+    """Whether it must be told which of several strategies made a suggestion; no file keeps that."""
     _replaces_data: ClassVar[bool] = False
     """Whether answers of an expert take the place of observations."""
 

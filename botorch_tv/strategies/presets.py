@@ -55,7 +55,7 @@ def gp_ucb(**common: Unpack[Common]) -> Strategy:
 @preset
 def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
     """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain."""
-    return Strategy(**settled(common, _igp_width(common)))
+    return Strategy(**settled(common, igp_width(common)))
 
 
 @preset
@@ -64,7 +64,7 @@ def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
 
     v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given.
     """
-    width = _igp_width(common, parts=2)
+    width = igp_width(common, parts=2)
     return Strategy(exploration=Thompson(), **settled(common, width))
 
 
@@ -123,7 +123,7 @@ def br_gp_ucb(
     Args:
         period: Rounds H between restarts, which follow from a variation budget.
     """
-    width = _igp_width(common)
+    width = igp_width(common)
     return Strategy(retention=PeriodicReset(period), **settled(common, width))
 
 
@@ -138,7 +138,7 @@ def sw_gp_ucb(
     Args:
         window: How many, W.
     """
-    width = _igp_width(common)
+    width = igp_width(common)
     return Strategy(retention=SlidingWindow(window), **settled(common, width))
 
 
@@ -214,7 +214,7 @@ def et_gp_ucb(
     return Strategy(retention=EventTrigger(delta, rule), **settled(common, width))
 
 
-def _igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
+def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
     """The width whose failure probability is one of some equal parts of ``delta``."""
     whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)

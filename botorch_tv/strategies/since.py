@@ -13,9 +13,19 @@ from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Forced, Logarithmic
-from botorch_tv.forgetting import GLRTrigger, Markov, PeriodicMarkov, WassersteinRemoval
+from botorch_tv.forgetting import (
+    GLRTrigger,
+    Markov,
+    PeriodicMarkov,
+    PeriodicReset,
+    SlidingWindow,
+    WassersteinRemoval,
+)
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.signature import Common, preset, settled
+from botorch_tv.strategies.elimination import PriorElimination
+from botorch_tv.strategies.over_bandits import BanditOverBandits
+from botorch_tv.strategies.presets import igp_width
+from botorch_tv.strategies.signature import Common, SubGaussian, preset, settled
 from botorch_tv.validation import shown
 
 
@@ -38,6 +48,47 @@ def glr_gp_ucb(
         retention=GLRTrigger(delta, longest),
         exploration=Forced(chance),
         **settled(common, Logarithmic(c1=0.4, c2=4.0)),
+    )
+
+
+@preset
+def pe_gp_ucb(
+    *, epsilons: tuple[float, ...], delta: float = 0.1, **common: Unpack[Common]
+) -> PriorElimination:
+    """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the rate of change is one of several.
+
+    See :class:`~botorch_tv.strategies.elimination.PriorElimination`, which takes any priors.
+
+    Args:
+        epsilons: Rates of change ε that are held possible.
+        delta: Chance that noise alone ever rejects a prior whose bands hold.
+    """
+    usual = settled(common, Logarithmic())
+    members = tuple(Strategy(decay=Markov(one), **usual) for one in epsilons)
+    return PriorElimination(members=members, delta=delta)
+
+
+@preset
+def bob_gp_ucb(
+    *, windows: tuple[int, ...], block: int, horizon: int, **common: Unpack[SubGaussian]
+) -> BanditOverBandits:
+    """BOB of SW-GP-UCB, Cheung, Simchi-Levi, Zhu (AISTATS 2019): which window is learned.
+
+    For a budget of variation that nobody knows; see
+    :class:`~botorch_tv.strategies.over_bandits.BanditOverBandits`. Everything is forgotten when a
+    block begins, and ``B`` bounds the objective, too, whose kernel has variance 1.
+
+    Args:
+        windows: Window lengths W in rounds, of which a block takes one.
+        block: Rounds H of a block.
+        horizon: Rounds T in all.
+    """
+    usual = settled(common, igp_width(common))
+    members = tuple(
+        Strategy(retention=(PeriodicReset(block), SlidingWindow(one)), **usual) for one in windows
+    )
+    return BanditOverBandits(
+        members=members, block=block, horizon=horizon, bound=common["B"], R=common["R"]
     )
 
 

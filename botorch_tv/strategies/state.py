@@ -23,6 +23,8 @@ class State(NamedTuple):
     """What parts of the strategy remember."""
     expert: ExpertData | None = None
     """Answers of an expert, beside the log; None before any."""
+    members: tuple[State, ...] = ()
+    """Of a strategy over strategies, those of its members; its own log is that of the first."""
 
     @property
     def basis(self) -> Prior:
@@ -70,6 +72,8 @@ class Suggestion(NamedTuple):
     """The time now for which it was chosen, `batch_shape`, float64."""
     made_by: str | None = None
     """Which strategy made it, in words; None where that is not known."""
+    member: Tensor | None = None
+    """The member of a strategy over strategies that made it, its number, `batch_shape`, int64."""
 
     @property
     def choice(self) -> Tensor:

@@ -25,6 +25,10 @@ def settings() -> Settings:
         delta=0.2,
         width=Logarithmic(c1=0.4, c2=4.0),
         chance=0.15,
+        epsilons=(0.0, 0.02),
+        windows=(3, 9),
+        block=9,
+        horizon=81,
         cycle=7.0,
         cycle_lengthscale=0.5,
     )
@@ -63,6 +67,9 @@ def test_all_rivals_carry_their_settings(settings):
     assert made["GLR-GP-UCB"].retention.delta == 0.2
     assert made["GLR-GP-UCB"].exploration.chance == 0.15
     assert made["W-DBO"].retention.epsilon == 0.03
+    assert [one.decay.epsilon for one in made["PE-GP-UCB"].members] == [0.0, 0.02]
+    windows = [one.retention[1].window for one in made["BOB-GP-UCB"].members]
+    assert (windows, made["BOB-GP-UCB"].block, made["BOB-GP-UCB"].horizon) == ([3, 9], 9, 81)
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
     without_width = {"GP-EI", "GP-PI", "Random"}
     for label, strategy in made.items():

@@ -29,6 +29,8 @@ DEFAULTS = {
     "et_gp_ucb": WIDE | {"delta": 0.1, "rule": prediction_error},
     "glr_gp_ucb": WIDE | {"delta": 0.1, "longest": 64},
     "w_dbo": WIDE | {"alpha": 0.25},
+    "pe_gp_ucb": WIDE | {"delta": 0.1},
+    "bob_gp_ucb": GAIN,
     "sparq_gp_ucb": EXPERT,
     "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
 }

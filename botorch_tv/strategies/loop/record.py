@@ -60,6 +60,11 @@ class Record:
                 "strategy, then a domain.",
             )
             domain, strategy = strategy, adaptive_gp_ucb()
+        require(
+            not strategy.follows,
+            f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
+            "does not write down; use ask() and tell() of the strategy, or one of its members.",
+        )
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)

@@ -1,0 +1,227 @@
+"""Strategies over strategies: the laws of every strategy, and who is listened to."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from conformance.rounds import Setting, make_world
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.experts.presets import sparq_gp_ucb
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.strategies import (
+    BanditOverBandits,
+    Box,
+    Grid,
+    Loop,
+    PriorElimination,
+    Strategy,
+    bob_gp_ucb,
+    et_gp_ucb,
+    gp_ts,
+    gp_ucb,
+    pe_gp_ucb,
+)
+
+SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
+GRID, D, TRIALS = SETTING.domain, torch.float64, 3
+KNOWN = {"kernel": SETTING.module(), "noise": 0.02}
+COMMITTEES = {
+    "elimination": lambda **more: pe_gp_ucb(**KNOWN, epsilons=(0.0, 0.03, 0.3), **more),
+    "over bandits": lambda **more: bob_gp_ucb(
+        **KNOWN, windows=(2, 6), block=6, horizon=24, B=2.0, **more
+    ),
+    "of triggers and samples": lambda **more: BanditOverBandits(
+        members=(et_gp_ucb(**KNOWN, **more), gp_ts(**KNOWN, **more)), block=4, horizon=24
+    ),
+}
+each = pytest.mark.parametrize("name", COMMITTEES)
+
+
+def play(one, state, start=0, stop=SETTING.rounds, seeds=range(TRIALS), sign=1.0, take=None):
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    world = world if take is None else world.take(take)
+    seen = []
+    for t in range(start, stop):
+        generators = [torch.Generator().manual_seed(100 * t + seed) for seed in seeds]
+        suggestion = one.ask(state, generator=generators)
+        state, info = one.tell(state, suggestion, sign * world.observe(t, suggestion.index))
+        seen.append((suggestion, info))
+    return state, seen
+
+
+@each
+def test_a_batch_is_its_trials(name):
+    one = COMMITTEES[name]()
+    last, together = play(one, one.init(GRID, batch_shape=(TRIALS,)))
+    for trial in range(TRIALS):
+        state, alone = play(one, one.init(GRID, batch_shape=(1,)), seeds=[trial], take=[trial])
+        for (mine, info), (theirs, other) in zip(alone, together):
+            assert torch.equal(mine.index, theirs.index[trial : trial + 1])
+            assert torch.equal(mine.member, theirs.member[trial : trial + 1])
+            assert torch.equal(info.reset, other.reset[trial : trial + 1])
+            for part in ("mean", "sd", "sqrt_beta"):
+                a, b = getattr(mine, part), getattr(theirs, part)[trial : trial + 1]
+                torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+        for mine, theirs in zip(state.memory.exploration, last.memory.exploration):
+            torch.testing.assert_close(mine, theirs[trial : trial + 1], rtol=0, atol=1e-8)
+
+
+@each
+def test_a_saved_run_goes_on_and_nothing_changes_in_place(name):
+    one = COMMITTEES[name]()
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 11)
+    before, saved = copy.deepcopy(state), io.BytesIO()
+    torch.save(state, saved)
+    end, wanted = play(one, state, 11)
+    for mine, theirs in zip(state.memory.exploration, before.memory.exploration):
+        assert torch.equal(mine, theirs)
+    saved.seek(0)
+    again, found = play(one, torch.load(saved, weights_only=False), 11)
+    for (mine, _), (theirs, _) in zip(found, wanted):
+        assert torch.equal(mine.index, theirs.index)
+        assert torch.equal(mine.mean, theirs.mean)
+    for mine, theirs in zip(again.memory.exploration, end.memory.exploration):
+        assert torch.equal(mine, theirs)
+
+
+@each
+def test_smallest_values_are_the_mirror_image(name):
+    if name == "of triggers and samples":
+        pytest.skip("a draw is as likely as its mirror image, but another")
+    up, down = COMMITTEES[name](), COMMITTEES[name](maximize=False)
+    one = play(up, up.init(GRID, batch_shape=(TRIALS,)))[1]
+    other = play(down, down.init(GRID, batch_shape=(TRIALS,)), sign=-1.0)[1]
+    for (mine, _), (theirs, _) in zip(one, other):
+        assert torch.equal(mine.index, theirs.index)
+
+
+@each
+def test_the_leading_member_predicts_and_recommends(name):
+    one = COMMITTEES[name]()
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 9)
+    leading = one.leading(state)
+    X = GRID.X[:4]
+    arms, points = one.recommended_arm(state), one.recommend(state)
+    posterior = one.posterior(state, X)
+    wide = one.posterior(state, X.view(2, 1, 2, 2).expand(2, TRIALS, 2, 2))
+    for trial, number in enumerate(leading.tolist()):
+        member, own = one.members[number], state.members[number]
+        assert arms[trial] == member.recommended_arm(own)[trial]
+        assert torch.equal(points[trial], member.recommend(own)[trial])
+        wanted = member.posterior(own, X)
+        torch.testing.assert_close(posterior.mean[trial], wanted.mean[trial])
+        torch.testing.assert_close(posterior.variance[trial], wanted.variance[trial])
+        torch.testing.assert_close(wide.mean[:, trial].reshape(4, 1), wanted.mean[trial])
+        assert one.believed_noise(state)[trial] == member.believed_noise(own)[trial]
+    assert one.as_model(state).posterior(X).mean.shape == (TRIALS, 4, 1)
+    assert one.band(state, one.ask(state)) is None
+    assert one.numbers_per_trial(state, 20) > one.members[0].numbers_per_trial(state, 20)
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_on_a_box_in_either_precision(name, dtype):
+    one, box = COMMITTEES[name](), Box([(0.0, 1.0), (0.0, 1.0)])
+    state = one.init(box, batch_shape=(2,), dtype=dtype)
+    for t in range(7):
+        suggestion = one.ask(state, generator=torch.Generator().manual_seed(t))
+        assert suggestion.X.dtype == suggestion.mean.dtype == dtype
+        state, _ = one.tell(state, suggestion, torch.cos(4 * suggestion.X.sum(-1)))
+    for part in state.memory.exploration:
+        assert not part.is_floating_point() or part.dtype == dtype
+
+
+@each
+def test_what_is_refused_leaves_the_state_as_it_was(name):
+    one = COMMITTEES[name]()
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 5)
+    before = copy.deepcopy(state)
+    suggestion = one.ask(state)
+    y = torch.zeros(TRIALS, dtype=D)
+    wrong = [
+        (suggestion._replace(member=suggestion.member + 7), y, "suggestion.member"),
+        (suggestion._replace(member=0), y, "suggestion.member is 0"),
+        (suggestion._replace(index=suggestion.index + 100), y, "names no arm"),
+        (one.members[0].ask(state.members[0]), y, "was made by"),
+        (suggestion, y * math.nan, "NaN|nan"),
+    ]
+    for made, value, message in wrong:
+        with pytest.raises(InputDataError, match=message):
+            one.tell(state, made, value, consume=True)
+    for mine, theirs in zip(state.memory.exploration, before.memory.exploration):
+        assert torch.equal(mine, theirs)
+    one.tell(state, suggestion, y)
+
+
+@each
+def test_a_point_chosen_elsewhere_teaches_members_alone(name):
+    one = COMMITTEES[name]()
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 8)
+    suggestion = one.suggestion_at(state, GRID.X[:TRIALS])
+    assert suggestion.member is None
+    after, _ = one.tell(state, suggestion, torch.full((TRIALS,), 9.0, dtype=D))
+    for mine, theirs in zip(after.memory.exploration, state.memory.exploration):
+        assert torch.equal(mine, theirs)
+    assert all(own.told == state.told + 1 for own in after.members)
+
+
+@each
+def test_failures_count_as_rounds(name):
+    one = COMMITTEES[name]()
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 7)
+    suggestion = one.ask(state)
+    y = torch.tensor([0.1, math.nan, 0.3], dtype=D)
+    after, _ = one.tell(state, suggestion, y, ok=y.isfinite())
+    assert after.told == 8
+    for part in after.memory.exploration:
+        assert bool(part.isfinite().all())
+
+
+def test_in_a_study():
+    world = MarkovWorld(GRID, kernel=SETTING.module(), epsilon=0.03, noise=0.02)
+    players = {name: make() for name, make in COMMITTEES.items()} | {"GP": gp_ucb(**KNOWN)}
+    whole = run_study(world, players, trials=6, horizon=12, chunk=6)
+    parts = run_study(world, players, trials=6, horizon=12, chunk=2)
+    for name in players:
+        mine, theirs = (one.regret.sel(strategy=name).values for one in (whole, parts))
+        assert mine == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
+def test_members_are_strategies_that_agree(kind):
+    more = {"block": 2, "horizon": 9} if kind is BanditOverBandits else {}
+    good = gp_ucb(**KNOWN)
+    for members, message in [
+        ((), "must be a tuple of strategies"),
+        ((good, "TV"), "a member is 'TV'"),
+        ((good, kind(members=(good,), **more)), "no committees"),
+        ((sparq_gp_ucb(**KNOWN),), "consults an expert"),
+        ((good, gp_ucb(**KNOWN, maximize=False)), "some members maximise"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            kind(members=members, **more)
+
+
+def test_what_keeps_no_members_refuses_committees():
+    optuna = pytest.importorskip("botorch_tv.optuna")
+    one = COMMITTEES["elimination"]()
+    with pytest.raises(ValueError, match=r"Loop: .* which of its members"):
+        Loop(one, GRID)
+    with pytest.raises(ValueError, match=r"DriftSampler: .* which of its members"):
+        optuna.DriftSampler(one)
+    with pytest.raises(InputDataError, match="no posterior of its own"):
+        one.decision(one.init(GRID))
+
+
+def test_priors_need_not_share_a_kernel():
+    other = RBFKernel().double()
+    other.lengthscale = torch.tensor(0.5, dtype=D)
+    one = PriorElimination(members=(gp_ucb(**KNOWN), gp_ucb(kernel=other, noise=0.02)))
+    assert isinstance(one, Strategy)
+    state, seen = play(one, one.init(Grid.regular(points=5, dim=2), batch_shape=(TRIALS,)))
+    assert {int(one) for suggestion, _ in seen for one in suggestion.member} == {0, 1}
+    assert state.told == SETTING.rounds
