@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,8 +87,8 @@ def _ask(arguments: argparse.Namespace) -> int:
         "number": suggestion.number,
         "point": suggestion.point,
         "time": when.isoformat() if isinstance(when, datetime) else when,
-        "mean": suggestion.mean,
-        "sd": suggestion.sd,
+        "mean": None if math.isnan(suggestion.mean) else suggestion.mean,
+        "sd": None if math.isnan(suggestion.sd) else suggestion.sd,
     }
     print(json.dumps(line))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, Unpack
 
@@ -239,15 +240,26 @@ class Adaptive(Strategy):
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         return kind(self.process, samples=self.exploration.samples, starts=self.starts)
 
+    def predicts(self, state: State) -> bool:
+        """Whether the units of all trials are known; nothing is predicted before."""
+        return bool(running_mixture(state.data).units.known.all())
+
     def jump(self, state: State) -> Tensor:
         """Chance that the newest measurement came after a jump, `batch_shape`."""
         return jump_chance(running_mixture(state.data).flat().groups).view(state.time.shape)
 
-    def describe(self, state: State) -> str:
+    def describe(
+        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
         """What is believed now, in words, in the units of the data.
+
+        Where most of the weight lies on the least or the largest value that the bank holds, that is
+        said, "or less", "or more".
 
         Args:
             state: Of one trial.
+            said: How a time is written.
+            unit: Of time, such as "hours".
 
         Raises:
             InputDataError: If the state has several.
@@ -274,7 +286,7 @@ class Adaptive(Strategy):
                 "domain; if none is to be expected, look at how y is measured."
             )
         lengthscales = self.bank.lengthscales_of(state.domain.columns)
-        return in_words(believed(running, self.bank, lengthscales))
+        return in_words(believed(running, self.bank, lengthscales), said, unit)
 
     def marginals(self, state: State) -> dict[str, Tensor]:
         """How likely each lengthscale, rate, hazard and noise ratio is, each `batch_shape x n`.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,31 +17,40 @@ LIKELY = 0.5
 """From this chance on something is said to be so."""
 
 
+Edge = Literal["or less", "or more"] | None
+"""Whether the least or the largest value that the bank holds is more likely than all others: what
+is then said is a bound, not an estimate."""
+
+
 class Believed(NamedTuple):
     """Of one trial, in the units of its data."""
 
+    drifts: bool
+    """Whether the bank holds drift possible, as those below for jumps."""
     standing: float
     """Chance that the objective does not drift."""
     half_life: float
     """Time in which half of a correlation is gone, where it drifts; infinite where it cannot."""
+    half_life_edge: Edge
+    jumps: bool
     jumping: float
     """Chance that it jumps now and then."""
-    between_jumps: float
-    """Time from one jump to the next on average, where it jumps; infinite where it cannot."""
     jumped: float
     """Time of the newest jump that was more likely than not when it showed; NaN for none."""
     jumped_with: float
     """That chance."""
     lengthscale: float
     """In shares of the sides."""
+    lengthscale_edge: Edge
     noise: float
     """Standard deviation of a measurement."""
+    noise_edge: Edge
     scale: float
     """Standard deviation of the objective over the domain."""
 
 
 def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
-    """What the only trial of a flat posterior holds likely."""
+    """What the only trial of a posterior that is flat holds likely."""
     share = weights(running.groups)[0]
     parts = (bank.rates, bank.hazards, bank.noise_ratios)
     by_part = share.view(-1, *(len(part) for part in parts))
@@ -49,36 +59,90 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
     ratios = members.new_tensor(bank.noise_ratios)
     rates, hazards = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3))
     spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
-    lengths = by_part.new_tensor(lengthscales).log()
+    lengths, shares = by_part.new_tensor(lengthscales).log(), by_part.sum((1, 2, 3))
+    moving = [one for one in range(len(bank.rates)) if bank.rates[one] > 0]
+    fast = _edge(rates[moving], [bank.rates[one] for one in moving])
     return Believed(
+        drifts=bool(moving),
         standing=_without(rates, bank.rates),
         half_life=clock * 2 * math.log(2) / _mean_exponent(rates, bank.rates),
+        half_life_edge={"or less": "or more", "or more": "or less"}.get(fast or ""),  # type: ignore[arg-type]
+        jumps=any(one > 0 for one in bank.hazards),
         jumping=1 - _without(hazards, bank.hazards),
-        between_jumps=clock / _mean_exponent(hazards, bank.hazards),
         jumped=float(running.jumped[0]),
         jumped_with=float(running.jumped_with[0]),
-        lengthscale=float((by_part.sum((1, 2, 3)) * lengths).sum().exp()),
+        lengthscale=float((shares * lengths).sum().exp()),
+        lengthscale_edge=_edge(shares, lengthscales),
         noise=spread * float((by_part * members * ratios).sum().sqrt()),
+        noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios),
         scale=spread * float((share * s2).sum().sqrt()),
     )
 
 
-def in_words(one: Believed) -> str:
-    """A few sentences."""
+def in_words(one: Believed, said: Callable[[float], str], unit: str) -> str:
+    """A few sentences.
+
+    Args:
+        one: What is believed.
+        said: A time in words.
+        unit: Of time, "hours"; empty where it has no name.
+    """
+    return " ".join(part for part in (_drift(one, unit), _jump(one, said), _size(one)) if part)
+
+
+def _drift(one: Believed, unit: str) -> str:
+    if not one.drifts:
+        return ""
     if one.standing >= LIKELY:
-        drift = f"It stands still, apart from jumps, with {one.standing:.0%}."
-    else:
-        drift = f"It drifts: half of what is known is worth nothing after {one.half_life:.3g}."
-    if not math.isnan(one.jumped):
-        jump = f"It jumped before time {one.jumped:g}, with {one.jumped_with:.0%}."
-    elif one.jumping >= LIKELY:
-        jump = "It may jump, but has not been seen to."
-    else:
-        jump = "It has not been seen to jump."
+        jumps = " but for jumps" if one.jumps else ""
+        return f"It stands still{jumps} ({_chance(one.standing)})."
+    often = f"{one.half_life:.3g} {unit or 'units of time'}{_bound(one.half_life_edge)}"
     return (
-        f"{drift} {jump} It varies by {one.scale:.3g} (standard deviation) over lengths of "
-        f"{one.lengthscale:.2g} of the sides; a measurement is off by {one.noise:.2g}."
+        f"It drifts ({_chance(1 - one.standing)}): its correlation with what it was falls by half "
+        f"in {often}."
     )
+
+
+def _jump(one: Believed, said: Callable[[float], str]) -> str:
+    if not one.jumps:
+        return ""
+    if not math.isnan(one.jumped):
+        return (
+            f"It jumped between the measurement of time {said(one.jumped)} and the one before "
+            f"({_chance(one.jumped_with)})."
+        )
+    if one.jumping >= LIKELY:
+        return f"It may jump ({_chance(one.jumping)}), but has not been seen to."
+    return "It has not been seen to jump."
+
+
+def _size(one: Believed) -> str:
+    return (
+        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides"
+        f"{_bound(one.lengthscale_edge)}; the noise of a measurement is {one.noise:.2g}"
+        f"{_bound(one.noise_edge)} (standard deviations)."
+    )
+
+
+def _bound(edge: Edge) -> str:
+    return "" if edge is None else f" {edge}"
+
+
+def _chance(share: float) -> str:
+    """In percent, never certain."""
+    if share > 0.99:
+        return "more than 99 %"
+    return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "less than 1 %"
+
+
+def _edge(share: Tensor, values: Sequence[float]) -> Edge:
+    """Whether most of the weight is on the least value, or on the largest, of several."""
+    if len(values) < 2:
+        return None
+    total = float(share.sum())
+    if float(share[values.index(min(values))]) > LIKELY * total:
+        return "or less"
+    return "or more" if float(share[values.index(max(values))]) > LIKELY * total else None
 
 
 def _without(share: Tensor, values: tuple[float, ...]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, get_args
 
@@ -450,11 +451,20 @@ class Strategy:
         )
         return advanced, info
 
-    def describe(self, state: State) -> str:
+    def predicts(self, state: State) -> bool:
+        """Whether anything is predicted yet: always, by strategies that are told a prior."""
+        require_state(state)
+        return True
+
+    def describe(
+        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
         """What is believed of the objective now, in words; of most strategies what they were told.
 
         Args:
             state: All that has been told.
+            said: How a time is written.
+            unit: Of time, such as "hours".
         """
         require_state(state)
         return f"What it was told: {self!r}."

@@ -1,13 +1,16 @@
 """What is said of a world is so."""
 
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
+from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
+from botorch_tv.strategies.belief_in_words import Believed, in_words
 
 DOMAIN = Grid.regular(points=12, dim=1)
 
@@ -29,11 +32,12 @@ def told(jump: bool, clock: float = 1.0):
 def test_a_world_that_stands_still():
     player, state = told(jump=False)
     words = player.describe(state)
-    assert words.startswith("It stands still")
+    assert words.startswith("It stands still but for jumps (")
     assert "not been seen to" in words
     noise = float(player.believed_noise(state).sqrt())
     assert 0.1 < noise < 0.5
-    assert f"off by {noise:.2g}" in words
+    # Readings vary by 0.2; the least noise of the bank is more, and is said to be a bound.
+    assert f"the noise of a measurement is {noise:.2g} or less" in words
     assert float(player.weights(state).sum()) == pytest.approx(1.0)
     assert float(player.weights(state)[:, 0].sum()) > 0.5
 
@@ -43,7 +47,10 @@ def test_a_jump_is_dated_in_the_unit_of_the_clock():
     running = state.data.running
     assert not math.isnan(float(running.jumped))
     assert 40 * 3600 <= float(running.jumped) <= 44 * 3600
-    assert f"It jumped before time {float(running.jumped):g}" in player.describe(state)
+    when = float(running.jumped)
+    assert f"It jumped between the measurement of time {when:g} and" in player.describe(state)
+    words = player.describe(state, said=lambda time: f"{time / 3600:g} o'clock", unit="seconds")
+    assert f"of time {when / 3600:g} o'clock and the one before (" in words
     assert 0 <= float(player.jump(state)) < 0.5
 
 
@@ -78,3 +85,99 @@ def test_values_that_never_differ():
     for y in (2.5, 2.75, 3.0):
         state, _ = player.tell(state, player.ask(state), y)
     assert "Nothing is believed" not in player.describe(state)
+
+
+ONE = Believed(
+    drifts=True,
+    standing=0.04,
+    half_life=40.0,
+    half_life_edge=None,
+    jumps=True,
+    jumping=0.3,
+    jumped=math.nan,
+    jumped_with=math.nan,
+    lengthscale=0.2,
+    lengthscale_edge=None,
+    noise=0.5,
+    noise_edge=None,
+    scale=8.0,
+)
+SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurement is 0.5 "
+
+
+@pytest.mark.parametrize(
+    ("changes", "unit", "words"),
+    [
+        (
+            {},
+            "hours",
+            "It drifts (96 %): its correlation with what it was falls by half in 40 hours.",
+        ),
+        ({"half_life_edge": "or less"}, "", "falls by half in 40 units of time or less."),
+        ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
+        ({"drifts": False}, "", f"It has not been seen to jump. {SIZE}"),
+        ({"jumping": 0.6}, "", "It may jump (60 %), but has not been seen to."),
+        ({"jumps": False}, "", f"units of time. {SIZE}"),
+        (
+            {"jumped": 13.0, "jumped_with": 0.97},
+            "",
+            "measurement of time 13 h and the one before (97 %)",
+        ),
+        ({"noise_edge": "or less"}, "", f"{SIZE}or less (standard deviations)."),
+        ({"lengthscale_edge": "or more"}, "", "lengths of 0.2 of the sides or more; the noise"),
+    ],
+)
+def test_what_is_believed_is_said(changes, unit, words):
+    assert words in in_words(ONE._replace(**changes), "{:g} h".format, unit)
+
+
+def test_weight_at_the_edge_of_the_bank_is_a_bound():
+    """What lies beyond what the bank holds cannot be told from its edge."""
+    _, state = told(jump=False)
+    for ratios, words in (((0.01, 0.05), " or less"), ((1e-5, 1e-4), " or more"), ((1e-4,), "")):
+        other = adaptive_gp_ucb(bank=Bank(noise_ratios=ratios, features=64))
+        again = other.init(DOMAIN)
+        for X, y in zip(state.history.choice.tensor(), state.history.y.tensor()):
+            again, _ = other.tell(again, other.suggestion_at(again, DOMAIN.X[X]), y)
+        noise = float(other.believed_noise(again).sqrt())
+        assert f" {noise:.2g}{words} (standard deviations)" in other.describe(again)
+
+
+def test_a_loop_says_times_as_dates_and_expects_nothing_before_it_can():
+    start = datetime(2026, 3, 1, 22, tzinfo=UTC)
+    loop = Loop(adaptive_gp_ucb(bank=Bank(features=64)), {"temperature": (20.0, 80.0)}, pending=2)
+    for hour in range(30):
+        if hour < 8:
+            assert "Best point" not in loop.describe(now=start + timedelta(hours=hour))
+        asked = loop.ask(now=start + timedelta(hours=hour))
+        assert math.isnan(asked.mean) == math.isnan(asked.sd) == (hour < 8)
+        assert ("nothing is expected yet" in repr(asked)) == (hour < 8)
+        moved = 0.0 if hour < 20 else 40.0
+        loop.tell(-abs(asked.point["temperature"] - 35 - moved))
+    table = loop.table()
+    assert table["mean"].isna().tolist() == [hour < 8 for hour in range(30)]
+    words = loop.describe(now=start + timedelta(hours=30))
+    assert "Best point for time 2026-03-03 04:00:00+00:00" in words
+    jumped = loop.state.data.running.jumped
+    assert 20 <= float(jumped) <= 23
+    when = (start + timedelta(hours=float(jumped))).isoformat(" ", "seconds")
+    assert f"It jumped between the measurement of time {when} and the one before" in words
+
+
+def test_open_suggestions_before_units_are_known_set_none(tmp_path):
+    """What is open is pretended to be answered by the mean, and there is none yet."""
+    player = adaptive_gp_ucb(bank=Bank(features=64), starts=3)
+    loop = Loop(player, DOMAIN, pending=4)
+    for y in (55.0, 55.5):
+        loop.ask()
+        loop.tell(y)
+    points = [loop.ask().point for _ in range(4)]
+    wanted = DOMAIN.X[loop.state.basis.starts[2:6]].tolist()
+    assert points == wanted  # the domain is filled on
+    first = loop.open[0]
+    loop.tell(56.0, suggestion=first)
+    loop.save(tmp_path / "loop.json")
+    again = Loop.load(tmp_path / "loop.json", player)
+    assert [math.isnan(one.mean) for one in again.open] == [True] * 3
+    assert float(again.state.data.running.units.centre) == pytest.approx(55.5)
+    again.tell(55.2, suggestion=again.open[0])

@@ -212,10 +212,7 @@ class LoopFile:
             require(said is None or said.sd >= 0, f"{plan.name} has a negative deviation, sd")
         _check_numbers([one.number for one in plans if one.number], self.asked, "suggestion")
         for plan in self.open:
-            require(
-                plan.number > 0 and plan.predicted is not None,
-                f"{plan.name} is open, but without number or prediction",
-            )
+            require(plan.number > 0, f"{plan.name} is open, but without number")
         for one in self.answers:
             require(
                 one.noise is None or one.noise > 0,

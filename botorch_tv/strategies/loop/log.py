@@ -46,7 +46,7 @@ class Planned:
         arm: Its number among the arms of a grid; None on a box.
         planned_for: The time for which it was chosen.
         known: Answers that had arrived by then.
-        predicted: From these; None where nobody needs a prediction.
+        predicted: From these; None where there was none, or nobody needs it.
     """
 
     number: int
@@ -90,8 +90,15 @@ class Planned:
         )
 
 
-def planned(suggestion: Suggestion, number: int, known: int) -> Planned:
-    """A strategy's suggestion, as a loop writes it down."""
+def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) -> Planned:
+    """A strategy's suggestion, as a loop writes it down.
+
+    Args:
+        suggestion: It.
+        number: Of the suggestion.
+        known: Answers that had arrived.
+        predicts: Whether the strategy predicted anything.
+    """
     numbers = (suggestion.mean, suggestion.sd, suggestion.sqrt_beta)
     return Planned(
         number=number,
@@ -99,7 +106,7 @@ def planned(suggestion: Suggestion, number: int, known: int) -> Planned:
         arm=None if suggestion.index is None else int(suggestion.index),
         planned_for=float(suggestion.time),
         known=known,
-        predicted=Prediction(*(float(one) for one in numbers)),
+        predicted=Prediction(*(float(one) for one in numbers)) if predicts else None,
     )
 
 

@@ -97,9 +97,13 @@ class Looking(Record):
         process, state = self._strategy.process, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
         decay = process.decay if learned is None else learned
-        forgets = forgetting_in_words(decay, process.inflation, self._units.clock.unit or "")
-        words = [self._strategy.describe(self.state), forgets, self._measured_in_words()]
-        if self._replay.answers and (context is not None or self.domain.columns == self.domain.dim):
+        clock = self._units.clock
+        unit, player = clock.unit or "", self._strategy
+        forgets = forgetting_in_words(decay, process.inflation, unit)
+        told = player.describe(state, said=clock.said, unit=unit)
+        words = [told, forgets, self._measured_in_words()]
+        answered = bool(self._replay.answers) and player.predicts(state)
+        if answered and (context is not None or self.domain.columns == self.domain.dim):
             present = self._present(now)
             known = as_known(self.state, context)
             X = self._strategy.recommend(self.state, now=present, context=known)

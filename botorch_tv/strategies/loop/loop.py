@@ -207,7 +207,9 @@ class Loop(Looking):
             honest = strategy.suggestion_at(self.state, choice.X, now=choice.time)
             choice = choice._replace(mean=honest.mean, sd=honest.sd)
         choice = choice._replace(X=self._units.settled(choice.X))
-        plan = planned(choice, self._open.asked + 1, len(self._replay.answers))
+        predicts = self._strategy.predicts(self.state)
+        known_answers = len(self._replay.answers)
+        plan = planned(choice, self._open.asked + 1, known_answers, predicts=predicts)
         self._open.add(plan)
         return numbered(plan, state, self._units)
 
@@ -293,7 +295,8 @@ class Loop(Looking):
         known = len(self._replay.answers)
         if self._strategy.compares:
             state = self._replay.before(when)
-            plan = planned(self._strategy.suggestion_at(state, point, now=when), 0, known)
+            predicted = self._strategy.suggestion_at(state, point, now=when)
+            plan = planned(predicted, 0, known, predicts=True)
         else:
             plan = unpredicted(self.state, point, when, known)
         return self._take(plan, value, when, noise)

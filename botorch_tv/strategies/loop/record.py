@@ -229,7 +229,12 @@ class Record:
         for row in file.replies:
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)
+        always = self._strategy.predicts(self._replay.start)
         for plan in file.open:
+            require(
+                plan.predicted is not None or not always,
+                f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
+            )
             self._open.add(plan)
         for question in file.consultations:
             self._consultations.add(question)

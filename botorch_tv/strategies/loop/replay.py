@@ -67,6 +67,11 @@ class Replay:
         """After all answers."""
         return self._recent[-1].state
 
+    @property
+    def start(self) -> State:
+        """Before any answer."""
+        return self._start.state
+
     def before(self, time: float) -> State:
         """The state in which an answer of some time finds the loop."""
         place = self._place(time)
@@ -199,7 +204,7 @@ def pretended(
 
     So the mean of the model stays and its variance shrinks where answers are on their way, as in
     GP-BUCB, Desautels, Krause and Burdick, JMLR 15 (2014), Algorithm 1. What is pretended fires no
-    trigger and teaches no hyperparameters.
+    trigger and teaches no hyperparameters; it sets no units.
 
     Args:
         strategy: See :func:`credulous`.
@@ -212,7 +217,13 @@ def pretended(
         time = time if now is None else min(time, now)
         X = like(state).new_tensor(one.point)
         suggestion = strategy.suggestion_at(state, X, now=time)
-        state, _ = strategy.tell(state, suggestion, suggestion.mean)
+        # Before anything is predicted there is nothing to pretend but that a round has passed.
+        ok = (
+            None
+            if strategy.predicts(state)
+            else torch.zeros_like(suggestion.mean, dtype=torch.bool)
+        )
+        state, _ = strategy.tell(state, suggestion, suggestion.mean, ok=ok)
     return state
 
 

@@ -28,8 +28,8 @@ class NumberedSuggestion:
         X: The point, `d`; its place in the unit cube where parameters have names.
         context: What was known before it was chosen, `c`; None where nothing was.
         time: For which it was chosen; a datetime where times are such.
-        mean: Mean predicted there, from answers alone.
-        sd: Standard deviation of that prediction, without observation noise.
+        mean: Mean predicted there, from answers alone; NaN where there is no prediction yet.
+        sd: Standard deviation of that prediction, without observation noise; NaN likewise.
         point: The point as plain numbers, or as a dict of named parameters in their own units.
         row: What the loop has written down of it.
         said: The point and the time, in words.
@@ -48,20 +48,23 @@ class NumberedSuggestion:
     def __repr__(self) -> str:
         at = self.said
         given = "" if self.context is None else f", context {short(self.context.tolist())}"
-        return f"Suggestion {self.number}: {at}{given}; expects {self.mean:.4g} ± {self.sd:.2g}"
+        expects = f"expects {self.mean:.4g} ± {self.sd:.2g}"
+        if self.row.predicted is None:
+            expects = "nothing is expected yet"
+        return f"Suggestion {self.number}: {at}{given}; {expects}"
 
 
 def numbered(row: Planned, state: State, units: Units) -> NumberedSuggestion:
     """A suggestion that is written down, for those who are to measure."""
-    assert row.predicted is not None
+    said = row.predicted
     X, d = like(state).new_tensor(row.point), state.domain.dim
     return NumberedSuggestion(
         row.number,
         X[:d],
         X[d:] if len(X) > d else None,
         units.clock.shown(row.planned_for),
-        row.predicted.mean,
-        row.predicted.sd,
+        math.nan if said is None else said.mean,
+        math.nan if said is None else said.sd,
         point=units.point(row.point[:d]),
         row=row,
         said=units.said(row),
