@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks.speed import figure4, limits, rates, scaling
+from benchmarks.speed import compiled, figure4, limits, rates, scaling
 from benchmarks.statistics import float32
 from botorch_tv.papers import markov
 
@@ -51,6 +51,17 @@ def test_figure_4(short, tmp_path):
     cases = json.loads(path.read_text())["cases"]
     assert len(cases) == 2
     assert all(0 < one["least_seconds"] < one["seconds"] for one in cases.values())
+
+
+def test_compiled(tmp_path, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(markov, "POINTS", 5)
+    monkeypatch.setattr(compiled, "HORIZON", 3)
+    path = tmp_path / "compiled.json"
+    compiled.main(["--trials", "2", "--repeats", "1", "--threads", "1", "--out", str(path)])
+    record = json.loads(path.read_text())
+    assert set(record["strategies"]) == set(compiled.PLAYED)
+    assert all(one["ratio"]["passed"] > 0 for one in record["strategies"].values())
 
 
 def test_float32(short, tmp_path):

@@ -48,20 +48,24 @@ class _Room(NamedTuple):
 
 
 SLOTS, NUMBER, SINCE, ELAPSED = range(4)
+LANES = 16
+"""Numbers that are compared side by side."""
 
 
 @_compiled
 def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """A matrix product of an even number of rows and threefold many terms, in the cache."""
-    rows, terms = left.shape
+    """A matrix product of an even number of rows and threefold many terms.
+
+    Two rows of the result meet three of the right factor at a time, all of them in registers.
+    """
     columns = right.shape[1]
-    for i in range(0, rows, 2):
+    for i in range(0, len(left), 2):
         first, second = out[i], out[i + 1]
         for j in range(columns):
             first[j] = 0.0
             second[j] = 0.0
-        for third in range(terms // 3):
-            k = 3 * third
+        for triple in range(left.shape[1] // 3):
+            k = 3 * triple
             a, b, c = left[i, k], left[i, k + 1], left[i, k + 2]
             d, e, f = left[i + 1, k], left[i + 1, k + 1], left[i + 1, k + 2]
             x, y, z = right[k], right[k + 1], right[k + 2]
@@ -71,19 +75,23 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
 
 
 @_compiled
-def _largest(values: np.ndarray) -> float:
-    largest: float = values[0]
-    for m in range(len(values)):
-        largest = max(largest, values[m])
+def _largest(values: np.ndarray, sign: float) -> float:
+    """The largest of the values times a sign.
+
+    A comparison waits for the one before, unless it is of other numbers.
+    """
+    lanes, count = np.full(LANES, sign * values[0]), len(values) // LANES
+    for block in range(count):
+        some = values[block * LANES : (block + 1) * LANES]
+        for lane in range(LANES):
+            value = sign * some[lane]
+            lanes[lane] = value if value > lanes[lane] else lanes[lane]
+    largest: float = lanes[0]
+    for lane in range(LANES):
+        largest = max(largest, lanes[lane])
+    for m in range(count * LANES, len(values)):
+        largest = max(largest, sign * values[m])
     return largest
-
-
-@_compiled
-def _smallest(values: np.ndarray) -> float:
-    smallest: float = values[0]
-    for m in range(len(values)):
-        smallest = min(smallest, values[m])
-    return smallest
 
 
 @_compiled
@@ -125,11 +133,33 @@ def _choose(trials: Trials, i: int, rules: Rules, t: int, room: _Room) -> int:
     sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
     for m in range(len(mean)):
         score[m] = sign * mean[m] + sqrt_beta * math.sqrt(max(variance[m], 0.0))
-    least = _largest(score) - rules.tie
+    least = _largest(score, 1.0) - rules.tie
     for m in range(len(score)):
         if score[m] >= least:
             return m
     return 0
+
+
+@_compiled
+def _mix(
+    factors: Factors,
+    lefts: np.ndarray,
+    rights: np.ndarray,
+    weights: np.ndarray,
+    used: int,
+    core: np.ndarray,
+) -> None:
+    """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; behind those used weights are 0."""
+    core[:] = 0.0
+    for third in range((used + 2) // 3):
+        a = 3 * third
+        d, e, f = weights[a], weights[a + 1], weights[a + 2]
+        p, q, r = factors.left[lefts[a]], factors.left[lefts[a + 1]], factors.left[lefts[a + 2]]
+        x, y, z = factors.rows[rights[a]], factors.rows[rights[a + 1]], factors.rows[rights[a + 2]]
+        for k in range(len(core)):
+            line, g, h, i = core[k], d * p[k], e * q[k], f * r[k]
+            for b in range(len(line)):
+                line[b] += g * x[b] + h * y[b] + i * z[b]
 
 
 @_compiled
@@ -148,13 +178,15 @@ def _observe(
 
     The reduction shrinks by ``square`` for the time that has passed since the last one.
     """
-    arms, inverse, counts = trials.arms[i], trials.inverse[i], trials.counts[i]
-    used, places = counts[SLOTS], factors.second.shape[0]
-    first, second = factors.first[arm // places], factors.second[arm % places]
+    inverse, counts = trials.inverse[i], trials.counts[i]
+    lefts, rights = trials.places[i, 0], trials.places[i, 1]
+    used, points = counts[SLOTS], factors.second.shape[0]
+    left, right = arm // points, arm % points
+    first, second = factors.first[left], factors.second[right]
     between, weights, core = room.between, room.weights, room.core
     for a in range(used):
-        between[a] = first[arms[a] // places] * second[arms[a] % places]
-        weights[a] = 0.0
+        between[a] = first[lefts[a]] * second[rights[a]]
+    weights[:] = 0.0
     for a in range(used):
         scaled, row = square * between[a], inverse[a]
         for b in range(used):
@@ -165,11 +197,10 @@ def _observe(
     for a in range(used):
         variance -= between[a] * weights[a]
         weights[a] = -weights[a]
-        if arms[a] == arm:
+        if lefts[a] == left and rights[a] == right:
             slot = a
     if slot == used:
-        arms[slot] = arm
-        weights[slot] = 0.0
+        lefts[slot], rights[slot] = left, right
         used += 1
         counts[SLOTS] = used
         for a in range(used):
@@ -178,14 +209,9 @@ def _observe(
     weights[slot] += prior
     sign = -1.0 if leave_out else 1.0
     root = 1.0 / math.sqrt(abs(variance + sign * rules.noise))
-    core[:] = 0.0
     for a in range(used):
         weights[a] *= root
-        left, right = factors.left[arms[a] // places], factors.rows[arms[a] % places]
-        for k in range(core.shape[0]):
-            share, line = weights[a] * left[k], core[k]
-            for b in range(len(line)):
-                line[b] += share * right[b]
+    _mix(factors, lefts, rights, weights, used, core)
     for a in range(used):
         share, row = sign * weights[a], inverse[a]
         for b in range(used):
@@ -245,7 +271,7 @@ def play(
         trials: What is known before, and then after.
         played: Is filled in.
     """
-    arms, slots = trials.mean.shape[1], trials.arms.shape[1]
+    arms, slots = trials.mean.shape[1], trials.places.shape[2]
     room = _Room(
         np.empty((len(factors.left), factors.right.shape[0])),
         np.empty((factors.left.shape[1], factors.rows.shape[1])),
@@ -274,10 +300,10 @@ def play(
                 _forget(trials, i, rules)
             square = _pass_time(trials, i, rules)
             arm = _choose(trials, i, rules, t, room)
-            best = _largest(values) if rules.sign > 0 else _smallest(values)
+            best = _largest(values, rules.sign)
             y = values[arm] + scene.noise[step, i]
             played.arm[i, t] = arm
-            played.regret[i, t] = rules.sign * (best - values[arm])
+            played.regret[i, t] = best - rules.sign * values[arm]
             since = counts[SINCE]
             counts[SINCE] = since + 1
             if len(rules.band_sd) > 0:

@@ -76,8 +76,8 @@ class Trials(NamedTuple):
     """`trials x M`."""
     variance: np.ndarray
     """`trials x M`."""
-    arms: np.ndarray
-    """Arms played, `trials x slots`."""
+    places: np.ndarray
+    """Arms played, by their places in both groups of dimensions, `trials x 2 x slots`."""
     inverse: np.ndarray
     """P, `trials x slots x slots`."""
     counts: np.ndarray

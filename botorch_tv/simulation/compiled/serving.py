@@ -82,7 +82,7 @@ class Service:
     Attributes:
         factors: Of its kernel.
         rules: All else.
-        slots: Most arms that a trial holds at a time.
+        slots: Most arms that a trial holds at a time, a multiple of three.
     """
 
     factors: Factors
@@ -140,7 +140,9 @@ def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
     # Between two refreshments a window has room for what it left out.
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
     factors = _factors(basis) if slots <= MOST_SLOTS else None
-    return None if factors is None else Service(factors, _rules(strategy, state, horizon), slots)
+    if factors is None:
+        return None
+    return Service(factors, _rules(strategy, state, horizon), slots + -slots % 3)
 
 
 def _knows(rule: Retention) -> bool:

@@ -126,7 +126,7 @@ def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
     return Trials(
         mean=np.zeros((trials, len(rules.variance))),
         variance=np.tile(rules.prior[0] * rules.variance, (trials, 1)),
-        arms=np.zeros((trials, slots), dtype=np.int64),
+        places=np.zeros((trials, 2, slots), dtype=np.int64),
         inverse=np.zeros((trials, slots, slots)),
         counts=counts,
         y=np.zeros((trials, horizon if rules.window else 0)),
