@@ -1,9 +1,12 @@
 """A small study that children of the tests run, and how they die."""
 
+import json
 import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -14,6 +17,7 @@ import torch
 from torch import Tensor
 from xarray.testing import assert_allclose
 
+from botorch_tv import cli
 from botorch_tv import files as whole_files
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
@@ -144,21 +148,35 @@ def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]
         whole_files.write_whole(file, lambda opened: opened.write(content))
 
 
+def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:
+    """Ask a loop and tell it from its command line until killed, and note what was told."""
+    while True:
+        out = StringIO()
+        with redirect_stdout(out):
+            assert cli.main(["loop", "ask", str(file)]) == 0
+            asked = json.loads(out.getvalue())
+            y = str(-((asked["point"]["x"] - 0.3) ** 2))
+            number = str(asked["number"])
+            assert cli.main(["loop", "tell", str(file), y, "--number", number]) == 0
+        with settings["told"].open("a") as told:
+            print(number, y, file=told, flush=True)
+
+
 # ------------------------------------------------------------------ starting them
 
-Work = Callable[[Connection, Path, dict[str, Any]], None]
+Work = Callable[[Connection, Any, dict[str, Any]], None]
 
 
 class Child:
-    """A process at work on a folder."""
+    """A process at work on a folder, a file or what a storage holds."""
 
-    def __init__(self, work: Work, folder: Path, **settings: Any) -> None:
+    def __init__(self, work: Work, place: Path | str, **settings: Any) -> None:
         context = get_context("forkserver")
         # Imported once by the server, so that a child starts in milliseconds.
         context.set_forkserver_preload(PRELOAD)
         self.pipe, other = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=work, args=(other, folder, settings), daemon=True
+            target=work, args=(other, place, settings), daemon=True
         )
         self.process.start()
         other.close()

@@ -1,6 +1,7 @@
-"""Another process at work on a study: run it with STORAGE TRIALS, 0 trials to only ask."""
+"""Another process at work on a study."""
 
-import sys
+from multiprocessing.connection import Connection
+from typing import Any
 
 import optuna
 
@@ -26,10 +27,10 @@ def objective(trial):
     return (x - 0.1 - 0.02 * trial.number) ** 2 + (n / 9 - 0.4) ** 2 + 0.3 * (c != "b")
 
 
-if __name__ == "__main__":
+def work(pipe: Connection, storage: str, settings: dict[str, Any]) -> None:
+    """Run so many trials of what a storage holds, and say what the next would be."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.load_study(study_name="line", storage=sys.argv[1], sampler=sampler())
-    if int(sys.argv[2]):
-        study.optimize(objective, n_trials=int(sys.argv[2]))
-    else:
-        print(repr(choose(study.ask())))
+    study = optuna.load_study(study_name="line", storage=storage, sampler=sampler())
+    if settings["trials"]:
+        study.optimize(objective, n_trials=settings["trials"])
+    pipe.send(choose(study.ask()) if settings["asks"] else None)

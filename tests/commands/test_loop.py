@@ -3,35 +3,14 @@
 import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lasting import Child, ask_and_tell
 
 from botorch_tv import Loop, adaptive_gp_ucb, cli
-
-WORKER = """
-import json, sys
-from contextlib import redirect_stdout
-from io import StringIO
-from botorch_tv import cli
-
-file, told = sys.argv[1], sys.argv[2]
-while True:
-    out = StringIO()
-    with redirect_stdout(out):
-        if cli.main(["loop", "ask", file]):
-            sys.exit(3)
-    asked = json.loads(out.getvalue())
-    y = str(-((asked["point"]["x"] - 0.3) ** 2))
-    if cli.main(["loop", "tell", file, y, "--number", str(asked["number"])]):
-        sys.exit(3)
-    with open(told, "a") as done:
-        print(asked["number"], y, file=done, flush=True)
-"""
 
 
 def run(*argv: str) -> int:
@@ -103,8 +82,8 @@ def test_two_processes_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     run("new", str(file), "x=0:1", "--pending", "1000")
     chance = random.Random(0)
 
-    def begun() -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-W", "ignore", "-c", WORKER, file, done])
+    def begun() -> Child:
+        return Child(ask_and_tell, file, told=done)
 
     def rounds() -> int:
         return done.read_text().count("\n")
@@ -116,12 +95,11 @@ def test_two_processes_that_are_killed_lose_nothing(tmp_path: Path) -> None:
             time.sleep(0.01)
         assert rounds() >= enough
         time.sleep(chance.random() * 0.2)
-        workers[kill % 2].send_signal(signal.SIGKILL)
-        assert workers[kill % 2].wait() == -signal.SIGKILL
+        workers[kill % 2].kill()
+        assert workers[kill % 2].process.exitcode == -signal.SIGKILL
         workers[kill % 2] = begun()
     for worker in workers:
         worker.kill()
-        worker.wait()
     loop = Loop.load(file)
     frame = loop.table()
     stored = dict(zip(frame["number"], frame["y"]))

@@ -55,8 +55,9 @@ def test_presets_play_values_that_the_space_has(name, told, run):
     )
 
 
-@pytest.mark.parametrize("strategy", [learning_strategy(), None])
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize(
+    ("strategy", "direction"), [(learning_strategy(), "maximize"), (None, "minimize")]
+)
 def test_what_is_told_nothing_follows_a_hollow(strategy, direction, run):
     sign = 1 if direction == "minimize" else -1
     sampler = DriftSampler(strategy, time_key="t", seed=1)

@@ -1,20 +1,15 @@
 """Processes that share a storage, or take over from one that is gone."""
 
-import ast
 import pickle
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import optuna
 import pytest
+from lasting import Child
 from optuna.trial import TrialState
-from optuna_worker import choose, objective, sampler
+from optuna_worker import choose, objective, sampler, work
 
 from botorch_tv.optuna import DriftSampler, best_now
-
-WORKER = Path(__file__).parents[1] / "optuna_worker.py"
 
 
 @pytest.fixture
@@ -28,16 +23,10 @@ def study_of(storage, **settings):
     return optuna.load_study(study_name="line", storage=storage, **settings)
 
 
-def start(storage, trials):
-    command = [sys.executable, str(WORKER), storage, str(trials)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
 def test_another_process_suggests_the_same_from_the_same_trials(storage):
     study = study_of(storage, sampler=sampler())
     study.optimize(objective, n_trials=11)
-    other = start(storage, 0)
-    found = ast.literal_eval(other.communicate()[0])
+    found = Child(work, storage, trials=0, asks=True).told()
     study.tell(11, state=TrialState.FAIL)  # as if it had never asked
     again = study_of(storage, sampler=sampler())
     copy = optuna.create_study(sampler=study.sampler)  # with all that was remembered
@@ -56,8 +45,9 @@ def test_a_sampler_survives_a_pickle_with_all_it_knows():
 
 
 def test_two_workers_share_a_storage(storage):
-    workers = [start(storage, 7) for _ in range(2)]
-    assert [one.wait() for one in workers] == [0, 0]
+    workers = [Child(work, storage, trials=7, asks=False) for _ in range(2)]
+    for worker in workers:
+        worker.end()
     study = study_of(storage, sampler=sampler())
     assert [trial.number for trial in study.trials] == list(range(14))
     assert all(trial.state.is_finished() for trial in study.trials)

@@ -57,7 +57,7 @@ def play(
         suggestion = player.ask(state, now=now, generator=generators)
         U = (suggestion.X.reshape(len(trials), 2) - corner) / side
         y = level + unit * objective(U, t, trials)
-        ok = ((t + trials.long()) % 4 > 0).view(shape) if failing else None
+        ok = ((t + trials.long()) % 4 > 0).view(shape) if failing and t % 3 > 0 else None
         state, _ = player.tell(state, suggestion, y.view(shape), ok=ok)
         record.append((U, (suggestion.mean.reshape(-1) - level) / unit, suggestion.sd / unit))
     parts = [torch.stack([one.reshape(len(trials), -1) for one in part]) for part in zip(*record)]
@@ -75,14 +75,14 @@ EXPLORATIONS = [UpperConfidence(), Thompson(), ExpectedImprovement()]
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize("exploration", EXPLORATIONS, ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize("failing", [False, True])
-def test_batch_is_a_loop_of_singles(domain, exploration, failing):
+def test_batch_is_a_loop_of_singles(domain, exploration):
+    """Some rounds say nothing of failures, and in others a trial fails or none does."""
     player = strategy(exploration=exploration)
-    _, batch = play(player, domain, ALL, failing=failing)
-    singles = [play(player, domain, ALL[i : i + 1], failing=failing)[1] for i in range(TRIALS)]
+    _, batch = play(player, domain, ALL, failing=True)
+    singles = [play(player, domain, ALL[i : i + 1], failing=True)[1] for i in range(TRIALS)]
     assert_same(batch, [torch.cat(part, 1) for part in zip(*singles)])
     order = [2, 0, 1]
-    _, column = play(player, domain, ALL[order], shape=(TRIALS, 1), failing=failing)
+    _, column = play(player, domain, ALL[order], shape=(TRIALS, 1), failing=True)
     assert_same(column, [part[:, order] for part in batch])
     assert len(torch.unique(batch[1][-1])) == TRIALS
 
