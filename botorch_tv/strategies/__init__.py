@@ -2,6 +2,7 @@
 
 from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.inference.features import Features
+from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
@@ -32,6 +33,7 @@ from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
     "BanditOverBandits",
+    "Bank",
     "Box",
     "DiscreteSearch",
     "Features",
