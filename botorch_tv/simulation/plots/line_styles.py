@@ -42,6 +42,8 @@ NAMED = {
     ("W-SparQ-GP-UCB", "W-SparQ"): LineStyle(PURPLE, "dotted"),
     ("GLR-GP-UCB", "GLR"): LineStyle(VERMILION, "dotted"),
     ("W-DBO",): LineStyle(GREEN, "dashdot"),
+    ("PE-GP-UCB", "PE"): LineStyle(BLUE, "dashdot"),
+    ("BOB-GP-UCB", "BOB"): LineStyle(SKY, "dashdot"),
     ("Random", "random_search"): LineStyle(SILVER, "dotted"),
 }
 """Those of the algorithms, by their names. Colours differ within every figure of the papers."""
