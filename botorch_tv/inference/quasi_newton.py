@@ -22,6 +22,8 @@ and gradients, `m x p`."""
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
 """A pair of step and change of gradient enters the matrix if their cosine is at least this."""
+FIRST_STEP = 0.1
+"""Length of the first step of each problem."""
 SHORTEST_STEP = 1e-12
 """A line search that came down to this share of its step ends the problem."""
 
@@ -44,13 +46,12 @@ def minimize(
     upper: Tensor | float,
     *,
     evaluations: int = 200,
-    first_step: float = 0.1,
     value_tolerance: float = 1e-9,
     gradient_tolerance: float = 1e-6,
 ) -> Minimum:
     """Local minima of independent problems within bounds.
 
-    Coordinates should be scaled so that a step of ``first_step`` is a modest one.
+    Coordinates should be scaled so that a step of 0.1 is a modest one.
 
     Args:
         function: Value and gradient. Where one is not finite it counts as worse than elsewhere.
@@ -58,7 +59,6 @@ def minimize(
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds.
         evaluations: How often the function may be evaluated.
-        first_step: Length of the first step of each problem.
         value_tolerance: A problem is done when a step changes its value by no more than this,
             relative to the larger of the value's size and 1.
         gradient_tolerance: Or when no coordinate of the projected gradient is larger than this.
@@ -71,7 +71,7 @@ def minimize(
     rows = torch.arange(len(x), device=x.device)
     value, gradient = _finite(*function(x, rows))
     best_x, best_value = x.clone(), value.clone()
-    run = _Run(x, value, gradient, lower, upper, first_step)
+    run = _Run(x, value, gradient, lower, upper)
     used = 1
     while used < evaluations:
         trial = run.trial()
@@ -106,13 +106,7 @@ class _Run:
     """The problems still worked on."""
 
     def __init__(
-        self,
-        x: Tensor,
-        value: Tensor,
-        gradient: Tensor,
-        lower: Tensor,
-        upper: Tensor,
-        first_step: float,
+        self, x: Tensor, value: Tensor, gradient: Tensor, lower: Tensor, upper: Tensor
     ) -> None:
         self.x, self.value, self.gradient = x, value, gradient
         self.lower, self.upper = lower, upper
@@ -120,11 +114,10 @@ class _Run:
         self.going = torch.ones_like(value, dtype=torch.bool)
         self.fresh = torch.ones_like(self.going)
         identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        self.first_step = first_step
         self.inverse = identity.expand(len(x), -1, -1).clone()
         self._turn()
         length = self.direction.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
-        self._stretch(first_step / length)
+        self._stretch(FIRST_STEP / length)
 
     def _stretch(self, factor: Tensor) -> None:
         self.inverse.mul_(factor[:, None, None])

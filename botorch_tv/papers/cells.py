@@ -31,17 +31,16 @@ class Cell(NamedTuple):
 Paper = Mapping[str, Mapping[str, Cell]]  # case -> label of the strategy -> cell
 
 
-def tolerance(ours: np.ndarray, runs: int, limit: float = 3.0) -> float:
-    """How far two means of the same quantity may lie apart, limit · sd · √(1/runs + 1/n).
+def tolerance(ours: np.ndarray, runs: int) -> float:
+    """How far two means of the same quantity may lie apart, 3 sd √(1/runs + 1/n).
 
     Args:
         ours: One number per trial, `n`; their standard deviation stands for the paper's too.
         runs: Runs the paper averaged.
-        limit: Standard errors of the difference allowed.
     """
     if len(ours) < 2:
         return math.nan
-    return float(limit * ours.std(ddof=1) * math.sqrt(1 / runs + 1 / len(ours)))
+    return float(3 * ours.std(ddof=1) * math.sqrt(1 / runs + 1 / len(ours)))
 
 
 def judge(paper: Paper, runs: int, results: Results) -> Outcome:

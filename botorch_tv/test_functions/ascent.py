@@ -14,6 +14,8 @@ _FLOOR = 1e-12
 
 _PROMISE = 1e-15
 """Promised gain, relative to the value, that is lost in rounding: the ascent is over."""
+_STEPS = 60
+"""At most so many; near a maximum convergence is quadratic."""
 
 
 class Local(NamedTuple):
@@ -34,7 +36,7 @@ class Climbed(NamedTuple):
 Derivatives = Callable[[Tensor], Local]
 
 
-def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor, *, steps: int = 60) -> Climbed:
+def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
     Coordinates at a bound which the gradient presses outward are held. In the others a step
@@ -45,13 +47,11 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor, *, steps: int = 6
         derivatives: Of the function, whose n points do not influence each other.
         X: Starting points in the box, `n x d`.
         bounds: Of the box, `2 x d`.
-        steps: At most so many; the ascent ends before, once no point is promised a gain beyond
-            rounding. Near a maximum convergence is quadratic.
     """
     lower, upper = bounds
     here = derivatives(X)
     damping = torch.full_like(here.value, 1e-3)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         low, high = lower >= X, upper <= X
         held = (low & (here.gradient < 0)) | (high & (here.gradient > 0))
         trial = torch.clamp(X + _step(here, held, damping), lower, upper)
