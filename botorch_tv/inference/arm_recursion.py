@@ -56,24 +56,13 @@ class ArmRecursion(Recursion, ArmInference):
         )
 
     def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        basis, running, prior = basis_of(data), running_of(data), None
-        mean, reduction, trend = running.mean.gather(-1, index), running.reduction, running.trend
-        estimate = None
-        if trend is not None:
-            # Both series decay alike, so the estimate may be taken off before time passes.
-            estimate = trend.constant
-            mean = mean - estimate.unsqueeze(-1) * trend.response.gather(-1, index)
-        if self.process.moves:
-            attenuation, _, prior = self._motion(data, data.time, data, now)
-            mean, reduction = (
-                mean * attenuation.unsqueeze(-1),
-                reduction.decayed(attenuation.square()),
-            )
+        basis = basis_of(data)
+        mean, reduction, prior, estimate = self._present(data, now, index)
         return Joint(
             mean=mean + per_trial(self.prior_mean(estimate)),
             covariance=scaled(basis.gram(index), prior)
             - basis.inner(reduction.at(basis, index), index),
-            information_gain=running.information_gain,
+            information_gain=running_of(data).information_gain,
         )
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:

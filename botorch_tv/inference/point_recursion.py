@@ -38,17 +38,7 @@ class PointRecursion(Recursion, PointInference):
         most: int = 0,
     ) -> FeaturePosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
-        mean, reduction, prior, offset = running.mean, running.reduction, None, None
-        if running.trend is not None:
-            # Both series decay alike, so the estimate may be taken off before time passes.
-            offset = running.trend.constant
-            mean = mean - offset.unsqueeze(-1) * running.trend.response
-        if self.process.moves:
-            attenuation, _, prior = self._motion(data, data.time, data, now)
-            mean, reduction = (
-                mean * attenuation.unsqueeze(-1),
-                reduction.decayed(attenuation.square()),
-            )
+        mean, reduction, prior, offset = self._present(data, now)
         assert isinstance(reduction, RowReduction)
         root = basis.root(reduction.matrix(), prior).view(trials, basis.size, basis.size)
         function = None

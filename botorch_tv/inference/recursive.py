@@ -15,7 +15,7 @@ from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, basis_of
 from botorch_tv.inference.recursion import RunningPosterior
-from botorch_tv.inference.reductions import ArmReduction, RootReduction, RowReduction
+from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
 
 
 class Recursion(Inference):
@@ -150,6 +150,30 @@ class Recursion(Inference):
         """Of the prior at the origin of time, `M`."""
         origin = basis.variance.new_zeros((), dtype=torch.float64)
         return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
+
+    def _present(
+        self, data: Data, now: Tensor, index: Tensor | None = None
+    ) -> tuple[Tensor, Reduction, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some, as the recursion holds it.
+
+        Returns:
+            Mean less the constant estimated, `batch_shape x q`; reduction; factor on the prior
+            covariance, None for 1; and that constant, None where it is known, both `batch_shape`.
+        """
+        running, prior, estimate = running_of(data), None, None
+        mean, reduction, trend = running.mean, running.reduction, running.trend
+        if index is not None:
+            mean = mean.gather(-1, index)
+        if trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            response = trend.response if index is None else trend.response.gather(-1, index)
+            estimate = trend.constant
+            mean = mean - estimate.unsqueeze(-1) * response
+        if self.process.moves:
+            attenuation, _, prior = self._motion(data, data.time, data, now)
+            mean = mean * attenuation.unsqueeze(-1)
+            reduction = reduction.decayed(attenuation.square())
+        return mean, reduction, prior, estimate
 
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
