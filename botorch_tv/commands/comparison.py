@@ -169,6 +169,7 @@ def _line_up(
         alpha=arguments.alpha,
         delta=arguments.delta,
         width=Logarithmic(c1=arguments.c1, c2=arguments.c2),
+        beta=arguments.beta,
         chance=arguments.chance,
         windows=(*(2**n for n in range(2, 32) if 2**n < block), block),
         block=block,

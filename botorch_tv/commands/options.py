@@ -27,7 +27,7 @@ REPLAYED = (
 """Options of a panel, which need one."""
 STRATEGIES = (
     *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
-    *("BOB", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
+    *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
 """Short names of all strategies that can meet."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
@@ -115,7 +115,7 @@ def _add_panel_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     add = partial(option, parser.add_argument_group("strategies"))
-    add("--period", "of R and BR (default: 12 epsilon^(-1/4), rounded up)", type=int)
+    add("--period", "of R, BR and R-PERP (default: 12 epsilon^(-1/4), rounded up)", type=int)
     add("--window", "of SW (default: as the period)", type=int)
     add("--gamma", "discount of WGP (default: 1 - 1/window)", type=float)
     add("--epsilon-model", "rate of change TV is told (default: the world's)", type=float)
@@ -126,6 +126,7 @@ def _add_strategy_options(parser: argparse.ArgumentParser) -> None:
     add("--chance", "share of rounds in which GLR explores by chance (default: %(default)s)", 0.05)
     told = "rounds for which BOB keeps to a window, of 4, 8, 16, ... up to all of them (default: 2 "
     add("--block", told + "sqrt(T), rounded up)", type=int)
+    add("--beta", "squared half width of R-PERP's bands (default: %(default)s)", 4.0)
     add("--cycle", "length of a cycle that TV-BayesOpt is told (default: %(default)s)", 24.0)
     told = (
         "all explore by sqrt(c1 ln(c2 t)), but IGP and BR by the information gain and EI, PI and "

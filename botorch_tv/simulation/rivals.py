@@ -47,7 +47,7 @@ class Settings:
         noise: Variance of the observation noise.
         epsilon: Rate of change that TV-GP-UCB is told.
         sigma_w2: Variance that UI-TVBO adds per unit of time, in units of the kernel's.
-        period: Rounds N after which R-GP-UCB and BR-GP-UCB forget.
+        period: Rounds N after which R-GP-UCB and BR-GP-UCB forget, and R-PERP restarts.
         window: Rounds W that SW-GP-UCB remembers.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
@@ -56,6 +56,7 @@ class Settings:
             by their own, that of the information gain, and those that do without; None for the
             paper's of each.
         chance: Share of rounds in which GLR-GP-UCB explores by chance.
+        beta: Square of the bands' half width in R-PERP, in standard deviations.
         epsilons: Rates of change that PE-GP-UCB holds possible.
         windows: Windows that BOB-GP-UCB learns to choose from.
         block: Rounds for which it keeps to one.
@@ -74,6 +75,7 @@ class Settings:
     alpha: float
     delta: float
     width: Logarithmic | None
+    beta: float = 4.0
     chance: float = 0.05
     epsilons: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1)
     windows: tuple[int, ...] = (4, 8, 16, 29)
@@ -122,6 +124,7 @@ RIVALS = {
     "W-DBO": Rival("W-DBO", strategies.w_dbo, ("epsilon", "width")),
     "PE": Rival("PE-GP-UCB", strategies.pe_gp_ucb, ("epsilons", "width")),
     "BOB": Rival("BOB-GP-UCB", strategies.bob_gp_ucb, ("windows", "block", "horizon", "width")),
+    "R-PERP": Rival("R-PERP", strategies.r_perp, ("period", "beta")),
     "Adaptive": Rival("Adaptive-GP-UCB", strategies.adaptive_gp_ucb, ("width",), told=False),
     "SparQ": Rival("SparQ-GP-UCB", SPARQ, ("width",)),
     "W-SparQ": Rival("W-SparQ-GP-UCB", W_SPARQ, ("alpha", "width")),

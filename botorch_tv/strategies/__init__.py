@@ -28,7 +28,14 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.since import bob_gp_ucb, glr_gp_ucb, pe_gp_ucb, tv_bayesopt, w_dbo
+from botorch_tv.strategies.since import (
+    bob_gp_ucb,
+    glr_gp_ucb,
+    pe_gp_ucb,
+    r_perp,
+    tv_bayesopt,
+    w_dbo,
+)
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [
@@ -59,6 +66,7 @@ __all__ = [
     "igp_ucb",
     "pe_gp_ucb",
     "r_gp_ucb",
+    "r_perp",
     "random_search",
     "sparq_gp_ucb",
     "sw_gp_ucb",

@@ -12,7 +12,7 @@ from typing import Unpack
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
-from botorch_tv.acquisition import Forced, Logarithmic
+from botorch_tv.acquisition import Constant, Forced, Logarithmic
 from botorch_tv.forgetting import (
     GLRTrigger,
     Markov,
@@ -24,8 +24,9 @@ from botorch_tv.forgetting import (
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.elimination import PriorElimination
 from botorch_tv.strategies.over_bandits import BanditOverBandits
+from botorch_tv.strategies.phases import PhasedElimination
 from botorch_tv.strategies.presets import igp_width
-from botorch_tv.strategies.signature import Common, SubGaussian, preset, settled
+from botorch_tv.strategies.signature import Common, Modelled, SubGaussian, preset, settled
 from botorch_tv.validation import shown
 
 
@@ -90,6 +91,20 @@ def bob_gp_ucb(
     return BanditOverBandits(
         members=members, block=block, horizon=horizon, bound=common["B"], R=common["R"]
     )
+
+
+@preset
+def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
+
+    See :class:`~botorch_tv.strategies.phases.PhasedElimination`. On a grid. Their rules for both
+    numbers could not be had.
+
+    Args:
+        period: Rounds H between restarts.
+        beta: The square of the bands' half width in standard deviations.
+    """
+    return PhasedElimination(period=period, width=Constant(beta), **common)
 
 
 @preset

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from botorch_tv import strategies
-from botorch_tv.acquisition import IGPUCB, Logarithmic
+from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic
 from botorch_tv.commands.options import STRATEGIES
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.simulation.rivals import RIVALS, Settings, line_up, unit_kernel
@@ -24,6 +24,7 @@ def settings() -> Settings:
         alpha=2.0,
         delta=0.2,
         width=Logarithmic(c1=0.4, c2=4.0),
+        beta=7.5,
         chance=0.15,
         epsilons=(0.0, 0.02),
         windows=(3, 9),
@@ -70,8 +71,10 @@ def test_all_rivals_carry_their_settings(settings):
     assert [one.decay.epsilon for one in made["PE-GP-UCB"].members] == [0.0, 0.02]
     windows = [one.retention[1].window for one in made["BOB-GP-UCB"].members]
     assert (windows, made["BOB-GP-UCB"].block, made["BOB-GP-UCB"].horizon) == ([3, 9], 9, 81)
+    assert made["R-PERP"].period == 29
+    assert made["R-PERP"].width == Constant(7.5)
     assert made["TV-BayesOpt"].decay == PeriodicMarkov(0.03, 7.0, 0.5)
-    without_width = {"GP-EI", "GP-PI", "Random"}
+    without_width = {"GP-EI", "GP-PI", "R-PERP", "Random"}
     for label, strategy in made.items():
         assert strategy.noise == (1 if label == "Adaptive-GP-UCB" else 0.02)
         if label in ("IGP-UCB", "BR-GP-UCB"):  # their width is what they are

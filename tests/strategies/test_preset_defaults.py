@@ -31,6 +31,7 @@ DEFAULTS = {
     "w_dbo": WIDE | {"alpha": 0.25},
     "pe_gp_ucb": WIDE | {"delta": 0.1},
     "bob_gp_ucb": GAIN,
+    "r_perp": {},
     "sparq_gp_ucb": EXPERT,
     "w_sparq_gp_ucb": EXPERT | {"alpha_tilde": 0.25, "inflate": True},
 }

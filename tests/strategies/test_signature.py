@@ -27,6 +27,7 @@ OWN = {
     "w_dbo": {"epsilon": 0.1},
     "pe_gp_ucb": {"epsilons": (0.0, 0.1)},
     "bob_gp_ucb": {"windows": (2, 4), "block": 4, "horizon": 20},
+    "r_perp": {"period": 9, "beta": 4.0},
     "tv_bayesopt": {"epsilon": 0.1, "cycle": 5.0, "cycle_lengthscale": 1.0},
     "w_gp_ucb": {"gamma": 0.9},
     "ui_tvbo": {"sigma_w2": 0.1},

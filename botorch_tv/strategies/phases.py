@@ -1,0 +1,251 @@
+"""Phased elimination: what can no longer be the best is left alone, phase by phase."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Size, Tensor
+
+from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
+from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.forgetting import PeriodicReset, Retention
+from botorch_tv.forgetting.static import is_static
+from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.linalg import first_maximum
+from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.prior import Prior
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.state import Info, Memory, State, Suggestion
+from botorch_tv.validation import require, settle_integer
+
+
+class Phase(NamedTuple):
+    """What is to be done in a phase of N rounds."""
+
+    alive: Tensor
+    """Arms that may be the best, `batch_shape x M`, bool."""
+    plan: Tensor
+    """Arms to be played, some of them more than once, `batch_shape x N`, int64."""
+    left: Tensor
+    """Which of these have not been played yet, `batch_shape x N`, bool."""
+
+
+def phase_lengths(period: int) -> tuple[int, ...]:
+    """N_i = ceil(sqrt(H N_(i-1))) with N_0 = 1, the last cut so that they add up to H.
+
+    Li and Scarlett, AISTATS 2022; computed in whole numbers.
+
+    Args:
+        period: H.
+    """
+    lengths: list[int] = []
+    last = 1
+    while sum(lengths) < period:
+        last = math.isqrt(period * last - 1) + 1
+        lengths.append(min(last, period - sum(lengths)))
+    return tuple(lengths)
+
+
+@dataclass(frozen=True)
+class RandomOrder(Exploration):
+    """What is left of a plan, in an order in which every permutation is as likely."""
+
+    def choose(self, candidates: Candidates) -> Tensor:
+        phase: Phase = candidates.memory
+        count = phase.left.sum(-1, keepdim=True)
+        drawn = (candidates.uniform().unsqueeze(-1) * count).long().clamp_max(count - 1)
+        place = (phase.left & (phase.left.cumsum(-1) == drawn + 1)).to(torch.uint8).argmax(-1)
+        return phase.plan.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PhasedElimination(Strategy):
+    """R-PERP, Iwazaki, Takeno (AISTATS 2025): restarting phased elimination in random order.
+
+    Every H rounds everything is forgotten and all arms may be the best. In between there are
+    phases. Before a phase N arms are planned, each the one of largest posterior variance among
+    those alive, given those planned before it. They are then played in random order, so that a
+    drift in time does not look like a slope in space. From the observations of this phase alone, an
+    arm stays alive if
+
+        mean(x) + sqrt(beta) sd(x) >= max over those alive of mean - sqrt(beta) sd.
+
+    Of the paper's text the summary alone could be had. Lengths of phases are those of Li and
+    Scarlett (AISTATS 2022), :func:`phase_lengths`; ``width``, which uses no information gain, is to
+    be told. On a grid.
+
+    Args:
+        period: Rounds H between restarts.
+
+    Raises:
+        ValueError: If ``period`` is below 1, or a part is given that phases decide on.
+    """
+
+    retention: Retention | tuple[Retention, ...] = field(init=False)
+    exploration: Exploration = field(default_factory=RandomOrder, init=False)
+    width: Width
+    period: int
+
+    def __post_init__(self) -> None:
+        settle_integer(self, "period", 1, "give whole rounds.")
+        object.__setattr__(self, "retention", PeriodicReset(self.period))
+        super().__post_init__()
+        for name in ("decay", "inflation"):
+            part = getattr(self, name)
+            require(
+                is_static(part),
+                f"PhasedElimination: {name} is {part!r}, but within a phase all observations count "
+                "alike; leave it out.",
+            )
+        require(
+            self.width.gain is None,
+            f"PhasedElimination: width is {self.width!r}, but that of a phase uses no information "
+            "gain; give Constant(beta).",
+        )
+        require(
+            not isinstance(self.mean, str),
+            f"PhasedElimination: mean is {self.mean!r}, but bands are those of a known one; give a "
+            "number.",
+        )
+
+    @without_gradients
+    def init(
+        self,
+        domain: Domain,
+        *,
+        batch_shape: Size | tuple[int, ...] = (),
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> State:
+        """As :meth:`Strategy.init`, on a grid.
+
+        Raises:
+            InputDataError: As there, or if the domain is no grid.
+        """
+        if not isinstance(domain, Grid):
+            raise InputDataError(
+                f"phased elimination goes through all arms, but {domain!r} has none; use "
+                "Grid.regular(points=50, dim=2)."
+            )
+        return super().init(domain, batch_shape=batch_shape, dtype=dtype, device=device)
+
+    def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
+        state = super()._initial(domain, prior, shape)
+        assert isinstance(prior, Basis)
+        memory = state.memory._replace(exploration=self._first(prior, shape))
+        return state._replace(memory=memory)
+
+    @without_gradients
+    def tell(
+        self,
+        state: State,
+        suggestion: Suggestion,
+        y: Tensor | float,
+        *,
+        time: float | Tensor | None = None,
+        ok: Tensor | None = None,
+        noise: float | Tensor | None = None,
+        check: bool = True,
+        consume: bool = False,
+    ) -> tuple[State, Info]:
+        """Take in an observation; as :meth:`Strategy.tell`."""
+        before: Phase = state.memory.exploration
+        after, info = super().tell(
+            state, suggestion, y, time=time, ok=ok, noise=noise, check=check, consume=consume
+        )
+        assert suggestion.index is not None
+        phase = before._replace(left=_played(before, suggestion.index))
+        begins = self._beginning(after.told)
+        if begins is not None:
+            phase = self._next(before.alive, after, begins, before.plan.shape[-1])
+        return after._replace(memory=Memory(after.memory.retention, phase)), info
+
+    def _beginning(self, told: int) -> int | None:
+        """The number of the phase that begins after so many rounds, of its period; None if none."""
+        done, begun = told % self.period, 0
+        for number, length in enumerate(phase_lengths(self.period)):
+            if begun == done:
+                return number
+            begun += length
+        return None
+
+    def _next(self, alive: Tensor, state: State, number: int, rounds: int) -> Phase:
+        """The phase of a number, after one of so many rounds in which some arms were alive."""
+        prior, shape = state.basis, state.time.shape
+        assert isinstance(prior, Basis)
+        if number == 0:
+            return self._first(prior, shape)
+        alive = alive & self._may_be_best(alive, state, rounds)
+        length = phase_lengths(self.period)[number]
+        phase = self._phase(prior, alive.reshape(-1, prior.arms), length)
+        return Phase(*(part.view(*shape, part.shape[-1]) for part in phase))
+
+    def _first(self, prior: Basis, shape: Size) -> Phase:
+        """The first phase of a period, the same for all trials."""
+        alive = torch.ones(1, prior.arms, dtype=torch.bool, device=prior.variance.device)
+        phase = self._phase(prior, alive, phase_lengths(self.period)[0])
+        return Phase(*(part.squeeze(0).expand(*shape, part.shape[-1]) for part in phase))
+
+    def _may_be_best(self, alive: Tensor, state: State, rounds: int) -> Tensor:
+        """Whether the band of an arm reaches up to the others' lower ends, `batch_shape x M`."""
+        prior, history, first = state.basis, state.history, state.told - rounds
+        assert isinstance(prior, Basis)
+        arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
+        heard = noise.isfinite()
+        both = heard.unsqueeze(-1) & heard.unsqueeze(-2)
+        A = prior.gram(arms).masked_fill(~both, 0.0)
+        A = A + torch.diag_embed(torch.where(heard, noise, 1.0))
+        factor = torch.linalg.cholesky_ex(A).L
+        rows = prior.row(arms) * heard.unsqueeze(-1)
+        reduced = torch.linalg.solve_triangular(factor, rows, upper=False)
+        assert not isinstance(self.mean, str)
+        apart = torch.where(heard, y - self.mean, 0.0).unsqueeze(-1)
+        solved = torch.linalg.solve_triangular(factor, apart, upper=False)
+        mean = prior.expand((reduced * solved).sum(-2)) * (1.0 if self.maximize else -1.0)
+        sd = (prior.variance - prior.sum_of_squares(reduced)).clamp_min(0).sqrt()
+        width = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim)) * sd
+        lower = (mean - width).masked_fill(~alive, -math.inf).amax(-1, keepdim=True)
+        return mean + width >= lower
+
+    def _phase(self, prior: Basis, alive: Tensor, length: int) -> Phase:
+        """A plan of flat trials: the most uncertain arm alive, over and over.
+
+        Args:
+            prior: The kernel over the arms.
+            alive: `trials x M`.
+            length: N.
+        """
+        trials = len(alive)
+        variance = prior.variance.expand(trials, -1)
+        rows = prior.variance.new_zeros(trials, 0, prior.size)
+        plan: list[Tensor] = []
+        for _ in range(length):
+            sd = variance.clamp_min(0).sqrt().masked_fill(~alive, -1.0)
+            arm = first_maximum(sd, TIE_TOLERANCE * prior.scale, prior.scratch)
+            at = prior.inner(rows, arm.unsqueeze(-1)) if plan else rows.new_zeros(trials, 1, 0)
+            total = variance.gather(-1, arm.unsqueeze(-1)) + self.noise
+            row = (prior.row(arm) - (at @ rows).squeeze(-2)) / total.sqrt()
+            variance = variance - prior.expand(row).square()
+            rows = torch.cat([rows, row.unsqueeze(-2)], -2)
+            plan.append(arm)
+        whole = torch.stack(plan, -1)
+        return Phase(alive, whole, torch.ones_like(whole, dtype=torch.bool))
+
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        """As :meth:`Strategy.numbers_per_trial`, with the rows that a plan takes."""
+        assert isinstance(state.basis, Basis)
+        longest = max(phase_lengths(self.period))
+        return super().numbers_per_trial(state, horizon, trials) + 3 * longest * state.basis.size
+
+
+def _played(phase: Phase, index: Tensor) -> Tensor:
+    """What is left once an arm was played; one that was not planned takes the place of the next."""
+    planned = phase.left & (phase.plan == index.unsqueeze(-1))
+    meant = torch.where(planned.any(-1, keepdim=True), planned, phase.left)
+    place = meant.to(torch.uint8).argmax(-1, keepdim=True)
+    return phase.left.scatter(-1, place, False)
