@@ -1,0 +1,1 @@
+"""Living peers on the same worlds and seeds: `python -m benchmarks.peers --out FOLDER`."""

@@ -1,0 +1,166 @@
+"""This library and its living peers on the same worlds, noise and seeds.
+
+    python -m benchmarks.peers --out FOLDER [--seeds 10] [--worlds turning jumping ...]
+        [--peers nothing w-dbo ...] [--processes 1] [--seconds-per-unit 0]
+
+Every peer runs in processes of its own, and where it needs other packages in an environment of its
+own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
+cannot be installed or fails is told and left out. The summary, regret and what it costs, is printed
+and written to ``benchmarks/results/peers.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.peers import PEERS, Entry
+from benchmarks.peers.worlds import WORLDS
+from benchmarks.speed.common import RESULTS, ROOT, environment, write
+
+PLAIN = [name for name in WORLDS if not name.startswith("gmpb")]
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+LIMIT = 3600
+"""Seconds that a run may take."""
+
+
+def python_of(entry: Entry, folder: Path) -> str:
+    """The interpreter of a peer, its environment made where it is not there yet."""
+    if not entry.requirements:
+        return sys.executable
+    name = entry.loop.rpartition(".")[2].partition(":")[0]
+    place = folder / "environments" / name
+    python = place / "bin" / "python"
+    if not (place / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+        # One after the other, so that the first says which build of PyTorch it is.
+        for requirement in entry.requirements:
+            subprocess.run([python, "-m", "pip", "install", "-q", requirement], check=True)
+        (place / "ready").touch()
+    return str(python)
+
+
+def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
+    """One run of a peer on a world with a seed, unless it is there."""
+    name, world, seed = one
+    path = options.out / "runs" / f"{name}-{world}-{seed}.json"
+    if path.exists():
+        return
+    command = [options.pythons[name], "-m", "benchmarks.peers.play", name, world, str(seed)]
+    if options.seconds_per_unit:
+        command.append(str(options.seconds_per_unit))
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | ONE_THREAD, timeout=LIMIT
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        print(f"{name} on {world}, seed {seed}: failed: {last}")
+        return
+    path.write_text(done.stdout.strip().splitlines()[-1] + "\n")
+    print(f"{name} on {world}, seed {seed}: done", flush=True)
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over seeds by world and peer; differences to ``nothing`` are paired."""
+    by: dict[str, dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
+    for one in runs:
+        by[one["world"]][one["peer"]][one["seed"]] = one
+    told: dict[str, Any] = {}
+    for world, peers in by.items():
+        told[world] = {}
+        for name, seeds in peers.items():
+            regret = np.array([one["regret_per_query"] for one in seeds.values()])
+            row = {
+                "seeds": len(seeds),
+                "regret": float(regret.mean()),
+                "standard_error": _standard_error(regret),
+                "regret_per_unit_of_time": _mean(seeds, "regret_per_unit_of_time"),
+                "seconds_per_round": _mean(seeds, "seconds_per_round"),
+                "seconds_of_last_rounds": _mean(seeds, "seconds_of_last_rounds"),
+                "peak_memory_MiB": _mean(seeds, "peak_memory_MiB"),
+                "versions": next(iter(seeds.values()))["versions"],
+            }
+            ours = peers.get("nothing", {})
+            both = sorted(set(seeds) & set(ours))
+            if name != "nothing" and both:
+                gaps = [seeds[s]["regret_per_query"] - ours[s]["regret_per_query"] for s in both]
+                row["above_nothing"] = float(np.mean(gaps))
+                row["above_nothing_error"] = _standard_error(np.array(gaps))
+            told[world][name] = row
+    return told
+
+
+def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float:
+    return float(np.mean([one[name] for one in seeds.values()]))
+
+
+def _standard_error(values: np.ndarray) -> float | None:
+    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
+
+
+def show(told: dict[str, Any]) -> None:
+    """The table, best first."""
+    for world, peers in told.items():
+        print(f"\n{world}: regret a query, less ours told nothing, seconds a round, MiB")
+        for name, row in sorted(peers.items(), key=lambda item: item[1]["regret"]):
+            error = row["standard_error"] or 0.0
+            gap = row.get("above_nothing")
+            beside = "" if gap is None else f"{gap:+.2f} ± {row['above_nothing_error'] or 0:.2f}"
+            print(
+                f"  {name:15} {row['regret']:7.2f} ± {error:.2f} {beside:>16} "
+                f"{row['seconds_per_round']:8.3f} {row['peak_memory_MiB']:6.0f}  "
+                f"({row['seeds']} seeds)"
+            )
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers")
+    parser.add_argument("--out", type=Path, required=True, help="folder of runs, environments")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--worlds", nargs="*", default=PLAIN, choices=list(WORLDS))
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--seconds-per-unit", type=float, default=0.0, help="thinking counts; 0: it does not"
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs what is not there yet and tells."""
+    options = parse()
+    (options.out / "runs").mkdir(parents=True, exist_ok=True)
+    options.pythons = {}
+    for name in options.peers:
+        try:
+            options.pythons[name] = python_of(PEERS[name], options.out)
+        except subprocess.CalledProcessError as error:
+            print(f"{name}: cannot be installed here ({error}); left out")
+    work = [
+        (name, world, seed)
+        for seed in range(options.seeds)
+        for world in options.worlds
+        for name in options.pythons
+    ]
+    with ThreadPoolExecutor(options.processes) as pool:
+        list(pool.map(partial(run, options), work))
+    runs = [json.loads(path.read_text()) for path in sorted((options.out / "runs").glob("*.json"))]
+    told = summary(runs)
+    show(told)
+    what = {name: entry.what for name, entry in PEERS.items()}
+    write({**environment(seed=0), "peers": what, "worlds": told}, RESULTS / "peers.json")
+
+
+if __name__ == "__main__":
+    main()

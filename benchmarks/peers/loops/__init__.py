@@ -1,0 +1,1 @@
+"""How each peer is asked and told; every module imports what it needs of its own environment."""

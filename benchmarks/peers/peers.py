@@ -1,0 +1,67 @@
+"""Who takes part, and what each needs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LOOPS = "benchmarks.peers.loops"
+BOTORCH = ("torch==2.13.0", "botorch==0.18.1")
+
+
+class Entry(NamedTuple):
+    """A peer.
+
+    Attributes:
+        loop: Its class, `module:name`.
+        what: What it is, in a line.
+        requirements: Packages of an environment of its own; empty for this library's.
+        versions: Packages whose versions are recorded.
+    """
+
+    loop: str
+    what: str
+    requirements: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ("numpy",)
+
+
+PEERS = {
+    "random": Entry("benchmarks.peers.protocol:Random", "points by chance"),
+    "nothing": Entry(
+        f"{LOOPS}.ours:ToldNothing",
+        "this library's adaptive_gp_ucb, told nothing",
+        versions=("botorch-tv", "torch"),
+    ),
+    "learning": Entry(
+        f"{LOOPS}.ours:Learning",
+        "this library's TV-GP-UCB with a trigger, learning as it goes",
+        versions=("botorch-tv", "torch"),
+    ),
+    "botorch-static": Entry(
+        f"{LOOPS}.botorch_loops:Static", "SingleTaskGP, LogNEI", versions=("botorch", "torch")
+    ),
+    "botorch-time": Entry(
+        f"{LOOPS}.botorch_loops:TimeAsInput",
+        "SingleTaskGP with time as an input, fitted every round, UCB at now",
+        versions=("botorch", "torch"),
+    ),
+    "dbo-rule": Entry(
+        f"{LOOPS}.botorch_loops:FittedDecay",
+        "decay fitted by marginal likelihood every round, expected improvement (the rule of "
+        "dbo-torch, which is no package)",
+        versions=("botorch", "torch"),
+    ),
+    "optuna-tpe": Entry(f"{LOOPS}.optuna_loops:Tpe", "Optuna's TPESampler", versions=("optuna",)),
+    "optuna-gp": Entry(f"{LOOPS}.optuna_loops:Gp", "Optuna's GPSampler", versions=("optuna",)),
+    "w-dbo": Entry(
+        f"{LOOPS}.wdbo:WDbo",
+        "W-DBO of wdbo-algo",
+        (*BOTORCH, "wdbo-algo==1.0.7", "gmpb==0.1.0"),
+        ("wdbo-algo", "botorch", "torch"),
+    ),
+    "xopt": Entry(
+        f"{LOOPS}.xopt_loop:TimeDependent",
+        "Xopt's time-dependent UCB generator",
+        ("torch==2.13.0", "xopt==3.2.2", "gmpb==0.1.0"),
+        ("xopt", "botorch", "torch"),
+    ),
+}

@@ -1,0 +1,161 @@
+"""Worlds that every environment can play: numpy and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+Values = Callable[[np.ndarray, float], np.ndarray]
+"""From points `q x d` of the unit cube and a time to values `q`."""
+
+
+@dataclass(frozen=True)
+class World:
+    """An objective that changes with time.
+
+    Attributes:
+        dim: Number of coordinates d.
+        rounds: How many are played, one unit of time apart.
+        noise: Standard deviation of a measurement.
+        values: The objective.
+        best: Its largest value at a time.
+    """
+
+    dim: int
+    rounds: int
+    noise: float
+    values: Values
+    best: Callable[[float], float]
+
+
+def _of_peaks(
+    place: Callable[[float], np.ndarray], height: Callable[[float], np.ndarray], width: np.ndarray
+) -> tuple[Values, Callable[[float], float]]:
+    """Values and maximum of 50 + max_i h_i(t) exp(-|x - c_i(t)|² / w_i): the highest peak's."""
+
+    def values(X: np.ndarray, now: float) -> np.ndarray:
+        squares = ((X[:, None] - place(now)) ** 2).sum(-1)
+        found: np.ndarray = 50 + (height(now) * np.exp(-squares / width)).max(-1)
+        return found
+
+    return values, lambda now: 50 + float(height(now).max())
+
+
+def turning(seed: int) -> World:
+    """A peak that goes round in 120 rounds beside a lower one that rests, from anywhere."""
+    phase, rest = np.random.default_rng([1, seed]).random((2, 2))
+
+    def place(now: float) -> np.ndarray:
+        angle = 2 * math.pi * (now / 120 + phase[0])
+        turn = 0.5 + 0.3 * np.array([math.cos(angle), math.sin(angle)])
+        return np.stack([turn, 0.1 + 0.8 * rest])
+
+    values, best = _of_peaks(place, lambda now: np.array([10.0, 6.0]), np.array([0.08, 0.045]))
+    return World(2, 60, 0.5, values, best)
+
+
+def jumping(seed: int) -> World:
+    """Three peaks that leap to new places and heights after every 40 rounds."""
+    generator = np.random.default_rng([2, seed])
+    places, heights = generator.random((3, 3, 2)), generator.uniform(4, 10, (3, 3))
+
+    def stage(now: float) -> int:
+        return min(int(now - 1) // 40, 2)
+
+    values, best = _of_peaks(
+        lambda now: places[stage(now)], lambda now: heights[stage(now)], np.full(3, 0.06)
+    )
+    return World(2, 100, 0.5, values, best)
+
+
+def resting(seed: int) -> World:
+    """Four peaks that stay."""
+    generator = np.random.default_rng([3, seed])
+    places, heights = generator.random((4, 2)), generator.uniform(4, 10, 4)
+    values, best = _of_peaks(lambda now: places, lambda now: heights, np.full(4, 0.06))
+    return World(2, 60, 0.5, values, best)
+
+
+def wandering(seed: int) -> World:
+    """A peak in three dimensions that wanders, a step of 0.03 a round, within the middle."""
+    generator = np.random.default_rng([4, seed])
+    steps = generator.normal(0, 0.03, (101, 3))
+    path = np.empty((101, 3))
+    path[0] = generator.uniform(0.2, 0.8, 3)
+    for number in range(1, 101):  # turned back at the walls
+        there, back = path[number - 1] + steps[number], path[number - 1] - steps[number]
+        path[number] = np.where((there < 0.1) | (there > 0.9), back, there)
+    values, best = _of_peaks(
+        lambda now: path[int(now)][None], lambda now: np.array([10.0]), np.array([0.3])
+    )
+    return World(3, 80, 0.5, values, best)
+
+
+def gmpb(seed: int, **settings: Any) -> World:
+    """The Generalized Moving Peaks Benchmark of the package ``gmpb``, noiseless as it is.
+
+    Args:
+        seed: Of its landscape.
+        settings: Of its configuration; ``change_frequency`` in rounds.
+    """
+    from gmpb import GMPB, GMPBConfig
+
+    config = GMPBConfig(auto_step=False, **settings)
+    rounds, past = 100, []
+    problem = GMPB(config, seed)
+    for _ in range(rounds // config.change_frequency + 1):
+        past.append(problem.get_state())
+        problem.step_environment()
+    problem.reset()
+    stage = 0
+
+    def reach(now: float) -> None:
+        nonlocal stage
+        wanted = int(now - 1) // config.change_frequency
+        if wanted < stage:
+            problem.reset()
+            stage = 0
+        for _ in range(wanted - stage):
+            problem.step_environment()
+        stage = wanted
+
+    def values(X: np.ndarray, now: float) -> np.ndarray:
+        reach(now)
+        lower, upper = problem.global_bounds()
+        return np.asarray(problem.evaluate_batch(lower + (upper - lower) * X))
+
+    def best(now: float) -> float:
+        return max(peak.h for peak in past[int(now - 1) // config.change_frequency].components)
+
+    return World(config.d, rounds, 0.0, values, best)
+
+
+GMPB_SETTINGS: dict[str, dict[str, Any]] = {
+    # The suite of the competitions of 2024 and 2025, F1 to F10, with fewer evaluations between
+    # changes: theirs are thousands, which suits swarms.
+    "f1": {"d": 5, "m": 5},
+    "f2": {"d": 5, "m": 10},
+    "f3": {"d": 5, "m": 25},
+    "f4": {"d": 5, "m": 50},
+    "f5": {"d": 5, "m": 100},
+    "f6": {"d": 5, "m": 10, "change_frequency": 25},
+    "f7": {"d": 5, "m": 10, "change_frequency": 10},
+    "f8": {"d": 5, "m": 10, "change_frequency": 5},
+    "f9": {"d": 10, "m": 10},
+    "f10": {"d": 20, "m": 10},
+}
+WORLDS: dict[str, Callable[[int], World]] = {
+    "turning": turning,
+    "jumping": jumping,
+    "resting": resting,
+    "wandering": wandering,
+    **{
+        f"gmpb-{name}": partial(gmpb, **({"change_frequency": 50} | one))
+        for name, one in GMPB_SETTINGS.items()
+    },
+}

@@ -1,0 +1,97 @@
+"""The comparison with living peers: its worlds, its clocks, and how differences are paired."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.peers.__main__ import summary
+from benchmarks.peers.peers import PEERS
+from benchmarks.peers.play import play
+from benchmarks.peers.protocol import Peer, Random
+from benchmarks.peers.worlds import WORLDS
+
+
+@pytest.mark.parametrize("name", ["turning", "jumping", "resting", "wandering", "gmpb-f8"])
+def test_nothing_is_above_the_best_of_a_world(name):
+    world, same, other = WORLDS[name](3), WORLDS[name](3), WORLDS[name](4)
+    X = np.random.default_rng(0).random((2_000, world.dim))
+    for now in (1.0, 41.0, 60.0, 7.0):  # back in time, too
+        values = world.values(X, now)
+        assert values.max() <= world.best(now)
+        assert np.array_equal(values, same.values(X, now))
+        assert not np.array_equal(values, other.values(X, now))
+    moves = not np.array_equal(world.values(X, 1.0), world.values(X, 50.0))
+    assert moves is (name != "resting")
+
+
+class Slow(Peer):
+    """Stays in the middle, and thinks for as long as it is told."""
+
+    def ask(self, now):
+        return np.full(self.dim, 0.5)
+
+    def tell(self, x, now, y):
+        pass
+
+
+def test_both_clocks_agree_where_nobody_thinks():
+    found = play(Slow(2, 0), "turning", 0)
+    world = WORLDS["turning"](0)
+    middle = np.full((1, 2), 0.5)
+    regret = [world.best(t) - world.values(middle, float(t))[0] for t in range(1, 61)]
+    assert found["queries"] == 60
+    assert found["regret_per_query"] == pytest.approx(np.mean(regret))
+    assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
+
+
+def test_thinking_costs_queries_and_the_last_point_is_held(monkeypatch):
+    times = iter(np.arange(0, 1e4, 2.0))  # every look at the clock is two seconds later
+    monkeypatch.setattr("benchmarks.peers.play.time.perf_counter", lambda: next(times))
+    found = play(Slow(2, 0), "turning", 0, unit=1.0)  # asked and told: four seconds a round
+    world = WORLDS["turning"](0)
+    middle = np.full((1, 2), 0.5)
+    regret = [world.best(t) - world.values(middle, float(t))[0] for t in range(1, 61)]
+    assert found["queries"] == 15
+    assert found["regret_per_query"] == pytest.approx(np.mean(regret[::4]))
+    assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
+
+
+def a_run(peer, seed, regret):
+    numbers = {
+        "regret_per_unit_of_time": regret,
+        "seconds_per_round": 1.0,
+        "seconds_of_last_rounds": 1.0,
+        "peak_memory_MiB": 1.0,
+    }
+    return (
+        {"peer": peer, "world": "w", "seed": seed, "regret_per_query": regret}
+        | numbers
+        | {"versions": {}}
+    )
+
+
+def test_differences_are_paired_by_seed():
+    runs = [a_run("nothing", seed, seed) for seed in range(3)]
+    runs += [a_run("other", seed, seed + add) for seed, add in ((1, 2.0), (2, 4.0), (9, 50.0))]
+    row = summary(runs)["w"]["other"]
+    assert row["above_nothing"] == 3.0
+    assert row["above_nothing_error"] == pytest.approx(1.0)
+    assert row["seeds"] == 3
+    assert "above_nothing" not in summary(runs)["w"]["nothing"]
+
+
+def test_a_run_is_a_line(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.peers.play", "random", "resting", "2"]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert told["regret_per_query"] == play(Random(2, 2), "resting", 2)["regret_per_query"]
+    assert set(told["versions"]) == {"numpy"}
+
+
+def test_every_peer_says_what_it_is_and_whose_versions_count():
+    for name, entry in PEERS.items():
+        assert entry.what, name
+        assert entry.versions, name
+        assert entry.loop.count(":") == 1, name
