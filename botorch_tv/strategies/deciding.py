@@ -23,7 +23,9 @@ from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.candidates import ArmCandidates, BoxCandidates, Functions, Round
+from botorch_tv.strategies.candidates.arms import ArmCandidates
+from botorch_tv.strategies.candidates.points import BoxCandidates, Functions
+from botorch_tv.strategies.candidates.round import Round
 from botorch_tv.strategies.checks import require_choice
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, leading_normals

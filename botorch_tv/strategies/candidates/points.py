@@ -1,206 +1,27 @@
-"""What an exploration sees in a round: all arms of a grid, or points of a box as they are asked."""
+"""Points of a box as an exploration asks for them, since they cannot be listed."""
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE, Exploration
-from botorch_tv.inference.arms import ArmPosterior
-from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Data
-from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
-from botorch_tv.inference.mixture.prior import BankPrior
+from botorch_tv.acquisition.exploration import Exploration
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.draws import Draws, leading_normals
-from botorch_tv.validation import shown
-
-Score = Callable[[Candidates], Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """What is the same for all candidates of a round.
-
-    Attributes:
-        data: What is left of what has been told.
-        number: The round t that is decided, counted from 1.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        noise: Tells the noise variance of an observation, `batch_shape`.
-        sqrt_beta: √beta, a number or `batch_shape`.
-        offset: The prior mean, a number or `batch_shape`.
-        unit: What predictions are multiples of, `batch_shape`; None for 1.
-        memory: What the exploration remembers.
-        draws: Random numbers.
-    """
-
-    data: Data
-    number: int
-    sign: int
-    noise: Callable[[], Tensor]
-    sqrt_beta: float | Tensor
-    offset: float | Tensor
-    unit: Tensor | None
-    memory: Any
-    draws: Draws
-
-    @property
-    def scale(self) -> float:
-        """Largest prior standard deviation."""
-        return self.data.prior.scale
-
-
-class _OfRound(Candidates, ABC):
-    """Candidates of a round."""
-
-    def __init__(self, of: Round, scratch: Scratch) -> None:
-        self.of, self.scratch = of, scratch
-        self.sign, self.scale, self.memory = of.sign, of.scale, of.memory
-        self.round = of.number
-
-    @property
-    def noise(self) -> Tensor:
-        return self.of.noise().unsqueeze(-1)
-
-    @property
-    def sqrt_beta(self) -> float | Tensor:
-        return _beside(self.of.sqrt_beta)
-
-    @abstractmethod
-    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation at a choice, each `batch_shape`."""
-
-    @cached_property
-    def incumbent(self) -> Tensor:
-        return self._incumbent().unsqueeze(-1)
-
-    @abstractmethod
-    def _incumbent(self) -> Tensor:
-        """As :attr:`incumbent`, `batch_shape`."""
-
-    @cached_property
-    def best_observation(self) -> Tensor:
-        data, of = self.of.data, self.of
-        log, first = data.history, data.dropped
-        y, use = log.y.tensor(first), data.kept & log.noise.tensor(first).isfinite()
-        best = _best(self.sign * y, use, self.sign) - of.offset
-        if of.unit is not None:
-            best = best / of.unit
-        return torch.where(use.any(-1), best, 0.0).unsqueeze(-1)
-
-    def uniform(self) -> Tensor:
-        return self.of.draws.uniform()
-
-
-class ArmCandidates(_OfRound):
-    """All arms of a grid.
-
-    Args:
-        of: The round.
-        posterior: On all arms.
-        drawn: Numbers for the first function drawn, where it is sure to be asked for,
-            `batch_shape x p`.
-    """
-
-    def __init__(self, of: Round, posterior: ArmPosterior, drawn: Tensor | None) -> None:
-        super().__init__(of, of.data.prior.scratch)
-        self._mean, self._sd = posterior.mean, posterior.sd
-        self._posterior, self._normals = posterior, [] if drawn is None else [drawn]
-        self._functions: list[Tensor] = []
-
-    @property
-    def mean(self) -> Tensor:
-        return self._mean
-
-    @property
-    def sd(self) -> Tensor:
-        return self._sd
-
-    def _incumbent(self) -> Tensor:
-        history, first = self.of.data.history, self.of.data.dropped
-        arms, noise = history.choice.tensor(first), history.noise.tensor(first)
-        values = self.sign * self.mean.gather(-1, arms)
-        return _best(values, self.of.data.kept & noise.isfinite(), self.sign)
-
-    @cached_property
-    def has_data(self) -> Tensor:
-        data = self.of.data
-        if data.running is not None:
-            return data.running.number > 0
-        return (data.kept & data.history.noise.tensor(data.dropped).isfinite()).any(-1)
-
-    def sample(self, n: int = 1) -> Tensor:
-        while len(self._functions) < n:
-            if len(self._normals) == len(self._functions):
-                prior = self.of.data.prior
-                assert isinstance(prior, (Basis, BankPrior))
-                room = max(prior.arms, prior.normals)
-                self._normals.append(leading_normals(self.of.draws, prior.normals, room))
-            self._functions.append(self._posterior.draw(self._normals[len(self._functions)]))
-        return torch.stack(self._functions[:n]) if n != 1 else self._functions[0].unsqueeze(0)
-
-    def argmax(
-        self,
-        score: Score,
-        *,
-        unit: float | None = None,
-        first_without_data: bool = False,
-        ties: Ties = "first",
-    ) -> Tensor:
-        tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
-        values = _checked(score, score(self), self.mean.shape)
-        if ties == "random":
-            if first_without_data:
-                values = torch.where(self.has_data.unsqueeze(-1), values, 0.0)
-            return random_maximum(values, tolerance, self.uniform())
-        winner = first_maximum(values, tolerance, self.scratch)
-        return winner * self.has_data if first_without_data else winner
-
-    def at(self, choice: Tensor) -> Candidates:
-        return _Arm(self, choice)
-
-    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        return at_index(self.mean, choice), at_index(self.sd, choice)
-
-    def anywhere(self) -> Tensor:
-        arms = self.mean.shape[-1]
-        # In single precision a number just below 1 may have been rounded to 1.
-        return (self.uniform() * arms).long().clamp_max(arms - 1)
-
-    def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        return torch.where(condition, first, second)
-
-
-class _Arm(ArmCandidates):
-    """One arm of every trial."""
-
-    def __init__(self, arms: ArmCandidates, choice: Tensor) -> None:
-        _OfRound.__init__(self, arms.of, arms.scratch)
-        self._mean = at_index(arms.mean, choice).unsqueeze(-1)
-        self._sd = at_index(arms.sd, choice).unsqueeze(-1)
-        self._arms, self._choice = arms, choice
-
-    def _incumbent(self) -> Tensor:
-        return self._arms._incumbent()
-
-    @cached_property
-    def has_data(self) -> Tensor:
-        return self._arms.has_data
-
-    def sample(self, n: int = 1) -> Tensor:
-        drawn = self._arms.sample(n)
-        return drawn.gather(-1, self._choice.expand(drawn.shape[:-1]).unsqueeze(-1))
+from botorch_tv.strategies.candidates.round import (
+    Round,
+    RoundCandidates,
+    Score,
+    best_of,
+    checked_scores,
+)
 
 
 @dataclass(frozen=True)
@@ -236,7 +57,7 @@ class Functions:
         )
 
 
-class BoxCandidates(_OfRound):
+class BoxCandidates(RoundCandidates):
     """All points of a box; their posterior is known where it is looked at.
 
     Args:
@@ -326,7 +147,7 @@ class BoxCandidates(_OfRound):
     def _scored(self, score: Score, X: Tensor) -> Tensor:
         """Scores of points `trials x q x d`, `trials x q`."""
         view = (*self._shape, X.shape[-2])
-        values = _checked(score, score(self._looked_at(X)), view)
+        values = checked_scores(score, score(self._looked_at(X)), view)
         if X.requires_grad and not values.requires_grad:
             raise InputDataError(
                 "a score says nothing of how it changes with the point, so that a box cannot be "
@@ -428,7 +249,7 @@ def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None =
         X = with_context(X[..., : X.shape[-1] - context.shape[-1]], context)
     if X.shape[-2] == 0:
         return X.new_zeros(len(X))
-    return _best(sign * posterior.mean_at(X), posterior.live, sign)
+    return best_of(sign * posterior.mean_at(X), posterior.live, sign)
 
 
 def with_context(X: Tensor, context: Tensor | None) -> Tensor:
@@ -436,37 +257,3 @@ def with_context(X: Tensor, context: Tensor | None) -> Tensor:
     if context is None:
         return X
     return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
-
-
-def _best(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest of some values, those in use, times a sign; 0 where there is none."""
-    values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
-    return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
-
-
-def _beside(value: float | Tensor) -> float | Tensor:
-    """A number per trial, beside tensors `batch_shape x M`."""
-    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
-
-
-def _checked(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Scores as such: one for each candidate, and a number where looking costs no waiting."""
-    if (getattr(score, "__module__", None) or "").startswith("botorch_tv."):
-        return values
-    if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):
-        given = tuple(values.shape) if isinstance(values, Tensor) else shown(values)
-        raise InputDataError(
-            f"a score is {given}, but there must be one for each candidate, {tuple(wanted)}; "
-            "what is known per trial is batch_shape x 1 beside at.mean and at.sd."
-        )
-    if not values.is_floating_point():
-        raise InputDataError(
-            f"a score is {values.dtype}, but scores are floating-point numbers like at.mean; "
-            "use .to(at.mean)."
-        )
-    if values.device.type == "cpu" and bool(values.isnan().any()):
-        raise InputDataError(
-            "a score is NaN for some candidates, which can then be no maximum; clamp what is "
-            "divided by, or what a root or logarithm is taken of."
-        )
-    return values

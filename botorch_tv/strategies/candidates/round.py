@@ -1,0 +1,130 @@
+"""What an exploration sees in a round, wherever it chooses."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.scratch import Scratch
+from botorch_tv.strategies.draws import Draws
+from botorch_tv.validation import shown
+
+Score = Callable[[Candidates], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What is the same for all candidates of a round.
+
+    Attributes:
+        data: What is left of what has been told.
+        number: The round t that is decided, counted from 1.
+        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        noise: Tells the noise variance of an observation, `batch_shape`.
+        sqrt_beta: √beta, a number or `batch_shape`.
+        offset: The prior mean, a number or `batch_shape`.
+        unit: What predictions are multiples of, `batch_shape`; None for 1.
+        memory: What the exploration remembers.
+        draws: Random numbers.
+    """
+
+    data: Data
+    number: int
+    sign: int
+    noise: Callable[[], Tensor]
+    sqrt_beta: float | Tensor
+    offset: float | Tensor
+    unit: Tensor | None
+    memory: Any
+    draws: Draws
+
+    @property
+    def scale(self) -> float:
+        """Largest prior standard deviation."""
+        return self.data.prior.scale
+
+
+class RoundCandidates(Candidates, ABC):
+    """Candidates of a round."""
+
+    def __init__(self, of: Round, scratch: Scratch) -> None:
+        self.of, self.scratch = of, scratch
+        self.sign, self.scale, self.memory = of.sign, of.scale, of.memory
+        self.round = of.number
+
+    @property
+    def noise(self) -> Tensor:
+        return self.of.noise().unsqueeze(-1)
+
+    @property
+    def sqrt_beta(self) -> float | Tensor:
+        return _beside(self.of.sqrt_beta)
+
+    @abstractmethod
+    def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation at a choice, each `batch_shape`."""
+
+    @cached_property
+    def incumbent(self) -> Tensor:
+        return self._incumbent().unsqueeze(-1)
+
+    @abstractmethod
+    def _incumbent(self) -> Tensor:
+        """As :attr:`incumbent`, `batch_shape`."""
+
+    @cached_property
+    def best_observation(self) -> Tensor:
+        data, of = self.of.data, self.of
+        log, first = data.history, data.dropped
+        y, use = log.y.tensor(first), data.kept & log.noise.tensor(first).isfinite()
+        best = best_of(self.sign * y, use, self.sign) - of.offset
+        if of.unit is not None:
+            best = best / of.unit
+        return torch.where(use.any(-1), best, 0.0).unsqueeze(-1)
+
+    def uniform(self) -> Tensor:
+        return self.of.draws.uniform()
+
+
+def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
+    """The largest of some values, those in use, times a sign; 0 where there is none."""
+    values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
+    return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
+
+
+def _beside(value: float | Tensor) -> float | Tensor:
+    """A number per trial, beside tensors `batch_shape x M`."""
+    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
+
+
+def checked_scores(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
+    """Scores as such: one for each candidate, and a number where looking costs no waiting."""
+    if (getattr(score, "__module__", None) or "").startswith("botorch_tv."):
+        return values
+    if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):
+        given = tuple(values.shape) if isinstance(values, Tensor) else shown(values)
+        raise InputDataError(
+            f"a score is {given}, but there must be one for each candidate, {tuple(wanted)}; "
+            "what is known per trial is batch_shape x 1 beside at.mean and at.sd."
+        )
+    if not values.is_floating_point():
+        raise InputDataError(
+            f"a score is {values.dtype}, but scores are floating-point numbers like at.mean; "
+            "use .to(at.mean)."
+        )
+    if values.device.type == "cpu" and bool(values.isnan().any()):
+        raise InputDataError(
+            "a score is NaN for some candidates, which can then be no maximum; clamp what is "
+            "divided by, or what a root or logarithm is taken of."
+        )
+    return values
