@@ -234,5 +234,5 @@ def test_paper_list(capsys):
         *("et-fig2", "et-fig3", "et-fig3d", "et-fig4", "et-table1", "et-table2"),
         *("c17", "c17-functions", "c17-sensors"),
         *("w22-abrupt", "w22-slow", "w22-abrupt-100", "w22-slow-100", "w22-stocks"),
-        *("m-synthetic", "m-temperature"),
+        *("m-synthetic", "m-temperature", "mk-fig1"),
     ]

@@ -8,6 +8,7 @@ from botorch_tv.papers import (
     chowdhury2017,
     deng2022,
     event_triggered,
+    mandl2026,
     mauduit,
     sensitivity,
     sensors,
@@ -45,6 +46,7 @@ EXPERIMENTS = {
         stocks.STOCKS,
         mauduit.SYNTHETIC,
         temperature_grid.TEMPERATURE,
+        mandl2026.FIGURE_1,
     )
 }
 """Every figure and table that there is, by its id."""

@@ -15,6 +15,7 @@ from botorch_tv.papers import (
     deng2022,
     event_triggered,
     experiment_named,
+    mandl2026,
     markov,
     order,
 )
@@ -68,6 +69,7 @@ def test_every_experiment_runs_small(name, tmp_path, monkeypatch, capsys):
     small = dataclasses.replace(EXPERIMENTS[name], horizon=3)
     monkeypatch.setitem(EXPERIMENTS, name, small)
     monkeypatch.setattr(markov, "POINTS", 5)
+    monkeypatch.setattr(mandl2026, "POINTS", 5)
     code = cli.main(["paper", name, "--trials", "2", "--quiet", "--out", str(tmp_path)])
     assert code in (0, cli.EXIT_REFUTED)
     assert f"{name}: " in capsys.readouterr().out
@@ -197,6 +199,7 @@ def test_sizes_of_the_papers():
         "w22-stocks": (823, 20, [None, None]),
         "m-synthetic": (500, 30, [0.01] * 3),
         "m-temperature": (264, 117, [None]),
+        "mk-fig1": (10_000, 100, [0.01] * 3),
     }
     assert (EXPERIMENTS["c17"].horizon, EXPERIMENTS["c17"].trials) == (30_000, 25)
     figure = EXPERIMENTS["et-fig2"].cases
