@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.parts import Log
@@ -170,7 +171,18 @@ class WassersteinRemoval(Retention):
 
     def _space(self, X: Tensor, *, convolved: bool) -> Tensor:
         """The kernel of variance 1, or its convolution with itself but for a factor, `n x n`."""
-        scaled = X / torch.as_tensor(self.lengthscale, dtype=X.dtype, device=X.device)
+        own = self.lengthscale
+        if isinstance(own, tuple) and len(own) != X.shape[-1]:
+            raise InputDataError(
+                f"WassersteinRemoval: lengthscale is {own}, but points have {X.shape[-1]} columns; "
+                "give one for each, or one for all."
+            )
+        # Numbers travel with an operation; a tensor of them would be copied, and waited for.
+        scaled = (
+            torch.stack([X[..., j] / one for j, one in enumerate(own)], -1)
+            if isinstance(own, tuple)
+            else X / own
+        )
         squared = (scaled.unsqueeze(-2) - scaled.unsqueeze(-3)).square().sum(-1)
         if self.nu == math.inf:
             return torch.exp(-squared / (4 if convolved else 2))

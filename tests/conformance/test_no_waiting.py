@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.strategies import gp_ucb
+from botorch_tv.strategies import bob_gp_ucb, gp_ucb, pe_gp_ucb, r_perp, w_dbo
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -227,6 +227,26 @@ def test_rounds_ask_the_device_for_nothing(preset: Preset, engine: str) -> None:
             nowhere = play(strategy, nowhere, 5 if before else 2)
         assert nowhere.time.device == NOWHERE
     assert nowhere.told == SETTING.rounds
+
+
+LATER = {
+    "W-DBO": lambda k: w_dbo(kernel=k, noise=0.02, epsilon=0.2, alpha=3.0),
+    "PE-GP-UCB": lambda k: pe_gp_ucb(kernel=k, noise=0.02, epsilons=(0.0, 0.2)),
+    "BOB-GP-UCB": lambda k: bob_gp_ucb(kernel=k, noise=0.02, windows=(2, 4), block=4, horizon=20),
+    "R-PERP": lambda k: r_perp(kernel=k, noise=0.02, period=9, beta=4.0),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_nor_do_those_that_are_no_presets_of_these(name: str) -> None:
+    strategy = LATER[name](SETTING.module())
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for before in (0, 10):
+        state = play(strategy, state, before)
+        nowhere = emptied(state)
+        with NoWaiting():
+            nowhere = play(strategy, nowhere, 5 if before else 2)
+        assert nowhere.time.device == NOWHERE
 
 
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])

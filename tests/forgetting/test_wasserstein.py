@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from oracles.dense import regression, squared_exponential
 
@@ -121,6 +122,16 @@ def test_matern_of_any_order(order):
     at = x.clamp_min(1e-5).numpy()
     wanted = 2 ** (1 - order) / math.gamma(order) * at**order * special.kv(order, at)
     torch.testing.assert_close(matern(order, x), torch.tensor(wanted), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("nu", [1.5, math.inf])
+def test_every_coordinate_has_its_own_lengthscale(nu):
+    stretched = [[0.1 * x / 0.15, 0.4 * z / 0.15] for x, z in TOLD["X"]]
+    rule = WassersteinRemoval(EPSILON, (0.1, 0.4), nu, VARIANCE)
+    worth = rule.worth(log_of(**(TOLD | {"X": stretched})))
+    torch.testing.assert_close(worth, told(nu).worth(log_of(**TOLD)), rtol=0, atol=1e-12)
+    with pytest.raises(InputDataError, match="points have 2 columns"):
+        WassersteinRemoval(EPSILON, (0.1, 0.4, 1.0), nu).worth(log_of(**TOLD))
 
 
 def test_what_failed_is_worth_nothing_and_changes_nothing():

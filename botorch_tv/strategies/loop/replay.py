@@ -234,6 +234,8 @@ def credulous(strategy: Strategy) -> Strategy:
     """
     if isinstance(strategy, SparQ):
         strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
+    if not strategy.process.reacts and strategy.learning is None:
+        return strategy
     rules = [
         rule if type(rule) in BY_COUNT_OR_TIME else Undisturbed(rule)
         for rule in strategy.process.retention
