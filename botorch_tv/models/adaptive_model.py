@@ -13,6 +13,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.mixture.forecast import forecast, places
 from botorch_tv.inference.mixture.functions import Drawing
+from botorch_tv.inference.mixture.moments import member_weights
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.models.adaptive_posterior import AdaptivePosterior
@@ -79,7 +80,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     def weights(self) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
         bank = self.prior.bank
-        share = torch.stack([one.weight for one in self._drawing.ahead.shares], -2)
+        share = member_weights(self.running.groups, self.prior.members)
         sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
         return share.view(*self.batch_shape, share.shape[-2], *sizes)
 

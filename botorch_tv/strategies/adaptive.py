@@ -25,7 +25,7 @@ from botorch_tv.inference.mixture.inference import (
     bank_prior,
     running_mixture,
 )
-from botorch_tv.inference.mixture.moments import jump_chance, weights
+from botorch_tv.inference.mixture.moments import jump_chance, member_weights
 from botorch_tv.inference.mixture.prior import (
     MOST_COLUMNS,
     STARTS,
@@ -246,7 +246,8 @@ class Adaptive(Strategy):
 
     def jump(self, state: State) -> Tensor:
         """Chance that the newest measurement came after a jump, `batch_shape`."""
-        return jump_chance(running_mixture(state.data).flat().groups).view(state.time.shape)
+        running = running_mixture(state.data).flat()
+        return jump_chance(running.groups, running.time).view(state.time.shape)
 
     def describe(
         self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
@@ -302,7 +303,7 @@ class Adaptive(Strategy):
     def weights(self, state: State) -> Tensor:
         """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
         running, bank = running_mixture(state.data).flat(), self.bank
-        share = weights(running.groups)
+        share = member_weights(running.groups, bank_prior(state.data).members)
         parts = (bank.rates, bank.hazards, bank.noise_ratios)
         return share.view(*state.time.shape, share.shape[-2], *(len(part) for part in parts))
 

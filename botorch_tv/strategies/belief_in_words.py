@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.moments import scales, weights
+from botorch_tv.inference.mixture.moments import member_weights, scales, weights
 from botorch_tv.inference.mixture.running import RunningMixture
 
 LIKELY = 0.5
@@ -51,12 +51,12 @@ class Believed(NamedTuple):
 
 def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
     """What the only trial of a posterior that is flat holds likely."""
+    members = bank.members(running.shape)
     share = weights(running.groups)[0]
     parts = (bank.rates, bank.hazards, bank.noise_ratios)
-    by_part = share.view(-1, *(len(part) for part in parts))
+    by_member = member_weights(running.groups, members)
+    by_part = by_member.view(-1, *(len(part) for part in parts))
     s2 = torch.stack([scales(one, running.shape)[0] for one in running.groups])
-    members = s2.view(by_part.shape)
-    ratios = members.new_tensor(bank.noise_ratios)
     rates, hazards = by_part.sum((0, 2, 3)), by_part.sum((0, 1, 3))
     spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
     lengths, shares = by_part.new_tensor(lengthscales).log(), by_part.sum((1, 2, 3))
@@ -73,7 +73,7 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
         jumped_with=float(running.jumped_with[0]),
         lengthscale=float((shares * lengths).sum().exp()),
         lengthscale_edge=_edge(shares, lengthscales),
-        noise=spread * float((by_part * members * ratios).sum().sqrt()),
+        noise=spread * float((share * s2 * members.noise).sum().sqrt()),
         noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios),
         scale=spread * float((share * s2).sum().sqrt()),
     )

@@ -28,6 +28,7 @@ from oracles import mixture
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.moments import weights
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64
@@ -112,7 +113,7 @@ def test_moments_are_those_of_dense_members_at_any_times():
 
 
 def test_jumps_ahead_are_enumerated():
-    """From the members' posterior on, every history of jumps up to two later times, written out."""
+    """From the posterior on, every history of jumps up to two later times, written out."""
     X, Y = data(12)
     model = adaptive_model(X, Y, bank=JUMPY)
     query = asked(model, 2, ahead=0.5)
@@ -121,9 +122,9 @@ def test_jumps_ahead_are_enumerated():
     gaps = ((query[:, -1] - model.newest) / units.clock).numpy()
     phi = model.prior.features[0].at(query[:, :2]).numpy()
     (group,), r = running.groups, phi.shape[-1]
-    weight = model.weights.flatten().numpy()
+    weight, members = weights(running.groups).flatten().numpy(), model.prior.members
     total_mean, second = np.zeros(2), np.zeros((2, 2))
-    for k, (rate, hazard) in enumerate(itertools.product(JUMPY.rates, JUMPY.hazards)):
+    for k, (rate, hazard) in enumerate(zip(members.rate.tolist(), members.hazard.tolist())):
         z, P = group.mean[0, k].numpy(), group.covariance[0, k].numpy()
         s2 = float(group.scale[0, k] / (running.shape[0] - 1))
         for jumps in itertools.product([False, True], repeat=2):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.filter import Told, observed
-from botorch_tv.inference.mixture.moments import jump_chance, weights
+from botorch_tv.inference.mixture.moments import newest_jump, weights
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
 from botorch_tv.inference.mixture.running import SHAPE, MixtureUnits, RunningMixture, passages
 
@@ -52,18 +52,19 @@ def advanced(prior: BankPrior, running: RunningMixture, new: Measurement) -> Run
             residual=left,
             y=(new.y - units.centre) / units.spread,
             noise=new.ratio.unsqueeze(-1) * prior.members.noise,
+            time=new.time,
             good=takes,
         )
-        after, nats = observed(group, passage, told, running.shape)
+        after, nats = observed(group, passage, told, running.shape, prior.members)
         groups.append(after)
         gain.append(nats)
     share = weights(tuple(running.groups))
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))
-    jump = jump_chance(tuple(groups))
-    jumps = takes & (jump > LIKELY)
+    jump, chance = newest_jump(tuple(groups))
+    jumps = takes & (jump > -torch.inf) & (chance > LIKELY)
     return running._replace(
-        jumped=torch.where(jumps, new.time, running.jumped),
-        jumped_with=torch.where(jumps, jump, running.jumped_with),
+        jumped=torch.where(jumps, jump, running.jumped),
+        jumped_with=torch.where(jumps, chance, running.jumped_with),
         groups=tuple(groups),
         shape=running.shape + 0.5 * takes,
         time=torch.where(takes, new.time, running.time),

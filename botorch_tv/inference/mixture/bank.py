@@ -21,7 +21,11 @@ SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)
 
 
 class Members(NamedTuple):
-    """The members that share a lengthscale, K of them."""
+    """The members that share a lengthscale, as K histories of jumps.
+
+    A member that never jumps has one history. One that does has several, which differ in when the
+    newest jump came; they lie next to each other, behind the members that never jump.
+    """
 
     rate: Tensor
     """ε, `K`."""
@@ -29,6 +33,12 @@ class Members(NamedTuple):
     """h, `K`."""
     noise: Tensor
     """ρ, `K`."""
+    member: Tensor
+    """Which combination of (rate, hazard, noise ratio), the last the fastest, `K`, int64."""
+    still: int
+    """Histories of members that never jump."""
+    histories: int
+    """Histories of every other member."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,8 @@ class Bank:
         hazards: Chances h of a jump, from 0 to below 1.
         lengthscales: Lengthscales ℓ, positive; by the number of coordinates unless given.
         noise_ratios: Noise ratios ρ, positive.
+        histories: Histories of jumps that are kept of a member that jumps; the likeliest, and the
+            two whose jumps are the newest.
         features: Most features per lengthscale. What they leave out of the prior variance counts
             as noise, and as unknown.
         tolerance: Error of the kernel that features may have where they are enough.
@@ -56,6 +68,7 @@ class Bank:
     hazards: tuple[float, ...] = (0.0, 0.02)
     lengthscales: tuple[float, ...] | None = None
     noise_ratios: tuple[float, ...] = (0.01, 0.05)
+    histories: int = 4
     features: int = 320
     tolerance: float = 1e-3
 
@@ -73,6 +86,9 @@ class Bank:
             if values is None and name == "lengthscales":
                 continue
             object.__setattr__(self, name, _settled(name, values, limit, fix))
+        require_integer(
+            "Bank: histories", self.histories, 4, "fewer tell jumps from noise too soon."
+        )
         require_integer("Bank: features", self.features, 8, "use 320.")
         require_number("Bank: tolerance", self.tolerance, "[1e-10, 0.1]", "use 0.001.")
 
@@ -90,10 +106,14 @@ class Bank:
         return dict(zip(PARTS, parts))
 
     def members(self, like: Tensor) -> Members:
-        """The members of every lengthscale, in the order of (rate, hazard, noise ratio)."""
+        """The members of every lengthscale, one history behind the other."""
         parts = (self.rates, self.hazards, self.noise_ratios)
         axes = [torch.tensor(part, dtype=like.dtype, device=like.device) for part in parts]
-        return Members(*(one.reshape(-1) for one in torch.meshgrid(*axes, indexing="ij")))
+        rate, hazard, noise = (part.reshape(-1) for part in torch.meshgrid(*axes, indexing="ij"))
+        still = (hazard == 0).nonzero().squeeze(-1)
+        jumping = (hazard > 0).nonzero().squeeze(-1).repeat_interleave(self.histories)
+        one = torch.cat([still, jumping])
+        return Members(rate[one], hazard[one], noise[one], one, len(still), self.histories)
 
 
 def _settled(name: str, values: Sequence[float], limit: str, fix: str) -> tuple[float, ...]:

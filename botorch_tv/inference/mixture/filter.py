@@ -11,9 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.mixture.bank import Members
+
+PROTECTED = 2
+"""Histories of the newest jumps that do not give way, however unlikely."""
+
 
 class Group(NamedTuple):
-    """What members of one lengthscale believe, K of them, of T trials."""
+    """What members of one lengthscale believe, as K histories, of T trials."""
 
     mean: Tensor
     """z, `T x K x (r + 1)`."""
@@ -23,8 +28,9 @@ class Group(NamedTuple):
     """B of the inverse gamma on s², `T x K`."""
     log_weight: Tensor
     """Logarithm of the marginal likelihood times the prior weight, `T x K`."""
-    jump: Tensor
-    """Chance that the newest observation came after a jump, `T x K`."""
+    since: Tensor
+    """Time of the first observation after the newest jump, minus infinity where there was none,
+    `T x K`, float64."""
 
 
 class Passage(NamedTuple):
@@ -47,6 +53,8 @@ class Told(NamedTuple):
     """In units of the starts, `T`."""
     noise: Tensor
     """ρ times what it was told with, `T x K`."""
+    time: Tensor
+    """`T`, float64."""
     good: Tensor
     """Whether there is anything to learn from, `T`, bool."""
 
@@ -57,14 +65,22 @@ def moved(factor: Tensor, vector: Tensor) -> Tensor:
     return torch.cat([decayed[..., :-1], vector[..., -1:].expand_as(decayed[..., -1:])], -1)
 
 
-def observed(group: Group, passage: Passage, told: Told, shape: Tensor) -> tuple[Group, Tensor]:
+def observed(
+    group: Group, passage: Passage, told: Told, shape: Tensor, members: Members
+) -> tuple[Group, Tensor]:
     """The group after time has passed and an observation was made.
+
+    Every history goes on without a jump. Those of a member that may jump besides end in a common
+    one whose newest jump is now, by their mean and covariance: of what was before it only the
+    constant is left. It takes the place of the least likely history; not of the two newest, which
+    have had no chance yet to show.
 
     Args:
         group: Before.
         passage: Since the observation before.
         told: The new one.
         shape: A of the inverse gamma on s² before it, `T`.
+        members: Whose histories these are.
 
     Returns:
         The group, and what the observation told, ½ ln(S / noise) in nats, `T x K`.
@@ -76,47 +92,102 @@ def observed(group: Group, passage: Passage, told: Told, shape: Tensor) -> tuple
     grown = 1 - a.square()
     z = moved(a, group.mean)
     P = group.covariance
-    # Drift: P of now times φ, without P of now.
+    # P of now times φ, without P of now.
     g = moved(a, (P @ moved(a, phi.expand_as(z)).unsqueeze(-1)).squeeze(-1))
     g = g + torch.nn.functional.pad(grown.unsqueeze(-1) * phi[..., :-1], (0, 1))
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
-    # Jump: all but the constant is forgotten, and so is what it had to do with the constant.
-    constant = P[..., -1, -1]
-    g_J = torch.cat(
-        [phi[..., :-1].expand(*z.shape[:-1], -1), (constant * phi[..., -1]).unsqueeze(-1)], -1
-    )
-    z_J = torch.nn.functional.pad(z[..., -1:], (z.shape[-1] - 1, 0))
-    S_J, e_J = (g_J * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z_J * phi).sum(-1)
-
     drift = torch.log1p(-H) + log_student(e, S, A, group.scale)
-    jump = H.log() + log_student(e_J, S_J, A, group.scale)
-    total = torch.logaddexp(drift, jump)
-    p = torch.where(good, torch.exp(jump - total), 0.0)
-    q = 1 - p
     learned = good.to(e)
-    B = group.scale + 0.5 * learned * (q * e.square() / S + p * e_J.square() / S_J)
-    z_D = z + g * (learned * e / S).unsqueeze(-1)
-    z_J = z_J + g_J * (e_J / S_J).unsqueeze(-1)
-    apart = z_D - z_J
-    spread = p * q * (A + 0.5) / B
-    weights = torch.stack([-q * learned / S, -p / S_J, spread], -1)
-    rows = torch.stack([g, g_J, apart], -2)
-    covariance = _scaled(P, q * a.square(), q * a, q * grown + p)
-    square, weighted = covariance.shape[-1], rows * weights.unsqueeze(-1)
+    covariance = _scaled(P, a.square(), a, grown)
+    square = covariance.shape[-1]
     # In place: of a covariance every pass over memory counts.
     covariance.view(-1, square, square).baddbmm_(
-        weighted.view(-1, 3, square).mT, rows.view(-1, 3, square)
+        (g * (-learned / S).unsqueeze(-1)).view(-1, square, 1), g.view(-1, 1, square)
     )
-    return (
-        Group(
-            mean=q.unsqueeze(-1) * z_D + p.unsqueeze(-1) * z_J,
-            covariance=covariance,
-            scale=B,
-            log_weight=group.log_weight + torch.where(good, total, 0.0),
-            jump=torch.where(good, p, group.jump),
-        ),
-        0.5 * torch.where(good, S / told.noise, 1.0).log(),
+    after = Group(
+        mean=z + g * (learned * e / S).unsqueeze(-1),
+        covariance=covariance,
+        scale=group.scale + 0.5 * learned * e.square() / S,
+        log_weight=group.log_weight + torch.where(good, drift, 0.0),
+        since=group.since.clone(),
     )
+    nats = 0.5 * torch.where(good, S / told.noise, 1.0).log()
+    jumping = slice(members.still, None)
+    if H.shape[-1] > members.still:
+        before = Group(*(part[:, jumping] for part in group))
+        jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
+        _take_in(after, jump, members)
+    return after, nats
+
+
+def after_jump(
+    group: Group, H: Tensor, own: Tensor, told: Told, shape: Tensor, histories: int
+) -> Group:
+    """One history per member, whose newest jump came just before an observation.
+
+    Args:
+        group: Histories before, next to each other member by member, `T x (J · histories)`.
+        H: Their chances of a jump since, of the same shape.
+        own: Variance of the observation besides that of the features, of the same shape.
+        told: The observation.
+        shape: A before it, `T`.
+        histories: Per member.
+
+    Returns:
+        The group of J histories; weights are minus infinity where there can be no jump.
+    """
+    phi, A = told.features.unsqueeze(-2), shape.unsqueeze(-1)
+    corner, level = group.covariance[..., -1, -1], group.mean[..., -1]
+    g = torch.cat([phi[..., :-1].expand(*corner.shape, -1), corner.unsqueeze(-1)], -1)
+    S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - level
+    jumps = H > 0
+    log_weight = group.log_weight + torch.where(jumps, H, 1.0).log()
+    log_weight = log_weight + log_student(e, S, A, group.scale)
+
+    def by_member(part: Tensor) -> Tensor:
+        return _by_member(part, histories)
+
+    logs = by_member(log_weight)
+    share, possible = logs.softmax(-1), by_member(jumps).any(-1)
+    total = torch.where(possible, logs.logsumexp(-1), -torch.inf)
+    z = g * (e / S).unsqueeze(-1)
+    z[..., -1] += level
+    z = by_member(z)
+    mean = (share.unsqueeze(-1) * z).sum(-2)
+    scale = (share * by_member(group.scale + 0.5 * e.square() / S)).sum(-1)
+    apart = z - mean.unsqueeze(-2)
+    rows = torch.cat([by_member(g), apart], -2)
+    spread = (A + 0.5) / scale
+    weight = torch.cat([-share / by_member(S), share * spread.unsqueeze(-1)], -1)
+    covariance = (rows * weight.unsqueeze(-1)).mT @ rows
+    covariance.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(1.0)
+    covariance[..., -1, -1] += (share * by_member(corner)).sum(-1)
+    return Group(mean, covariance, scale, total, told.time.unsqueeze(-1).expand_as(total))
+
+
+def _by_member(part: Tensor, histories: int) -> Tensor:
+    """`T x (J · histories) x * -> T x J x histories x *`."""
+    return part.reshape(part.shape[0], -1, histories, *part.shape[2:])
+
+
+def _take_in(after: Group, jump: Group, members: Members) -> None:
+    """Put histories of a new jump in the places of others, where there can have been one."""
+    still, histories = members.still, members.histories
+    logs = _by_member(after.log_weight[:, still:].clone(), histories)
+    since = _by_member(after.since[:, still:].clone(), histories)
+    newest = since.topk(PROTECTED, -1).values[..., -1:]
+    spared = (since >= newest) & (logs > -torch.inf)
+    place = logs.masked_fill(spared, torch.inf).argmin(-1)
+    # The others inherit its weight, so that a member loses none by being remembered in part.
+    left = logs.scatter(-1, place.unsqueeze(-1), -torch.inf).logsumexp(-1)
+    trial = torch.arange(len(place), device=place.device).unsqueeze(-1)
+    column = still + place + histories * torch.arange(place.shape[-1], device=place.device)
+    possible = jump.log_weight > -torch.inf
+    inherited = torch.where(possible, logs.logsumexp(-1) - left, 0.0)
+    after.log_weight[:, still:] += inherited.repeat_interleave(histories, -1)
+    for old, new in zip(after, jump):
+        where = possible.view(*possible.shape, *[1] * (new.dim() - 2))
+        old[trial, column] = torch.where(where, new, old[trial, column])
 
 
 def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ def forecast(prior: BankPrior, running: RunningMixture) -> Forecast:
         prior: Of the bank.
         running: Its posterior.
     """
-    rate, hazard, _ = prior.members
+    rate, hazard = prior.members.rate, prior.members.hazard
     stay, still = torch.log1p(-hazard), torch.log1p(-rate)
     pairs, pair = torch.unique(torch.stack([rate, hazard], -1), dim=0, return_inverse=True)
     every, shares = weights(running.groups), []

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.mixture.bank import Members
 from botorch_tv.inference.mixture.filter import Group, Passage, moved
 
 SMALLEST_VARIANCE = 1e-18
@@ -42,10 +43,29 @@ def weights(groups: tuple[Group, ...]) -> Tensor:
     return log_weight.flatten(-2).softmax(-1).view_as(log_weight)
 
 
-def jump_chance(groups: tuple[Group, ...]) -> Tensor:
-    """Chance that the newest measurement came after a jump, `T`."""
-    jump = torch.stack([one.jump for one in groups], -2)
-    return (weights(groups) * jump).sum((-2, -1))
+def member_weights(groups: tuple[Group, ...], members: Members) -> Tensor:
+    """Of all combinations of lengthscale, rate, hazard and noise ratio, `T x L x C`."""
+    share = weights(groups)
+    total = share.new_zeros(*share.shape[:-1], int(members.member.max()) + 1)
+    return total.index_add(-1, members.member, share)
+
+
+def jump_chance(groups: tuple[Group, ...], time: Tensor) -> Tensor:
+    """Chance that the newest jump came just before the measurement at some time, `T -> T`."""
+    since = torch.stack([one.since for one in groups], -2)
+    return (weights(groups) * (since == time[:, None, None])).sum((-2, -1))
+
+
+def newest_jump(groups: tuple[Group, ...]) -> tuple[Tensor, Tensor]:
+    """Time of the first measurement after the newest jump, the likeliest, and its chance, `T`.
+
+    The time is minus infinity for no jump at all.
+    """
+    since = torch.stack([one.since for one in groups], -2).flatten(-2)
+    share = weights(groups).flatten(-2)
+    chance = ((since.unsqueeze(-1) == since.unsqueeze(-2)) * share.unsqueeze(-2)).sum(-1)
+    likeliest = chance.argmax(-1, keepdim=True)
+    return since.gather(-1, likeliest).squeeze(-1), chance.gather(-1, likeliest).squeeze(-1)
 
 
 def scales(group: Group, shape: Tensor) -> Tensor:

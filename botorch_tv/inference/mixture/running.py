@@ -54,10 +54,11 @@ class RunningMixture(NamedTuple):
     information_gain: Tensor
     """Nats that they told, `batch_shape`."""
     jumped: Tensor
-    """Time of the newest measurement that came after a jump, more likely than not; NaN for none,
-    `batch_shape`, float64."""
+    """Time of the first measurement after the newest jump that was more likely than not; NaN for
+    none, `batch_shape`, float64."""
     jumped_with: Tensor
-    """That chance, as it was when the measurement came in, `batch_shape`."""
+    """Chance that the newest jump came just before it, as it was when last above ½,
+    `batch_shape`."""
     settled: bool
     """Whether all trials are known to have their units."""
 
@@ -94,6 +95,9 @@ def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
     """Before any data, of so many trials."""
     members, like = len(prior.members.rate), prior.variance
     flat = like.new_zeros(trials, members)
+    # Before any jump a member has one history; the others wait for their jumps.
+    waiting = torch.arange(members, device=like.device) - prior.members.still
+    waiting = (waiting > 0) & (waiting % prior.members.histories > 0)
     return tuple(
         Group(
             mean=like.new_zeros(trials, members, size),
@@ -101,8 +105,8 @@ def first_groups(prior: BankPrior, trials: int) -> tuple[Group, ...]:
             .expand(trials, members, size, size)
             .clone(),
             scale=flat + SHAPE,
-            log_weight=flat,
-            jump=flat,
+            log_weight=flat.masked_fill(waiting, -torch.inf),
+            since=flat.double() - torch.inf,
         )
         for size in prior.sizes
     )
@@ -132,7 +136,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 def passages(prior: BankPrior, gap: Tensor) -> Passage:
     """What may happen in some time, `T`, in units of the clock; 0 or more."""
-    rate, hazard, _ = prior.members
+    rate, hazard = prior.members.rate, prior.members.hazard
     elapsed = gap.to(rate).unsqueeze(-1)
     return Passage(
         attenuation=torch.exp(0.5 * elapsed * torch.log1p(-rate)),

@@ -5,8 +5,9 @@ import pytest
 import torch
 from inference.mixture import dense
 
+from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.filter import Group, Passage, Told, observed
-from botorch_tv.inference.mixture.moments import moments
+from botorch_tv.inference.mixture.moments import jump_chance, moments, newest_jump
 
 FEATURES, SHAPE = 5, 2.0
 
@@ -22,41 +23,54 @@ def data(n: int, seed: int) -> dict:
     }
 
 
-def passage(gap: float, rate: float, hazard: float) -> Passage:
-    one = torch.ones(1, 1, dtype=torch.float64)
-    return Passage(one * (1 - rate) ** (gap / 2), one * (1 - (1 - hazard) ** gap))
+def passage(gap: float, members: Members) -> Passage:
+    return Passage((1 - members.rate) ** (gap / 2), 1 - (1 - members.hazard) ** gap)
 
 
 def filtered(
-    case: dict, now: float, rate: float, hazard: float, good: list[bool] | None = None
+    case: dict,
+    now: float,
+    rate: float,
+    hazard: float,
+    good: list[bool] | None = None,
+    histories: int = 4,
 ) -> tuple:
-    """Log marginal likelihood after each observation, and mean and covariance at the points."""
-    zero = torch.zeros(1, 1, dtype=torch.float64)
-    eye = torch.eye(FEATURES + 1, dtype=torch.float64).expand(1, 1, -1, -1)
-    mean = torch.zeros(1, 1, FEATURES + 1, dtype=torch.float64)
-    group, shape, last = Group(mean, eye, zero + SHAPE, zero, zero), SHAPE, None
-    logs, jumps = [], []
+    """Log evidence and the likeliest newest jump with its chance after each observation, and mean
+    and covariance at the points."""
+    bank = Bank(rates=(rate,), hazards=(hazard,), noise_ratios=(1.0,), histories=histories)
+    members = bank.members(torch.zeros((), dtype=torch.float64))
+    K, shape, last = len(members.rate), SHAPE, None
+    zero = torch.zeros(1, K, dtype=torch.float64)
+    eye = torch.eye(FEATURES + 1, dtype=torch.float64).expand(1, K, -1, -1)
+    mean = torch.zeros(1, K, FEATURES + 1, dtype=torch.float64)
+    first = torch.cat([zero[:, :1], zero[:, 1:] - torch.inf], -1)
+    group = Group(mean, eye, zero + SHAPE, first, zero - torch.inf)
+    evidence, jumps = [], []
     for i in range(len(case["y"])):
         learns = good is None or good[i]
+        time = torch.tensor([case["times"][i]])
         told = Told(
             features=torch.tensor([[*case["phi"][i], 1.0]]),
             residual=torch.zeros(1, dtype=torch.float64),
             y=torch.tensor([case["y"][i]]),
-            noise=torch.tensor([[case["noise"][i]]]) if learns else zero + torch.inf,
+            noise=zero + (case["noise"][i] if learns else torch.inf),
+            time=time,
             good=torch.tensor([learns]),
         )
         gap = 0.0 if last is None else case["times"][i] - last
-        since = passage(gap, rate, hazard)
-        group, _ = observed(group, since, told, torch.tensor([shape], dtype=torch.float64))
+        at = torch.tensor([shape], dtype=torch.float64)
+        group, _ = observed(group, passage(gap, members), told, at, members)
         if learns:
             shape, last = shape + 0.5, case["times"][i]
-        logs.append(float(group.log_weight))
-        jumps.append(float(group.jump))
-    since = passage(now - last, rate, hazard)
+        evidence.append(float(group.log_weight.logsumexp(-1)))
+        jumps.append(tuple(map(float, newest_jump((group,)))))
+        when = torch.tensor([jumps[-1][0]], dtype=torch.float64)
+        assert float(jump_chance((group,), when)) == pytest.approx(jumps[-1][1], abs=1e-12)
+    since = passage(now - last, members)
     (part,) = moments((group,), (since,), torch.tensor([shape], dtype=torch.float64))
     points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
     mean = points @ part.mean[0]
-    return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
+    return np.array(evidence), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
 
 
 def by_the_book(case: dict, now: float, rate: float, hazard: float) -> list[dense.History]:
@@ -73,23 +87,23 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
     np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
     np.testing.assert_allclose(mean, found[0].mean, rtol=0, atol=1e-10)
     np.testing.assert_allclose(covariance, found[0].covariance, rtol=0, atol=1e-10)
-    assert jumps == [0.0] * 12
+    assert jumps == [(-np.inf, 1.0)] * 12
 
 
 @pytest.mark.parametrize("hazard", [0.02, 0.3])
-def test_the_first_gap_with_a_jump_is_weighed_exactly(hazard):
-    """Before a collapse nothing is lost: two observations are as likely as over both cases."""
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_first_jumps_are_weighed_exactly(hazard, n):
+    """Before a history follows from a common one nothing is lost."""
     for seed in range(5):
-        case = data(2, seed)
+        case = data(n, seed)
         now = case["times"][-1]
         logs, _, mean, _ = filtered(case, now, 0.03, hazard)
         found = by_the_book(case, now, 0.03, hazard)
         np.testing.assert_allclose(logs[-1], dense.marginal_likelihood(found), rtol=0, atol=1e-10)
-        # The mean over both cases is kept by the collapse, too.
         np.testing.assert_allclose(mean, dense.mixture(found)[0], rtol=0, atol=1e-10)
 
 
-def test_where_there_can_be_no_doubt_about_jumps_the_collapse_loses_nothing():
+def test_where_there_can_be_no_doubt_about_jumps_nothing_is_lost():
     """A jump between any two observations is all but certain: so is the history."""
     case = data(7, seed=3)
     hazard = 1 - 1e-15
@@ -100,25 +114,50 @@ def test_where_there_can_be_no_doubt_about_jumps_the_collapse_loses_nothing():
     wanted_mean, wanted = dense.mixture(found)
     np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(covariance, wanted, rtol=0, atol=1e-9)
-    assert min(jumps[1:]) > 1 - 1e-9
+    assert [time for time, _ in jumps[1:]] == list(case["times"][1:])
+    assert min(chance for _, chance in jumps[1:]) > 1 - 1e-9
 
 
-def test_elsewhere_the_collapse_stays_close():
-    """One collapse per round instead of all histories: the model is another, and is near."""
-    errors, means = [], []
-    for seed in range(20):
+def errors(seeds: range, histories: int) -> tuple:
+    """Nats per round, and means in standard deviations, off from all histories."""
+    evidence, means = [], []
+    for seed in seeds:
         case = data(8, seed)
         case["y"][4:] += 3.0
         now = case["times"][-1] + 1
-        logs, _, mean, _ = filtered(case, now, 0.02, 0.05)
+        logs, _, mean, _ = filtered(case, now, 0.02, 0.05, histories=histories)
         found = by_the_book(case, now, 0.02, 0.05)
-        errors.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
+        evidence.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
         wanted, spread = dense.mixture(found)
         means.append((np.abs(mean - wanted) / np.sqrt(np.diag(spread))).max())
-    assert max(errors) < 0.15  # nats per round
-    assert np.mean(errors) < 0.03
+    return np.array(evidence), np.array(means)
+
+
+def test_a_few_histories_stay_close_to_all_of_them():
+    evidence, means = errors(range(20), histories=4)
+    assert max(evidence) < 0.06  # nats per round
+    assert np.mean(evidence) < 0.02
     assert max(means) < 0.5
     assert np.mean(means) < 0.15
+    evidence, means = errors(range(20), histories=9)
+    assert max(evidence) < 0.005
+    assert max(means) < 0.05
+
+
+def test_a_jump_shows_in_hindsight():
+    """A reading that is off may be noise; those that follow tell, and of when it was."""
+    random = np.random.default_rng(0)
+    case = data(30, seed=0)
+    case["times"], case["noise"] = np.arange(30.0), np.full(30, 0.1)
+    one, other = 2 * random.standard_normal((2, FEATURES))
+    error = 0.1**0.5 * random.standard_normal(30)
+    case["y"] = np.where(case["times"] < 20, case["phi"] @ one, case["phi"] @ other) + error
+    _, jumps, _, _ = filtered(case, 30.0, 0.0, 0.02)
+    assert all(time == -np.inf for time, _ in jumps[:20])
+    assert jumps[20][1] < 0.9
+    found, chance = jumps[-1]
+    assert 20 <= found <= 22
+    assert chance > 0.95
 
 
 def test_a_failed_observation_teaches_nothing_and_does_not_count_as_a_time():
