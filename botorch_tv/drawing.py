@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterable
 
 try:
     import numpy as np
     from matplotlib import rcParams
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
@@ -80,6 +82,12 @@ def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
     """A horizontal axis of whole rounds."""
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def settle_whole(axis: Axis, values: Iterable[float]) -> None:
+    """Ticks at whole numbers alone where there are no others."""
+    if all(float(value).is_integer() for value in values):
+        axis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
 def settle_times(axes: Axes) -> None:

@@ -95,3 +95,16 @@ def test_which_points_are_asked_about(outputs):
     assert "{} ± {} to be known, chance {} ± {}".format(*told["k-DPP"], *told["random"]) in words
     (good, error), (chance, other) = (map(float, pair) for pair in told.values())
     assert chance - good > 5 * (error**2 + other**2) ** 0.5
+
+
+def test_what_a_week_was_worth(outputs):
+    outs, words = outputs("a_machine_over_a_week")
+    lost = dict(re.findall(r"^([\w' ]+?) +loses +([\d.]+) points", printed(outs), re.MULTILINE))
+    held = lost["Monday's best"]
+    assert f"best setting loses {held} points" in words
+    assert f"and the loop {lost['told nothing']}." in words
+    assert f"and loses {lost['never forgets']} over the week" in words
+    assert float(lost["told nothing"]) < float(lost["never forgets"])
+    assert "It drifts" in printed(outs)
+    assert "It jumped before time 84" in printed(outs)
+    assert "it jumped before hour 84, which is Thursday, 18:00" in words

@@ -16,6 +16,7 @@ from botorch_tv.drawing import (
     figure_of,
     lighten,
     settle_times,
+    settle_whole,
     written,
 )
 
@@ -110,6 +111,8 @@ def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, log: bool) -> None:
     axes.plot(bad["time"], bad[name], "x", color=FAILED)
     axes.set_yscale("log" if log else "linear")
     axes.set_ylabel(name)
+    if not log:
+        settle_whole(axes.yaxis, good[name])
     settle_times(axes)
     lighten(axes)
 
@@ -121,6 +124,8 @@ def _draw_slice(axes: Axes, part: Slice, name: str, log: bool) -> None:
     axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
     axes.axvline(best, color=GRAY, linestyle="dotted")
     axes.set_xscale("log" if log else "linear")
+    if not log:
+        settle_whole(axes.xaxis, x)
     axes.set_xlabel(name)
     axes.set_ylabel("y")
     lighten(axes)

@@ -119,6 +119,9 @@ def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
     assert list(slices) == list(MACHINE)
     assert slices["rate"].get_xscale() == "log"
     assert slices["layers"].lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]  # type: ignore[union-attr]
+    ticks = slices["layers"].get_xticks()
+    assert len(ticks) >= 3
+    assert all(tick.is_integer() for tick in ticks)  # there is no half a layer
     for name, axes in slices.items():
         line = axes.lines[0]
         points = [best | {name: value} for value in line.get_xdata()]
