@@ -44,6 +44,7 @@ NAMED = {
     ("W-DBO",): LineStyle(GREEN, "dashdot"),
     ("PE-GP-UCB", "PE"): LineStyle(BLUE, "dashdot"),
     ("BOB-GP-UCB", "BOB"): LineStyle(SKY, "dashdot"),
+    ("R-PERP",): LineStyle(ORANGE, "dashdot"),
     ("Random", "random_search"): LineStyle(SILVER, "dotted"),
 }
 """Those of the algorithms, by their names. Colours differ within every figure of the papers."""
