@@ -10,7 +10,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from botorch.exceptions import InputDataError
@@ -21,11 +21,9 @@ from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import BestMean, draws_numbers, require_defined
+from botorch_tv.acquisition.exploration import BestMean, draws_numbers
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retention, Static
-from botorch_tv.forgetting.claims import require_computed, require_sound
 from botorch_tv.forgetting.parts import Part, brought, own_copy
-from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
@@ -68,24 +66,14 @@ from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
+from botorch_tv.strategies.parts import require_parts
 from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
-from botorch_tv.validation import require, require_floating, require_noise, settle_number, shown
+from botorch_tv.validation import require, require_floating, require_noise, settle_number
 
 FORMULAS = ("kernel", "decay", "inflation", "width")
 """Copied, so that a strategy stays what it is; rules may be watched at work."""
-_SEVERAL = {"kernel": "GPyTorch kernel or an M x M tensor", "learning": "Refit or None"}
-_FIXES = {
-    "decay": "Static() keeps the objective still, Markov(epsilon) lets it drift",
-    "inflation": "Static() keeps measurements as they are, ExponentialWeights(gamma) ages them",
-    "retention": "KeepAll() keeps everything, SlidingWindow(window) the newest",
-    "width": "Logarithmic() is that of most presets",
-    "exploration": "UpperConfidence() is that of most presets",
-    "maximize": "False is for those who minimise",
-    "kernel": "such as RBFKernel()",
-    "learning": "Refit() learns every 5 rounds",
-}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -154,34 +142,9 @@ class Strategy:
     def __post_init__(self) -> None:
         noise = require_noise(f"{type(self).__name__}: noise", self.noise)
         object.__setattr__(self, "noise", noise)
-        for name, kind in (
-            ("decay", Decay),
-            ("inflation", Inflation),
-            ("width", Width),
-            ("exploration", Exploration),
-            ("maximize", bool),
-            ("kernel", (Kernel, Tensor)),
-            ("learning", (Refit, type(None))),
-        ):
-            part = getattr(self, name)
-            wanted = kind.__name__ if isinstance(kind, type) else _SEVERAL[name]
-            article = "an" if wanted[0] in "AEIOU" else "a"
-            require(
-                isinstance(part, kind),
-                f"Strategy: {name} is {shown(part)}, but it must be {article} {wanted}; "
-                f"{_FIXES[name]}.",
-            )
         if not (isinstance(self.mean, str) and self.mean == "estimated"):
             settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
-        require(
-            isinstance(self.inference, Features) or self.inference in get_args(Method),
-            f"Strategy: inference is {self.inference!r}; choose 'auto', 'exact', 'features' or "
-            "Features(tolerance=...).",
-        )
-        require_sound(self.decay)
-        require_computed(self.inflation)
-        require_rules(self.retention)
-        require_defined(self.exploration)
+        require_parts({one.name: getattr(self, one.name) for one in fields(self)})
         for name in FORMULAS:
             object.__setattr__(self, name, own_copy(getattr(self, name)))
 
