@@ -45,7 +45,7 @@ from optuna.samplers import BaseSampler, GPSampler, TPESampler
 from benchmarks.speed.common import RESULTS, environment, headline
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
-from botorch_tv.optuna.default import learning_strategy
+from botorch_tv.strategies.mixed.default import learning_strategy
 
 WORLDS = ("wander", "jumps", "static")
 NOISE = 0.05

@@ -12,7 +12,8 @@ except ImportError as error:
     ) from error
 
 from botorch_tv.ax.acquisition import PresentAcquisition
-from botorch_tv.ax.best import best_now
+from botorch_tv.ax.adaptive import AdaptiveNode, adaptive_generation_strategy
+from botorch_tv.ax.best import best_now, predict_now
 from botorch_tv.ax.clock import Clock
 from botorch_tv.ax.storage import register
 from botorch_tv.ax.strategy import time_varying_generation_strategy
@@ -22,10 +23,13 @@ from botorch_tv.ax.trials import complete_trial_at
 register()
 
 __all__ = [
+    "AdaptiveNode",
     "Clock",
     "PresentAcquisition",
+    "adaptive_generation_strategy",
     "best_now",
     "complete_trial_at",
+    "predict_now",
     "time_varying_generation_strategy",
     "time_varying_model_config",
 ]

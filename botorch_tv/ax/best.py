@@ -1,6 +1,9 @@
-"""The best of the settings tried so far, as they would be now."""
+"""What settings would give now, and the best of those tried so far."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ax.adapter.torch import TorchAdapter
 from ax.api.client import Client
@@ -16,6 +19,7 @@ from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_tv.ax.acquisition import set_present
+from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.clock import Clock, check_fixed, check_now
 from botorch_tv.validation import require_number
 
@@ -33,7 +37,8 @@ def best_now(
     settings count whose predicted outcomes keep them.
 
     Args:
-        client: The client, with a strategy of :func:`time_varying_generation_strategy`.
+        client: The client, with a strategy of :func:`time_varying_generation_strategy` or
+            :func:`adaptive_generation_strategy`.
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
@@ -48,42 +53,67 @@ def best_now(
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
-    spec, name = _model_of(client)
+    predict, name = _predictor(client)
     experiment = client._experiment
-    now = _time(fixed_parameters, name)
-    check_now(now, experiment.search_space.parameters[name])
+    now = _time(client, fixed_parameters, name)
     config = experiment.optimization_config
     _check_objective(config)
     tried = _tried(experiment, config, name)
-    adapter = spec.generator_enum(experiment=experiment, **spec.generator_kwargs)
-    assert isinstance(adapter, TorchAdapter)
-    surrogate = adapter.generator.surrogate
-    set_present(surrogate, now, adapter.parameters)
     points = [{**arm.parameters, name: now} for _, arm in tried]
-    mean, covariance = adapter.predict([ObservationFeatures(parameters=one) for one in points])
-    eligible = [i for i in range(len(tried)) if _allowed(config, mean, i)]
+    predicted = predict(points, now)
+    eligible = [i for i in range(len(tried)) if _allowed(config, predicted[i])]
     if not eligible:
         raise UserInputError(
             f"None of the {len(tried)} settings tried is predicted to keep the outcome constraints "
             f"at {now}; run more trials, or loosen the constraints."
         )
-    best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, mean, i))
-    predicted = {
-        metric: (float(mean[metric][best]), float(covariance[metric][metric][best]) ** 0.5)
-        for metric in mean
-    }
+    best = max(eligible, key=lambda i: _weighted(config.objective.metric_weights, predicted[i]))
     index, arm = tried[best]
-    return points[best], predicted, index, arm.name
+    return points[best], predicted[best], index, arm.name
 
 
-def _model_of(client: Client) -> tuple[GeneratorSpec, str]:
-    """The model of the client's strategy, and its parameter of time."""
+def predict_now(
+    client: Client, points: Sequence[TParameterization], fixed_parameters: dict[str, float]
+) -> list[dict[str, tuple[float, float]]]:
+    """What settings would give at present, tried or not.
+
+    Args:
+        client: As for :func:`best_now`.
+        points: Settings; a time among them is not looked at.
+        fixed_parameters: The present time, ``{"t": 12.5}``.
+
+    Returns:
+        As ``client.predict``: for each, mean and standard deviation of every metric, without
+        observation noise.
+
+    Raises:
+        UserInputError, ValueError: As :func:`best_now`, or if a point is none of the search space.
+    """
+    predict, name = _predictor(client)
+    now = _time(client, fixed_parameters, name)
+    settings = [{**one, name: now} for one in points]
+    for one in settings:
+        client._experiment.search_space.check_membership(
+            one, raise_error=True, check_all_parameters_present=True
+        )
+    return predict(settings, now)
+
+
+Predicted = list[dict[str, tuple[float, float]]]
+"""Mean and standard deviation of every metric, for each of some settings."""
+
+
+def _predictor(client: Client) -> tuple[Callable[[list[TParameterization], float], Predicted], str]:
+    """What predicts at a time, and the parameter of time."""
     strategy = client._maybe_generation_strategy
     for node in [] if strategy is None else strategy._nodes:
+        if isinstance(node, AdaptiveNode):
+            return partial(_by_node, node, client._experiment), node.time_parameter
         for spec in node.generator_specs:
             kwargs = spec.generator_kwargs
             if "surrogate_spec" in kwargs and Clock in kwargs.get("transforms", ()):
-                return spec, kwargs["transform_configs"]["Clock"]["time_parameter"]
+                name = kwargs["transform_configs"]["Clock"]["time_parameter"]
+                return partial(_by_model, spec, client._experiment), name
     raise UserInputError(
         f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
         "no present time; give client.set_generation_strategy that of "
@@ -91,7 +121,29 @@ def _model_of(client: Client) -> tuple[GeneratorSpec, str]:
     )
 
 
-def _time(fixed_parameters: dict[str, float], name: str) -> float:
+def _by_node(
+    node: AdaptiveNode, experiment: Experiment, points: list[TParameterization], now: float
+) -> Predicted:
+    _check_objective(experiment.optimization_config)
+    (metric,) = experiment.optimization_config.objective.metric_names
+    return [{metric: one} for one in node.predicted(experiment, points, now)]
+
+
+def _by_model(
+    spec: GeneratorSpec, experiment: Experiment, points: list[TParameterization], now: float
+) -> Predicted:
+    adapter = spec.generator_enum(experiment=experiment, **spec.generator_kwargs)
+    assert isinstance(adapter, TorchAdapter)
+    set_present(adapter.generator.surrogate, now, adapter.parameters)
+    mean, covariance = adapter.predict([ObservationFeatures(parameters=one) for one in points])
+    return [
+        {name: (float(mean[name][i]), float(covariance[name][name][i]) ** 0.5) for name in mean}
+        for i in range(len(points))
+    ]
+
+
+def _time(client: Client, fixed_parameters: dict[str, float], name: str) -> float:
+    """The present."""
     others = sorted(set(fixed_parameters) - {name})
     if others:
         raise UserInputError(
@@ -100,7 +152,9 @@ def _time(fixed_parameters: dict[str, float], name: str) -> float:
         )
     now = fixed_parameters.get(name)
     check_fixed(now, name, "best_now(client, ")
-    return require_number(name, now, "(-inf, inf)", "give the present time.")
+    present = require_number(name, now, "(-inf, inf)", "give the present time.")
+    check_now(present, client._experiment.search_space.parameters[name])
+    return present
 
 
 def _check_objective(config: OptimizationConfig | None) -> None:
@@ -138,13 +192,13 @@ def _tried(experiment: Experiment, config: OptimizationConfig, name: str) -> lis
     return list(last.values())
 
 
-def _weighted(weights: list[tuple[str, float]], mean: dict[str, list[float]], i: int) -> float:
-    return float(sum(weight * mean[metric][i] for metric, weight in weights))
+def _weighted(weights: list[tuple[str, float]], predicted: dict[str, tuple[float, float]]) -> float:
+    return float(sum(weight * predicted[metric][0] for metric, weight in weights))
 
 
-def _allowed(config: OptimizationConfig, mean: dict[str, list[float]], i: int) -> bool:
+def _allowed(config: OptimizationConfig, predicted: dict[str, tuple[float, float]]) -> bool:
     for constraint in config.outcome_constraints:
-        value = _weighted(constraint.metric_weights, mean, i)
+        value = _weighted(constraint.metric_weights, predicted)
         above = constraint.op is ComparisonOp.GEQ
         if value < constraint.bound if above else value > constraint.bound:
             return False

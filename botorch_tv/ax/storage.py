@@ -20,12 +20,14 @@ from botorch_tv.acquisition.present import (
     qLogNoisyExpectedImprovementAtPresent,
 )
 from botorch_tv.ax.acquisition import PresentAcquisition
+from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.clock import Clock
 from botorch_tv.identity.words import FORMER
 from botorch_tv.models import TimeVaryingGP
 
 VALUES: tuple[type[Any], ...] = (
     forgetting.Markov,
+    forgetting.PeriodicMarkov,
     forgetting.Wiener,
     forgetting.ExponentialWeights,
     forgetting.UncertaintyInjection,
@@ -58,6 +60,12 @@ def encode(value: Any) -> dict[str, Any]:
     return {"__type": label(type(value)), **kept}
 
 
+def encode_node(node: AdaptiveNode) -> dict[str, Any]:
+    """A node as Ax writes it; what it has learned follows from the experiment."""
+    names = ("time_parameter", "initialization_trials", "seed")
+    return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
+
+
 def register() -> None:
     """Tell Ax how to save and load what time-varying strategies hold; again is harmless."""
     register_model(TimeVaryingGP)
@@ -69,6 +77,8 @@ def register() -> None:
     ):
         register_acquisition_function(function)
     register_transform(Clock)
+    CORE_ENCODER_REGISTRY[AdaptiveNode] = encode_node
+    CORE_DECODER_REGISTRY[label(AdaptiveNode)] = AdaptiveNode
     for kind in VALUES:
         CORE_ENCODER_REGISTRY[kind] = encode
         for name in (kind.__name__, *(old for old, new in FORMER.items() if new == kind.__name__)):

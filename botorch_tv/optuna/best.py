@@ -9,7 +9,7 @@ from optuna.study import Study
 
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.sampler import DriftSampler
-from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.space import StudySpace
 from botorch_tv.validation import require
 
 
@@ -55,7 +55,7 @@ def best_now(
     )
     assert isinstance(sampler, DriftSampler)
     sampler._raise_error_if_multi_objective(study)
-    space = Space(sampler.common(study))
+    space = StudySpace(sampler.common(study))
     require(
         space.columns > 0,
         "best_now: no parameter is in all complete trials with the same choice of values; run "

@@ -23,12 +23,12 @@ from torch import Tensor
 
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.clock import TrialClock
-from botorch_tv.optuna.default import default_strategy
-from botorch_tv.optuna.history import TrialHistory, TrialRow, suggested
-from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.space import StudySpace
 from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.mixed.default import default_strategy
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow, pretended
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
@@ -80,17 +80,17 @@ class DriftSampler(BaseSampler):
     tried again at once. Constraints are not modelled beyond that.
 
     **Parameters.** Floats, integers and categories that all trials have in common, from the same
-    ranges, see :class:`~botorch_tv.optuna.space.Axis`; others are sampled independently. The model
-    sees the values that were really tried, in the unit cube: a strategy's kernel has a lengthscale
-    in shares of a range. Two categories are as far apart as the ends of a range.
+    ranges, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled independently.
+    The model sees the values that were really tried, in the unit cube: a strategy's kernel has a
+    lengthscale in shares of a range. Two categories are as far apart as the ends of a range.
 
     Args:
         strategy: Whose choices they are; whether it maximises is taken from the study. It sees
             values as they are, and time in the ``unit``. Unless given,
             :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which is told nothing; beyond its 8
             columns, one that learns lengthscale, noise and rate of change
-            (:func:`~botorch_tv.optuna.default.learning_strategy`), in units that the first 8 trials
-            set.
+            (:func:`~botorch_tv.strategies.mixed.default.learning_strategy`), in units that the
+            first 8 trials set.
         time_key: User attribute with the time of each trial, a number in any unit, which every
             trial sets before its first ``suggest_``; Optuna's time stamps unless given: the end of
             a trial that is told, the start of one that asks.
@@ -173,13 +173,13 @@ class DriftSampler(BaseSampler):
             ValueError: If the study has several objectives, or the trial no time.
         """
         self._raise_error_if_multi_objective(study)
-        space = Space(search_space)
+        space = StudySpace(search_space)
         if space.columns == 0:
             return {axis.name: axis.value([]) for axis in space.axes}
         now = self._clock.begun(trial)
         known = self.known(study, space)
         if len(known.sorted.valued) < self._startup:
-            return space.params(self._spread(space, trial.number))
+            return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
         X = self._choice(known, trial.number, now)
         return space.params(X)
 
@@ -240,11 +240,12 @@ class DriftSampler(BaseSampler):
         """When trials are measured."""
         return self._clock
 
-    def known(self, study: Study, space: Space) -> Known:
+    def known(self, study: Study, space: StudySpace) -> Known:
         """What the trials of a study say about some parameters."""
         history = self._history
-        if history is not None and history.space.distributions == space.distributions:
-            space = history.space  # which has looked at its axes before
+        before = None if history is None else history.space
+        if isinstance(before, StudySpace) and before.distributions == space.distributions:
+            space = before  # which has looked at its axes already
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
         origin = valued[0][0] if valued else 0.0
@@ -275,7 +276,7 @@ class DriftSampler(BaseSampler):
         state, present = self._pretended(known, known.time(now)), known.time(now)
         for other in [one for one in trials.undecided if one.number < number][-3:]:
             X = self._asked(history.quiet, state, other.number, present)
-            state = _pretend(history.quiet, state, X, present)
+            state = pretended(history.quiet, state, X, present)
         return self._asked(history.quiet, state, number, present)
 
     def _asked(self, strategy: Strategy, state: State, number: int, now: float) -> Tensor:
@@ -292,9 +293,9 @@ class DriftSampler(BaseSampler):
             when = self._clock.measured(trial)
             point = history.space.point(trial.params)
             time = now if when is None else min(known.time(when), now)
-            state = _pretend(strategy, state, point, max(time, float(state.time)), least=least)
+            state = pretended(strategy, state, point, max(time, float(state.time)), least=least)
         for trial in trials.running:
-            state = _pretend(strategy, state, history.space.point(trial.params), now)
+            state = pretended(strategy, state, history.space.point(trial.params), now)
         return state
 
     def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
@@ -305,30 +306,7 @@ class DriftSampler(BaseSampler):
         between = median(later - one for one, later in pairwise(times[:FIRST]))
         return Unit(fmean(first), pstdev(first) or 1.0, between or 1.0)
 
-    def _spread(self, space: Space, number: int) -> Tensor:
-        """A point of a sequence that fills the space, `D`."""
-        engine = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
-            len(space.axes), scramble=True, seed=self._number(0, "spread") % 2**31
-        )
-        engine.fast_forward(number)  # type: ignore[no-untyped-call]
-        return space.spread(engine.draw(1, dtype=torch.float64))[0]
-
     def _number(self, trial: int, what: str) -> int:
         """A random number of its own for every purpose."""
         digest = hashlib.sha256(f"{self._seed}/{trial}/{what}".encode()).digest()
         return int.from_bytes(digest[:8], "big")
-
-
-def _pretend(
-    strategy: Strategy,
-    state: State,
-    point: Tensor | tuple[float, ...],
-    time: float,
-    least: float | None = None,
-) -> State:
-    """The state as if a point had given the mean predicted, or ``least`` where that is worse."""
-    suggestion = suggested(strategy, state, point, time)
-    value = float(suggestion.mean)
-    if least is not None:
-        value = min(value, least) if strategy.maximize else max(value, least)
-    return strategy.tell(state, suggestion, value)[0]

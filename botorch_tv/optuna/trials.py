@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.optuna.clock import TrialClock
-from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.space import StudySpace
 
 RECENT = 16
 """Trials that have come to nothing are kept in mind while they are among the newest so many."""
@@ -32,7 +32,7 @@ class Sorted(NamedTuple):
     """Running trials whose parameters are not all known yet."""
 
 
-def sort(trials: Sequence[FrozenTrial], space: Space, clock: TrialClock) -> Sorted:
+def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) -> Sorted:
     """Sort trials out.
 
     Args:

@@ -17,6 +17,7 @@ from botorch_tv.models import TimeVaryingGP
 
 RECORDS = [
     f.Markov(0.03),
+    f.PeriodicMarkov(0.01, 24.0, 1.0),
     f.Wiener(0.1),
     f.ExponentialWeights(0.9),
     f.UncertaintyInjection(1.5, kappa=0.1),

@@ -6,14 +6,14 @@ import pytest
 import torch
 from optuna.distributions import FloatDistribution
 
-from botorch_tv.optuna import history as module
-from botorch_tv.optuna.history import TrialHistory, TrialRow
-from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.space import StudySpace
+from botorch_tv.strategies.mixed import history as module
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 
 
 @pytest.fixture
 def empty(told):
-    return TrialHistory.begin(told, Space({"x": FloatDistribution(0.0, 1.0)}))
+    return TrialHistory.begin(told, StudySpace({"x": FloatDistribution(0.0, 1.0)}))
 
 
 def rows(number):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from botorch_tv.optuna.search import MixedSearch
-from botorch_tv.optuna.space import Space
+from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies import Box
+from botorch_tv.strategies.mixed.search import MixedSearch
 
 FLOAT = FloatDistribution(0.0, 1.0)
 SPACES = {
@@ -31,7 +31,7 @@ def waves(dim, seed):
 @functools.cache
 def everything(name, steps):
     """All points, floats and long integers at so many steps."""
-    space, rows = Space(SPACES[name]), []
+    space, rows = StudySpace(SPACES[name]), []
     for axis in space.axes:
         levels = axis.levels
         if levels is None:
@@ -54,20 +54,20 @@ def best(space, score, observed=None):
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("seed", range(6))
 def test_as_good_as_everything(name, seed):
-    space = Space(SPACES[name])
+    space = StudySpace(SPACES[name])
     score = waves(space.columns, seed)
     assert score(best(space, score)) >= score(everything(name, 201)).max() - 1e-6
 
 
 @pytest.mark.parametrize("name", SPACES)
 def test_what_is_found_are_values(name):
-    space = Space(SPACES[name])
+    space = StudySpace(SPACES[name])
     X = best(space, waves(space.columns, 1)).unsqueeze(0)
     torch.testing.assert_close(space.rounded(X), X, atol=1e-12, rtol=0)
 
 
 def test_an_ascent_begins_at_observations():
-    space = Space({"x": FLOAT, "y": FLOAT, "z": FLOAT, "n": IntDistribution(0, 9)})
+    space = StudySpace({"x": FLOAT, "y": FLOAT, "z": FLOAT, "n": IntDistribution(0, 9)})
     peak = torch.tensor(space.point({"x": 0.1234, "y": 0.777, "z": 0.42, "n": 3})).double()
 
     def score(X):
@@ -80,7 +80,7 @@ def test_an_ascent_begins_at_observations():
 
 
 def test_chance_takes_every_value_alike():
-    space = Space({"c": CategoricalDistribution("abc"), "x": FLOAT})
+    space = StudySpace({"c": CategoricalDistribution("abc"), "x": FLOAT})
 
     class Draws:
         generator = torch.Generator().manual_seed(0)

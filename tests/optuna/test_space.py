@@ -14,7 +14,8 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from botorch_tv.optuna.space import MOST_LEVELS, Axis, Space, simplex
+from botorch_tv.optuna.space import StudySpace, axis
+from botorch_tv.strategies.mixed.space import MOST_LEVELS, simplex
 
 CASES = [
     (FloatDistribution(-2.0, 6.0), 0.0, 0.25),
@@ -29,22 +30,22 @@ CASES = [
 
 @pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
 def test_number_is_its_share_of_the_range_on_its_scale(distribution, value, unit):
-    axis = Axis("a", distribution)
-    assert axis.unit(value) == pytest.approx([unit], abs=1e-12)
-    assert axis.value([unit]) == pytest.approx(value, rel=1e-12)
-    assert type(axis.value([unit])) is type(value)
+    made = axis("a", distribution)
+    assert made.unit(value) == pytest.approx([unit], abs=1e-12)
+    assert made.value([unit]) == pytest.approx(value, rel=1e-12)
+    assert type(made.value([unit])) is type(value)
     for end, at in ((distribution.low, 0.0), (distribution.high, 1.0)):
-        assert axis.unit(end) == [at]
-        assert axis.value([at]) == end
+        assert made.unit(end) == [at]
+        assert made.value([at]) == end
 
 
 @pytest.mark.parametrize(("distribution", "value", "unit"), CASES)
 def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, value, unit):
-    axis = Axis("a", distribution)
+    made = axis("a", distribution)
     for at in np.random.default_rng(0).uniform(size=200):
-        chosen = axis.value([at])
+        chosen = made.value([at])
         assert distribution._contains(distribution.to_internal_repr(chosen))
-        assert axis.value(axis.unit(chosen)) == pytest.approx(chosen, rel=1e-12)
+        assert made.value(made.unit(chosen)) == pytest.approx(chosen, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +58,16 @@ def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, val
     ],
 )
 def test_levels_are_the_points_of_all_values(distribution, values):
-    axis = Axis("a", distribution)
-    assert axis.levels.tolist() == [axis.unit(value) for value in values]
-    again = [axis.value(row) for row in axis.levels.tolist()]
+    made = axis("a", distribution)
+    assert made.levels.tolist() == [made.unit(value) for value in values]
+    again = [made.value(row) for row in made.levels.tolist()]
     assert again == (pytest.approx(values) if values[0] != "a" else values)
 
 
 def test_numbers_of_too_many_values_are_not_listed():
-    assert len(Axis("a", IntDistribution(1, MOST_LEVELS)).levels) == MOST_LEVELS
-    assert Axis("a", IntDistribution(0, MOST_LEVELS)).levels is None
-    assert Axis("a", FloatDistribution(0.0, 1.0)).levels is None
+    assert len(axis("a", IntDistribution(1, MOST_LEVELS)).levels) == MOST_LEVELS
+    assert axis("a", IntDistribution(0, MOST_LEVELS)).levels is None
+    assert axis("a", FloatDistribution(0.0, 1.0)).levels is None
 
 
 @pytest.mark.parametrize("corners", range(2, 12))
@@ -79,7 +80,7 @@ def test_categories_are_as_far_apart_as_the_ends_of_a_range(corners):
 
 
 def test_gaussian_kernel_is_a_product_with_the_overlap_kernel():
-    space = Space({"c": CategoricalDistribution("abcd"), "x": FloatDistribution(0.0, 2.0)})
+    space = StudySpace({"c": CategoricalDistribution("abcd"), "x": FloatDistribution(0.0, 2.0)})
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.6
     params = [{"c": c, "x": x} for c in "abcd" for x in (0.0, 0.7, 2.0)]
@@ -96,7 +97,7 @@ def test_gaussian_kernel_is_a_product_with_the_overlap_kernel():
 
 
 def test_parameters_stand_side_by_side():
-    space = Space(
+    space = StudySpace(
         {
             "c": CategoricalDistribution([True, False, None]),
             "one": IntDistribution(4, 4),
@@ -113,7 +114,7 @@ def test_parameters_stand_side_by_side():
 
 
 def test_listed_values_share_the_cube_equally():
-    space = Space({"c": CategoricalDistribution("abc"), "n": IntDistribution(1, 8, log=True)})
+    space = StudySpace({"c": CategoricalDistribution("abc"), "n": IntDistribution(1, 8, log=True)})
     axis = (torch.arange(240).double() + 0.5) / 240
     U = torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1).view(-1, 2)
     X = space.spread(U)
@@ -133,4 +134,4 @@ def test_unknown_distributions_are_refused_by_name():
             return True
 
     with pytest.raises(InputDataError, match=r"'odd' has the distribution .*choose among these"):
-        Space({"odd": Other()})
+        StudySpace({"odd": Other()})

@@ -1,4 +1,4 @@
-"""The state after the trials of a study, whoever ran them and in whatever order."""
+"""The state after trials, whoever ran them and in whatever order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.optuna.search import MixedSearch
-from botorch_tv.optuna.space import Space
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.replay import credulous
+from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.mixed.space import Space
 from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 5
@@ -105,6 +105,21 @@ def suggested(
     when = torch.tensor(time, dtype=torch.float64)
     nothing = torch.zeros_like(when)
     return Suggestion(X, None, mean=nothing, sd=nothing, sqrt_beta=nothing, time=when)
+
+
+def pretended(
+    strategy: Strategy,
+    state: State,
+    point: Tensor | tuple[float, ...],
+    time: float,
+    least: float | None = None,
+) -> State:
+    """The state as if a point had given the mean predicted, or ``least`` where that is worse."""
+    suggestion = suggested(strategy, state, point, time)
+    value = float(suggestion.mean)
+    if least is not None:
+        value = min(value, least) if strategy.maximize else max(value, least)
+    return strategy.tell(state, suggestion, value)[0]
 
 
 def _kept(told: int, newest: int) -> bool:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.quasi_newton import minimize
-from botorch_tv.optuna.space import Space
 from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.mixed.space import Space
 from botorch_tv.strategies.search import MultiStart, Region, Score, Search, raw_points
 
 RAW = 256

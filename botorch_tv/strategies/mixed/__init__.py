@@ -1,0 +1,1 @@
+"""Numbers and categories chosen together, as Optuna and Ax have them."""

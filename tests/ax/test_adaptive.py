@@ -1,0 +1,218 @@
+"""The strategy that is told nothing, asked and told through Ax's Client."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("ax.api.client")
+
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+from ax.exceptions.core import UnsupportedError, UserInputError
+
+from botorch_tv.ax import adaptive_generation_strategy, best_now, predict_now
+from botorch_tv.ax.space import TrialSpace
+from botorch_tv.forgetting import PeriodicMarkov
+from botorch_tv.strategies import Box, adaptive_gp_ucb
+from botorch_tv.strategies.mixed.search import MixedSearch
+
+SALTS = ["none", "sea", "rock"]
+MIXED = [
+    RangeParameterConfig(name="hour", parameter_type="float", bounds=(0.0, 1000.0)),
+    RangeParameterConfig(name="rate", parameter_type="float", bounds=(1e-4, 1.0), scaling="log"),
+    RangeParameterConfig(name="layers", parameter_type="int", bounds=(1, 6)),
+    ChoiceParameterConfig(name="salt", parameter_type="str", values=SALTS, is_ordered=False),
+    ChoiceParameterConfig(
+        name="size", parameter_type="float", values=[1.0, 2.0, 4.0], is_ordered=True
+    ),
+]
+
+
+def client_of(parameters=MIXED, objective="-cost", **options):
+    client = Client(random_seed=0)
+    client.configure_experiment(parameters=parameters)
+    client.configure_optimization(objective=objective)
+    client.set_generation_strategy(adaptive_generation_strategy("hour", **options))
+    return client
+
+
+def cost(one):
+    """Best at a rate that wanders, 4 layers, sea salt and size 2."""
+    best = -2 + math.sin(one["hour"] / 20)
+    other = (one["layers"] - 4) ** 2 / 10 + (one["salt"] != "sea") + (one["size"] != 2.0) / 2
+    return 50 + 10 * ((math.log10(one["rate"]) - best) ** 2 + other)
+
+
+def settings_of(client):
+    return [trial.arm.parameters for trial in client._experiment.trials.values()]
+
+
+def assert_alike(one, other):
+    """But for what Ax's file rounds off values, which a search may amplify."""
+    assert one["rate"] == pytest.approx(other["rate"], rel=1e-3)
+    assert {**one, "rate": 0.0} == {**other, "rate": 0.0}
+
+
+def play(client, now, fail=()):
+    trials = client.get_next_trials(max_trials=3, fixed_parameters={"hour": now})
+    for index, one in trials.items():
+        if index in fail:
+            client.mark_trial_failed(index)
+        else:
+            client.complete_trial(index, {"cost": cost(one)})
+    return trials
+
+
+def test_thirty_mixed_trials_in_threes_are_saved_and_go_on(tmp_path):
+    """A client that was saved and loaded in the middle asks for the same as one that was not."""
+    client = client_of()
+    for turn in range(6):
+        trials = play(client, 2.0 * turn, fail=(10,))
+        assert len({(one["rate"], *map(str, one.values())) for one in trials.values()}) == 3
+    path = str(tmp_path / "experiment.json")
+    client.save_to_json_file(path)
+    again = Client.load_from_json_file(path)
+    for turn in range(6, 10):
+        here, there = play(client, 2.0 * turn), play(again, 2.0 * turn)
+        assert list(here) == list(there)
+        for index, one in here.items():
+            assert_alike(there[index], one)
+    settings = settings_of(again)
+    assert len(settings) == 30
+    for one in settings:
+        assert 1e-4 <= one["rate"] <= 1
+        assert type(one["layers"]) is int
+        assert 1 <= one["layers"] <= 6
+        assert one["salt"] in SALTS
+        assert one["size"] in (1, 2, 4)
+    costs = [cost(one) for one in settings]
+    assert sum(costs[-9:]) < sum(costs[:9]) - 9  # a point in each, of ten per unit
+    (one, values, index, _), (other, same, number, _) = (
+        best_now(each, {"hour": 18.0}) for each in (client, again)
+    )
+    assert index == number
+    assert_alike(other, one)
+    assert same["cost"] == pytest.approx(values["cost"], rel=1e-3)
+
+
+def test_what_is_predicted_is_what_the_strategy_predicts():
+    """On its own, with the same rows: no Client, no history."""
+    client = client_of()
+    for turn in range(4):
+        play(client, 3.0 * turn)
+    settings = settings_of(client)
+    predicted = predict_now(client, settings[:4], {"hour": 11.0})
+    space = TrialSpace(client._experiment.search_space, "hour")
+    X = torch.tensor([space.place(one) for one in settings], dtype=torch.float64)
+    strategy = adaptive_gp_ucb(maximize=False)
+    corners = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, space.columns)
+    state = strategy.init(Box(corners, search=MixedSearch(space)))
+    for x, one in zip(X, settings):
+        made = strategy.suggestion_at(state, x, now=one["hour"])
+        state, _ = strategy.tell(state, made, cost(one))
+    posterior = strategy.posterior(state, X[:4], now=11.0)
+    for one, mean, variance in zip(predicted, posterior.mean, posterior.variance):
+        assert one["cost"] == pytest.approx((mean.item(), variance.item() ** 0.5), rel=1e-9)
+    setting, values, index, name = best_now(client, {"hour": 11.0})
+    assert setting["hour"] == 11.0
+    assert client._experiment.trials[index].arm.name == name
+    everywhere = predict_now(client, settings, {"hour": 11.0})
+    assert values["cost"][0] == min(one["cost"][0] for one in everywhere)
+
+
+def test_points_and_places_are_the_same_thing():
+    space = TrialSpace(client_of()._experiment.search_space, "hour")
+    assert space.columns == 1 + 1 + 2 + 1
+    middle = {"rate": 1e-2, "layers": 6, "salt": "rock", "size": 2.0}
+    place = space.place(middle | {"hour": 3.0})
+    assert place[:2] == pytest.approx((0.5, 1.0))
+    assert place[-1] == 0.5  # the second of three in an order
+    assert space.parameterization(torch.tensor(place, dtype=torch.float64)) == pytest.approx(middle)
+    salts = [space.place(middle | {"salt": salt})[2:4] for salt in SALTS]
+    for one in range(3):
+        for other in range(one):
+            assert math.dist(salts[one], salts[other]) == pytest.approx(1)
+
+
+def test_trials_under_way_and_failed_are_kept_away_from():
+    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
+    client = client_of(line, objective="y", initialization_trials=4)
+    for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+        client.complete_trial(index, {"y": -((x - 0.5) ** 2)})
+    ((alone, first),) = client.get_next_trials(1, fixed_parameters={"hour": 5.0}).items()
+    ((_, second),) = client.get_next_trials(1, fixed_parameters={"hour": 5.0}).items()
+    assert abs(first["x"] - second["x"]) > 0.01
+    client.mark_trial_failed(alone)
+    ((_, third),) = client.get_next_trials(1, fixed_parameters={"hour": 5.0}).items()
+    assert abs(first["x"] - third["x"]) > 0.01
+
+
+class TestRefused:
+    def test_time(self):
+        client = client_of()
+        with pytest.raises(UserInputError, match=r"The time of the trial is not given, but 'hour'"):
+            client.get_next_trials(max_trials=1)
+        with pytest.raises(UserInputError, match=r"at 2000\.0, but its bounds are \(0\.0, 1000"):
+            client.get_next_trials(max_trials=1, fixed_parameters={"hour": 2000.0})
+        with pytest.raises(UserInputError, match=r"has \['layers'\], but the adaptive strategy ch"):
+            client.get_next_trials(1, fixed_parameters={"hour": 1.0, "layers": 2})
+        assert not client._experiment.trials
+
+    def test_too_few_trials_and_times_before(self):
+        client = client_of()
+        play(client, 5.0)
+        with pytest.raises(UserInputError, match="3 trials are measured, but the model begins w"):
+            best_now(client, {"hour": 6.0})
+        for _ in range(2):
+            play(client, 5.0)
+        with pytest.raises(UserInputError, match=r"is 4\.0, but a trial was measured at 5\.0"):
+            best_now(client, {"hour": 4.0})
+        assert best_now(client, {"hour": 5.0})[0]["hour"] == 5.0
+
+    @pytest.mark.parametrize("objective", ["a, b", "a + 2*b"])
+    def test_several_outcomes(self, objective):
+        client = client_of(objective=objective)
+        with pytest.raises(UnsupportedError, match="takes one outcome and no constraint"):
+            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
+
+    def test_constraints(self):
+        client = client_of()
+        client.configure_optimization(objective="-cost", outcome_constraints=["heat <= 3"])
+        with pytest.raises(UnsupportedError, match="use time_varying_generation_strategy"):
+            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
+        client = Client()
+        sides = [RangeParameterConfig(name=n, parameter_type="float", bounds=(0, 9)) for n in "ab"]
+        client.configure_experiment([MIXED[0], *sides], parameter_constraints=["a + b <= 9"])
+        client.configure_optimization(objective="y")
+        client.set_generation_strategy(adaptive_generation_strategy("hour"))
+        with pytest.raises(UnsupportedError, match="takes none among parameters; use time_vary"):
+            client.get_next_trials(1, fixed_parameters={"hour": 1.0})
+
+    def test_numbers(self):
+        for wrong in ({"time_parameter": ""}, {"initialization_trials": 1}, {"seed": -1}):
+            with pytest.raises(ValueError, match=next(iter(wrong))):
+                adaptive_generation_strategy(**{"time_parameter": "t"} | wrong)
+
+
+def test_day_and_night(experiment, tell, ask, tmp_path):
+    """What is best at noon is not at midnight: the model of periods knows, saved or not."""
+
+    def value(hour, x):
+        best = 0.5 * math.cos(2 * math.pi * hour / 24)
+        return -((x - best) ** 2)
+
+    decay = PeriodicMarkov(epsilon=1e-4, cycle=24.0, cycle_lengthscale=0.7)
+    client = experiment(forgetting=decay, learn_forgetting=False, horizon=1000.0)
+    rows = [(3.0 * n, ((7 * n) % 17) / 8 - 1) for n in range(32)]  # four days
+    tell(client, [(t, x, value(t, x)) for t, x in rows])
+    path = str(tmp_path / "experiment.json")
+    client.save_to_json_file(path)
+    for one in (client, Client.load_from_json_file(path)):
+        ask(one, 96.0)
+        grid = [{"x": x / 20} for x in range(-20, 21)]
+        for hour in (108.0, 120.0):  # of the fifth day, midday and the end
+            predicted = [each["y"][0] for each in predict_now(one, grid, {"t": hour})]
+            best = grid[predicted.index(max(predicted))]["x"]
+            assert best == pytest.approx(0.5 * math.cos(2 * math.pi * hour / 24), abs=0.15)
