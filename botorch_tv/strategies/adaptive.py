@@ -254,8 +254,8 @@ class Adaptive(Strategy):
     ) -> str:
         """What is believed now, in words, in the units of the data.
 
-        Where most of the weight lies on the least or the largest value that the bank holds, that is
-        said, "or less", "or more".
+        Where most of the weight lies on the least or the largest value that the bank holds it says
+        "as little as it can tell", or the like: the truth may lie beyond.
 
         Args:
             state: Of one trial.

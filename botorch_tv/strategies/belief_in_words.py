@@ -17,9 +17,9 @@ LIKELY = 0.5
 """From this chance on something is said to be so."""
 
 
-Edge = Literal["or less", "or more"] | None
-"""Whether the least or the largest value that the bank holds is more likely than all others: what
-is then said is a bound, not an estimate."""
+Edge = Literal["least", "most"] | None
+"""Whether the least or the largest value that the bank holds is more likely than all others: the
+truth may then lie beyond."""
 
 
 class Believed(NamedTuple):
@@ -31,7 +31,7 @@ class Believed(NamedTuple):
     """Chance that the objective does not drift."""
     half_life: float
     """Time in which half of a correlation is gone, where it drifts; infinite where it cannot."""
-    half_life_edge: Edge
+    rate_edge: Edge
     jumps: bool
     jumping: float
     """Chance that it jumps now and then."""
@@ -61,12 +61,11 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
     spread, clock = float(running.units.spread[0]), float(running.units.clock[0])
     lengths, shares = by_part.new_tensor(lengthscales).log(), by_part.sum((1, 2, 3))
     moving = [one for one in range(len(bank.rates)) if bank.rates[one] > 0]
-    fast = _edge(rates[moving], [bank.rates[one] for one in moving])
     return Believed(
         drifts=bool(moving),
         standing=_without(rates, bank.rates),
         half_life=clock * 2 * math.log(2) / _mean_exponent(rates, bank.rates),
-        half_life_edge={"or less": "or more", "or more": "or less"}.get(fast or ""),  # type: ignore[arg-type]
+        rate_edge=_edge(rates[moving], [bank.rates[one] for one in moving]),
         jumps=any(one > 0 for one in bank.hazards),
         jumping=1 - _without(hazards, bank.hazards),
         jumped=float(running.jumped[0]),
@@ -96,10 +95,10 @@ def _drift(one: Believed, unit: str) -> str:
     if one.standing >= LIKELY:
         jumps = " but for jumps" if one.jumps else ""
         return f"It stands still{jumps} ({_chance(one.standing)})."
-    often = f"{one.half_life:.3g} {unit or 'units of time'}{_bound(one.half_life_edge)}"
+    edge = _edged(one.rate_edge, "slowly", "fast")
     return (
         f"It drifts ({_chance(1 - one.standing)}): its correlation with what it was falls by half "
-        f"in {often}."
+        f"in {one.half_life:.3g} {unit or 'units of time'}{edge}."
     )
 
 
@@ -117,15 +116,16 @@ def _jump(one: Believed, said: Callable[[float], str]) -> str:
 
 
 def _size(one: Believed) -> str:
+    length = _edged(one.lengthscale_edge, "short", "long")
+    noise = _edged(one.noise_edge, "little", "much")
     return (
-        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides"
-        f"{_bound(one.lengthscale_edge)}; the noise of a measurement is {one.noise:.2g}"
-        f"{_bound(one.noise_edge)} (standard deviations)."
+        f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
+        f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
     )
 
 
-def _bound(edge: Edge) -> str:
-    return "" if edge is None else f" {edge}"
+def _edged(edge: Edge, least: str, most: str) -> str:
+    return "" if edge is None else f", as {least if edge == 'least' else most} as it can tell"
 
 
 def _chance(share: float) -> str:
@@ -141,8 +141,8 @@ def _edge(share: Tensor, values: Sequence[float]) -> Edge:
         return None
     total = float(share.sum())
     if float(share[values.index(min(values))]) > LIKELY * total:
-        return "or less"
-    return "or more" if float(share[values.index(max(values))]) > LIKELY * total else None
+        return "least"
+    return "most" if float(share[values.index(max(values))]) > LIKELY * total else None
 
 
 def _without(share: Tensor, values: tuple[float, ...]) -> float:
