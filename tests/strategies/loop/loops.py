@@ -11,7 +11,7 @@ import torch
 from gpytorch.kernels import Kernel, RBFKernel
 from torch import Tensor
 
-from botorch_tv.forgetting import SlidingWindow
+from botorch_tv.forgetting import GLRTrigger, SlidingWindow
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import (
     Box,
@@ -27,6 +27,7 @@ from botorch_tv.strategies import (
     sw_gp_ucb,
     tv_gp_ucb,
     ui_tvbo,
+    w_dbo,
     w_gp_ucb,
 )
 from botorch_tv.strategies.domains import Domain
@@ -53,6 +54,8 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "weights": lambda: w_gp_ucb(kernel=kernel(), noise=NOISE, gamma=0.9),
     "trigger": lambda: et_gp_ucb(kernel=kernel(), noise=NOISE),
     "Thompson": lambda: gp_ts(kernel=kernel(), noise=NOISE, B=0.5, R=0.1),
+    "ratio": lambda: replace(gp_ucb(kernel=kernel(), noise=NOISE), retention=GLRTrigger(0.5)),
+    "removal": lambda: w_dbo(kernel=kernel(), noise=NOISE, epsilon=0.3, alpha=1.0),
     "window by time": lambda: replace(
         gp_ucb(kernel=kernel(), noise=NOISE), retention=SlidingWindow(6.5, by="time")
     ),
@@ -61,7 +64,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
         learning=Refit(every=4, least=3, evaluations=6),
     ),
 }
-TRIGGERLESS = [name for name in STRATEGIES if name not in ("trigger", "learning")]
+TRIGGERLESS = [name for name in STRATEGIES if name not in ("trigger", "ratio", "learning")]
 SOME = Box(BOX.bounds, search=DiscreteSearch(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
 PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX, "candidates": SOME}
 # Every strategy on a grid, and on a box those that go through other lines there.
