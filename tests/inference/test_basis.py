@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
+from live_numbers import LiveNumbers
 from torch import Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis, ProductBasis
@@ -53,6 +54,16 @@ def test_answers_are_those_of_the_matrix(number: int, shape: tuple[int, ...]) ->
         basis.mixture(arms, weights), (weights.unsqueeze(-1) * K[arms]).sum(-2), **close
     )
     torch.testing.assert_close(basis.sum_of_squares(rows), K[arms].square().sum(-2), **close)
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize(("trials", "rows"), [(1, 3), (4, 20), (30, 2)])
+def test_squares_take_the_memory_that_is_said(number: int, trials: int, rows: int) -> None:
+    basis = bases()[number][0]
+    terms = torch.ones(trials, rows, basis.size, dtype=torch.float64)
+    with LiveNumbers() as live:
+        basis.sum_of_squares(terms)
+    assert 0.5 < basis.numbers_of_squares(rows, trials) / live.most < 2.1
 
 
 def test_results_may_be_written_to_given_memory() -> None:

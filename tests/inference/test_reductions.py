@@ -1,5 +1,7 @@
 """Every representation of what was learned against the dense posterior covariance."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import Tensor
@@ -89,6 +91,15 @@ def test_samples_have_the_posterior_covariance(form: type[Reduction]) -> None:
     unit = torch.eye(basis.normals, dtype=torch.float64)
     samples = basis.expand(reduction.draw(basis, None, unit))
     torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["exact", "features"])
+def test_more_rounds_never_take_less_memory(kind: str) -> None:
+    basis = factor(K, GRID.shape, inference=kind)
+    for form in FORMS if kind == "features" else FORMS[:2]:
+        numbers = [form.numbers(basis, rounds) for rounds in range(4 * len(GRID))]
+        assert all(before <= after for before, after in pairwise(numbers))
+        assert numbers[-1] > 0
 
 
 def test_rows_become_a_root() -> None:

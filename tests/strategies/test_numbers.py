@@ -12,6 +12,7 @@ import torch
 from live_numbers import LiveNumbers
 
 from botorch_tv.inference.basis import ProductBasis
+from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
     Box,
@@ -108,6 +109,16 @@ def test_of_a_product_of_kernels(name: str) -> None:
     domain = Grid.regular(20, 2)
     assert isinstance(player.init(domain).basis, ProductBasis)
     assert 0.5 < share(player, domain, 12, 80) < 2
+
+
+@pytest.mark.parametrize("name", ["GP", "TV", "SW"])
+def test_of_features_on_a_box(name: str) -> None:
+    """No less; a search is counted as if each of its points cost what 256 observations do."""
+    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    domain = Box(bounds, search=MultiStart(raw_samples=64, evaluations=2))
+    player = replace(STRATEGIES[name](), inference="features")
+    assert isinstance(player.init(domain).basis, PointBasis)
+    assert share(player, domain, 5, 80) > 0.5
 
 
 @pytest.mark.parametrize("trials", [1, 5])

@@ -51,7 +51,7 @@ def test_every_argument_is_listed_taken_and_described(name):
     listed = inspect.signature(preset).parameters
     described = inspect.getdoc(preset).split("Args:\n")[1]
     for one in listed.values():
-        assert f"    {one.name}: " in described
+        assert f"\n    {one.name}: " in f"\n{described}"
         assert one.annotation is not one.empty
     needed = needed_by(name)
     assert {one.name for one in listed.values() if one.default is one.empty} == set(needed)
