@@ -100,6 +100,17 @@ def test_improvements_are_over_what_is_reached_in_this_context(exploration):
     assert float(with_context) == pytest.approx(float(strategy.ask(alone).X), abs=2e-3)
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -1e200])
+def test_every_number_of_a_context_is_looked_at(wrong):
+    strategy = strategy_of()
+    state = strategy.init(Box(LINE, context_dim=2), batch_shape=(2,))
+    for place in range(2):
+        context = torch.full((2, 2), 0.5, dtype=D)
+        context[1, place] = wrong
+        with pytest.raises(InputDataError, match="of trial 1 is no valid context"):
+            strategy.ask(state, context=context)
+
+
 def test_posterior_by_the_textbook_and_batches_as_singles():
     points = np.random.default_rng(0).random((6, 3)) * [1.0, 5.0, 2.0]
     kernel, arms = module(), torch.tensor(points)

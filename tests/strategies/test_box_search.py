@@ -23,7 +23,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
-from botorch_tv.strategies import Box, MultiStart, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
 from botorch_tv.strategies.search import _Climb
 
@@ -209,6 +209,26 @@ def test_small_searches_work(search):
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
         assert ((suggestion.X - 0.5).abs() <= 0.5).all()
         state, _ = strategy.tell(state, suggestion, suggestion.X.squeeze(-1).sin())
+
+
+@pytest.mark.parametrize(
+    "search",
+    [MultiStart(32, 3, 20), DiscreteSearch(torch.linspace(0, 1, 41, dtype=D).unsqueeze(1))],
+)
+def test_blocks_of_a_search_make_no_difference(search, monkeypatch):
+    strategy = strategy_of("se", 0.4)
+    box = Box(torch.tensor([[0.0], [1.0]], dtype=D), search=search)
+    chosen = []
+    for numbers in (2**22, 20, 1):
+        monkeypatch.setattr("botorch_tv.strategies.search.SEARCH_NUMBERS", numbers)
+        state = strategy.init(box, batch_shape=(3,))
+        for t in range(4):
+            suggestion = strategy.ask(state)
+            y = (5 * suggestion.X.squeeze(-1) + torch.arange(3) + t).sin()
+            state, _ = strategy.tell(state, suggestion, y)
+        chosen.append(strategy.ask(state).X)
+    for one in chosen[1:]:
+        torch.testing.assert_close(one, chosen[0], rtol=0, atol=1e-6)
 
 
 def test_the_ascent_is_of_the_score_itself():

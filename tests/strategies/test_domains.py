@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -29,6 +30,17 @@ PLACES = {
     "grid": Grid.regular(3, 2),
     "box": Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)),
 }
+
+
+@pytest.mark.parametrize("factor", [0.01, 1.0, 1e6])
+def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
+    """A share of the extent, at least of 1; from another origin as much."""
+    for origin in (0.0, -3 * factor):
+        grid = Grid(Grid.regular(4, 2).X * factor + origin)
+        near, far = (share * 1e-9 * max(factor, 1) for share in (0.9, 1.2))
+        assert grid.index_of(grid.X + near).tolist() == list(range(16))
+        with pytest.raises(InputDataError, match="is no point of"):
+            grid.index_of(grid.X - far)
 
 
 @pytest.mark.filterwarnings("ignore:the kernel's parameters are float32")

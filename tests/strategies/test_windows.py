@@ -7,11 +7,13 @@ import pytest
 import torch
 from conformance.presets import NARROW
 from conformance.rounds import Setting, make_world
+from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit
 
+from botorch_tv.forgetting import EventTrigger, SlidingWindow
 from botorch_tv.inference.costs import LEAST_NOISE
 from botorch_tv.inference.reductions import ArmReduction, RowReduction
-from botorch_tv.strategies import State, Strategy, gp_ucb, sw_gp_ucb
+from botorch_tv.strategies import Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
 pytestmark = pytest.mark.filterwarnings("ignore::botorch_tv.validation.MisfitWarning")
@@ -145,3 +147,37 @@ def test_futures_of_one_state_do_not_meet(noise: float) -> None:
             mean, expected = strategy.posterior(ours, X).mean, exact.posterior(theirs, X).mean
             torch.testing.assert_close(mean, expected, rtol=0, atol=1e-8)
         states = [future[0] for future in futures]
+
+
+@pytest.mark.parametrize("inference", ["auto", "features"])
+def test_a_trigger_clears_one_trial_while_the_windows_of_others_slide(inference):
+    """As by regression on what is kept, which knows of no steps."""
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.3, dtype=torch.float64)
+    rules = (SlidingWindow(4), EventTrigger(0.01))
+    domain, surprised = Grid.regular(5, 2), {5: 0, 6: 2, 8: 1, 9: 0}
+    players = [
+        Strategy(kernel=kernel, noise=0.05, retention=rules, inference=one)
+        for one in (inference, "exact")
+    ]
+    states = [one.init(domain, batch_shape=(3,)) for one in players]
+    for t in range(12):
+        arms = (7 * t + 3 * torch.arange(3)) % 25
+        y = domain.X[arms].sum(-1)
+        if t in surprised:
+            y[surprised[t]] = 9.0
+        resets = []
+        for i, player in enumerate(players):
+            suggestion = player.suggestion_at(states[i], domain.X[arms])
+            states[i], info = player.tell(states[i], suggestion, y)
+            resets.append(info.reset)
+        assert torch.equal(*resets)
+        assert resets[0].nonzero().flatten().tolist() == [
+            one for at, one in surprised.items() if at == t
+        ]
+        found, wanted = (
+            one.posterior(state, domain.X.expand(3, -1, -1))
+            for one, state in zip(players, states, strict=True)
+        )
+        torch.testing.assert_close(found.mean, wanted.mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(found.variance, wanted.variance, rtol=0, atol=1e-9)
