@@ -60,6 +60,16 @@ error of at most 500 eps (k / noise)²; for the inverse, squared exponential ker
 0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
 (k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
 
+FINEST_SHARE = 128
+"""A posterior variance that a recursion is to reach in single precision, as a multiple of rounding:
+n observations of noise σ² on an objective that stands still may leave no more than σ² / n.
+
+Measured against fresh factorisations, 64 arms, noise 0.02 k, one unit of k being the variance of an
+objective that drifts though none is expected to: means are off by 1e-4 after 1,000 rounds, where
+n ε = 1/168 of the noise, by 2e-3 after 2,000, 0.09 after 5,000 and 0.24 after 20,000. The standard
+deviation at its smallest is then 0.005, 0.004, 0.002 and 0.001. In double precision it would take
+10^11 rounds."""
+
 REFRESH_ROUNDS = 32
 """A window is computed anew at least this often, so that rounding does not pile up."""
 

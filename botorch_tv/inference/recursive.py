@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 
 import torch
@@ -9,7 +10,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import LEAST_NOISE, REFRESH_ROUNDS
+from botorch_tv.inference.costs import FINEST_SHARE, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.data import Change, Data
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
@@ -191,6 +192,17 @@ def amplifies(least_noise: float, basis: Basis) -> bool:
     if basis.variance.dtype != torch.float64:
         return True
     return least_noise < LEAST_NOISE * basis.scale**2
+
+
+def precise_rounds(inference: Inference, prior: Prior) -> float:
+    """Observations kept up to which rounding is small beside what is left of the variance.
+
+    Endless where it does not pile up: a regression computes anew, and a moving prior forgets.
+    """
+    if not isinstance(inference, Recursion) or inference.process.moves:
+        return math.inf
+    rounding = torch.finfo(prior.variance.dtype).eps * prior.scale**2
+    return inference.process.noise / (FINEST_SHARE * rounding)
 
 
 def _elapsed(data: Data, time: Tensor) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from botorch_tv.inference.recursive import precise_rounds
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer
 
 
@@ -45,6 +47,26 @@ def check_study(
         f"maximize={world.maximize}, or turn the problem around by negate.",
     )
     return trials, horizon, seed
+
+
+def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
+    """Raise a ``ValueError`` where rounding would outweigh what late rounds tell.
+
+    Args:
+        label: Of the strategy.
+        strategy: Who plays.
+        state: A state of it, whose dtype counts.
+        horizon: Rounds T.
+    """
+    inference = strategy.inference_for(state.domain, state.basis)
+    kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
+    require(
+        kept <= most,
+        f"run_study: {label!r} may keep {kept:,} observations of an objective that it takes to "
+        f"stand still, but in float32 rounding outweighs what it learns beyond {most:,.0f}; give "
+        "dtype=torch.float64, fewer rounds, or a strategy that forgets, such as by a period, a "
+        "window or a rate of change.",
+    )
 
 
 def require_recorders(record: Sequence[Recorder]) -> tuple[Recorder, ...]:

@@ -12,6 +12,7 @@ import torch
 from botorch_tv.identity import Description, describe
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
+from botorch_tv.simulation.checks import require_precision
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.recorders.play import Play
@@ -87,11 +88,18 @@ class StudySettings:
         return replace(self, strategies={label: self.strategies[label] for label in labels})
 
     def initial_states(self) -> dict[str, State]:
-        """A state of every strategy by label; the grid remembers the factored kernels."""
-        return {
+        """A state of every strategy by label; the grid remembers the factored kernels.
+
+        Raises:
+            ValueError: If single precision is too coarse for so many rounds.
+        """
+        states = {
             label: player.init(self.world.domain, dtype=self.dtype, device=self.device)
             for label, player in self.strategies.items()
         }
+        for label, player in self.strategies.items():
+            require_precision(label, player, states[label], self.horizon)
+        return states
 
     def attributes(self) -> dict[str, str | int | float]:
         """What a result says about itself."""

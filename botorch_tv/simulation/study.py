@@ -80,7 +80,8 @@ def run_study(
         horizon: Rounds T per trial.
         seed: Seed; a trial depends on it and on its own number alone.
         device: Where to compute; the domain's device unless given.
-        dtype: float64 or float32.
+        dtype: float64 or float32; the latter is refused for so many rounds that rounding would
+            outweigh what is learned.
         chunk: Trials that run together; unless given as found in ``save_to``, or from free memory.
             Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
             and learned hyperparameters may amplify over many rounds.

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from oracles.dense import decay_between
 from torch import Tensor
 
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation.checks import require_precision
 from botorch_tv.strategies import Strategy, gp_ts, gp_ucb, r_gp_ucb, sw_gp_ucb, ui_tvbo
 
 SETTING = Setting(points=8, kernel="se", noise=0.02, rounds=0)
@@ -48,14 +50,16 @@ def fresh(
     return across.T @ solved[:, 0], prior - (across * solved[:, 1:]).sum(0)
 
 
-def drift(strategy: Strategy, kind: tuple, rounds: int) -> tuple[float, float]:
+def drift(
+    strategy: Strategy, kind: tuple, rounds: int, dtype: torch.dtype = torch.float64
+) -> tuple[float, float]:
     """Largest errors of mean and variance, looked at twenty times."""
     random = np.random.default_rng(1)
     waves = random.standard_normal((60, 2)) / 0.25
     phase = random.uniform(0.0, 2.0 * np.pi, 60)
     basis = np.cos(SETTING.X @ waves.T + phase) * (2.0 / 60.0) ** 0.5
     weight = random.standard_normal(60)
-    state = strategy.init(SETTING.domain, batch_shape=(1,))
+    state = strategy.init(SETTING.domain, batch_shape=(1,), dtype=dtype)
     generator = torch.Generator().manual_seed(0)
     index, y = np.empty(rounds, dtype=np.int64), np.empty(rounds)
     first, worst = 0, (0.0, 0.0)
@@ -67,7 +71,7 @@ def drift(strategy: Strategy, kind: tuple, rounds: int) -> tuple[float, float]:
         suggestion = strategy.ask(state, generator=generator)
         index[t] = int(suggestion.index)
         y[t] = basis[index[t]] @ weight + random.standard_normal() * SETTING.noise**0.5
-        told: Tensor = torch.tensor([y[t]], dtype=torch.float64)
+        told: Tensor = torch.tensor([y[t]], dtype=dtype)
         state, info = strategy.tell(state, suggestion, told, check=False, consume=True)
         if kind[-1] == "trigger" and bool(info.reset):
             first = t
@@ -83,7 +87,7 @@ def drift(strategy: Strategy, kind: tuple, rounds: int) -> tuple[float, float]:
             time = np.arange(1.0, rounds + 1.0)
             kept = (index[rows], time[rows], y[rows])
             mean, variance = fresh(kind[:-1], kept, t + 2.0)
-            posterior = strategy.posterior(state, SETTING.domain.X)
+            posterior = strategy.posterior(state, SETTING.domain.X.to(dtype))
             worst = (
                 max(worst[0], float(np.abs(posterior.mean[0, :, 0].numpy() - mean).max())),
                 max(worst[1], float(np.abs(posterior.variance[0, :, 0].numpy() - variance).max())),
@@ -179,3 +183,29 @@ def test_a_hundred_thousand_rounds_of_a_random_walk() -> None:
     errors = wiener_drift(100_000)
     print(f"UI-TVBO: mean {errors[0]:.1e}, variance {errors[1]:.1e}")
     assert max(errors) < LIMIT
+
+
+@pytest.mark.parametrize("name", ["GP", "ET"])
+def test_single_precision_is_refused_where_rounding_outweighs_what_is_learned(name: str) -> None:
+    world = MarkovWorld(SETTING.domain, kernel=SETTING.module(), epsilon=0.01, noise=0.02)
+    strategies = {name: RUNS[name][0]()}
+    usual = {"trials": 1, "progress": False}
+    for dtype, horizon in ((torch.float32, 12), (torch.float64, 12)):
+        run_study(world, strategies, dtype=dtype, horizon=horizon, **usual)
+    with pytest.raises(ValueError, match=f"{name}.* may keep 2,000 .*float32.* beyond 1,311; give"):
+        run_study(world, strategies, dtype=torch.float32, horizon=2000, **usual)
+
+
+def test_what_is_forgotten_needs_no_more_precision() -> None:
+    for name, strategy in (("R", RUNS["R"][0]()), ("SW", RUNS["SW"][0]()), ("TV", RUNS["TV"][0]())):
+        state = strategy.init(SETTING.domain, dtype=torch.float32)
+        require_precision(name, strategy, state, 10**6)
+    still = RUNS["GP"][0]()
+    require_precision("GP", still, still.init(SETTING.domain), 10**6)
+
+
+def test_single_precision_keeps_its_digits_for_as_long_as_it_is_allowed() -> None:
+    """Measured where it is worst: an objective that drifts though none is expected to."""
+    strategy = RUNS["GP"][0]()
+    errors = drift(strategy, ("static", "all"), 1300, torch.float32)
+    assert max(errors) < 1e-3  # a standard deviation is at least 4e-3 then
