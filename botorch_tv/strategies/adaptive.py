@@ -321,13 +321,12 @@ def adaptive_gp_ucb(
     See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
 
     Args:
-        width: The confidence schedule sqrt(beta_t); Logarithmic(c1=0.4, c2=4.0), of half the
-            usual c1, unless given.
+        width: The confidence schedule sqrt(beta_t); Logarithmic() unless given.
         bank: Which processes are held possible; those of
             :class:`~botorch_tv.inference.mixture.bank.Bank` unless given.
         starts: Measurements that set the units.
     """
-    width = Logarithmic(c1=0.4, c2=4.0) if width is None else width
+    width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
 

@@ -29,6 +29,7 @@ from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.moments import weights
+from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64
@@ -68,9 +69,9 @@ def asked(model, *shape, seed=1, ahead=1.0):
 
 def by_the_book(X, Y, query, bank):
     """Weights, mean, covariance and noise by dense members, in the units of the data."""
-    first = Y[:8, 0]
+    first = Y[:FIRST, 0]
     centre, spread = first.mean(), first.std(correction=0)
-    clock = float(X[:8, -1].diff().median())
+    clock = float(X[:FIRST, -1].diff().median())
     model = adaptive_model(X, Y, bank=bank)
     members = []
     for features in model.prior.features:

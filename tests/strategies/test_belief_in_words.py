@@ -9,6 +9,7 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
 from botorch_tv.strategies.belief_in_words import Believed, in_words
 
@@ -154,15 +155,15 @@ def test_a_loop_says_times_as_dates_and_expects_nothing_before_it_can():
     start = datetime(2026, 3, 1, 22, tzinfo=UTC)
     loop = Loop(adaptive_gp_ucb(bank=Bank(features=64)), {"temperature": (20.0, 80.0)}, pending=2)
     for hour in range(30):
-        if hour < 8:
+        if hour < FIRST:
             assert "Best point" not in loop.describe(now=start + timedelta(hours=hour))
         asked = loop.ask(now=start + timedelta(hours=hour))
-        assert math.isnan(asked.mean) == math.isnan(asked.sd) == (hour < 8)
-        assert ("nothing is expected yet" in repr(asked)) == (hour < 8)
+        assert math.isnan(asked.mean) == math.isnan(asked.sd) == (hour < FIRST)
+        assert ("nothing is expected yet" in repr(asked)) == (hour < FIRST)
         moved = 0.0 if hour < 20 else 40.0
         loop.tell(-abs(asked.point["temperature"] - 35 - moved))
     table = loop.table()
-    assert table["mean"].isna().tolist() == [hour < 8 for hour in range(30)]
+    assert table["mean"].isna().tolist() == [hour < FIRST for hour in range(30)]
     words = loop.describe(now=start + timedelta(hours=30))
     assert "Best point for time 2026-03-03 04:00:00+00:00" in words
     jumped = loop.state.data.running.jumped
