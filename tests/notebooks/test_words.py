@@ -108,3 +108,15 @@ def test_what_a_week_was_worth(outputs):
     assert "It drifts" in printed(outs)
     assert "It jumped before time 84" in printed(outs)
     assert "it jumped before hour 84, which is Thursday, 18:00" in words
+
+
+def test_what_forgetting_is_worth_in_optuna(outputs):
+    outs, words = outputs("optuna_on_what_drifts")
+    lost = dict(re.findall(r"^(\w+) +loses ([\d.]+) percent", printed(outs), re.MULTILINE))
+    drift, tree = lost["DriftSampler"], lost["TPESampler"]
+    assert f"`DriftSampler` loses {drift} percent an hour and `TPESampler` {tree}," in words
+    assert float(drift) < float(tree) < float(lost["RandomSampler"])
+    now = next(table for table in tables(outs) if "study.best_params" in table)
+    once, present = (float(now[row][-1]) for row in ("study.best_params", "best_now(study)"))
+    assert f"would now bring {once:.1f} percent" in words
+    assert f"takes for the best {present:.1f}." in words

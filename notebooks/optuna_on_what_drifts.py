@@ -1,0 +1,212 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Optuna on what drifts
+#
+# A shop tunes the ranking of its search results by Optuna: a blend of two scores, a step size and
+# one of two rerankers. Every trial runs for an hour on live traffic, and what is best changes with
+# the season. This is what "old trials should count less" asks for, and it takes one line:
+# `sampler=DriftSampler(time_key="hour")`. Storage, dashboard and pictures stay Optuna's.
+
+# %%
+import math
+import os
+import warnings
+from tempfile import TemporaryDirectory
+
+import matplotlib.pyplot as plt
+import numpy as np
+import optuna
+import pandas as pd
+from optuna.visualization import matplotlib as pictures
+
+from botorch_tv.optuna import DriftSampler, best_now
+
+SMOKE_TEST = "SMOKE_TEST" in os.environ  # a small size, to check that everything runs
+TRIALS = 12 if SMOKE_TEST else 60
+SEEDS = range(1) if SMOKE_TEST else range(3)
+BLUE, ORANGE, RED, GREY = "#0072B2", "#E69F00", "#D55E00", "#777777"
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # of its pictures
+plt.rcParams.update(
+    {
+        "figure.dpi": 80,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+    }
+)
+
+# %% [markdown]
+# ## The shop
+#
+# A click rate in percent, of which only noisy measurements are had. The best blend wanders over
+# sixty hours from 0.25 to 0.65, and the best step grows threefold. The new reranker is always the
+# better one.
+
+
+# %%
+def best_setting(hour):
+    """What would be best in this hour."""
+    share = hour / 60
+    return {
+        "blend": 0.25 + 0.4 * share,
+        "step": 0.01 * 3**share,
+        "reranker": "new",
+    }
+
+
+def click_rate(setting, hour):
+    """Percent of searches that end in a click, without noise; 12 at best."""
+    best = best_setting(hour)
+    off = ((setting["blend"] - best["blend"]) / 0.2) ** 2
+    off += (math.log(setting["step"] / best["step"]) / 1.5) ** 2
+    return 4 + 8 * math.exp(-off / 2) - 2 * (setting["reranker"] != best["reranker"])
+
+
+def objective(seed):
+    """An hour of live traffic, as Optuna calls it."""
+    noise = np.random.default_rng(seed).normal(0, 0.3, size=10_000)
+
+    def run(trial):
+        hour = float(trial.number)
+        trial.set_user_attr("hour", hour)  # the clock, in any unit
+        setting = {
+            "blend": trial.suggest_float("blend", 0.0, 1.0),
+            "step": trial.suggest_float("step", 1e-3, 1.0, log=True),
+            "reranker": trial.suggest_categorical("reranker", ["old", "new"]),
+        }
+        return click_rate(setting, hour) + noise[trial.number]
+
+    return run
+
+
+# %% [markdown]
+# ## The study
+#
+# The strategy inside is told nothing: no rate of change, no lengthscale, no noise. Without
+# `time_key` the time stamps of the trials would be the clock, as they should be where trials take
+# real hours.
+
+# %%
+folder = TemporaryDirectory()
+storage = f"sqlite:///{folder.name}/shop.db"
+study = optuna.create_study(
+    storage=storage,
+    study_name="shop",
+    direction="maximize",
+    sampler=DriftSampler(time_key="hour", seed=0),
+)
+study.optimize(objective(seed=0), n_trials=TRIALS // 2)
+
+# %% [markdown]
+# Half way the process ends. Another one opens the storage, with a sampler of its own, and goes on:
+# all that a sampler knows is in the trials.
+
+# %%
+study = optuna.load_study(
+    study_name="shop", storage=storage, sampler=DriftSampler(time_key="hour", seed=1)
+)
+study.optimize(objective(seed=0), n_trials=TRIALS - TRIALS // 2)
+columns = ["number", "value", "params_blend", "params_reranker", "params_step", "user_attrs_hour"]
+study.trials_dataframe()[columns].tail(6).round(3)
+
+# %% [markdown]
+# ## What the dashboard shows
+#
+# `optuna-dashboard sqlite:///shop.db` draws the same data as these pictures of Optuna's own. The
+# history first. Its red line, the best value so far, is what one looks at where objectives hold
+# still. Here it is a record of some lucky hour: it says nothing of now.
+
+# %%
+with plt.rc_context():  # Optuna's pictures bring a style of their own
+    axes = pictures.plot_optimization_history(study)
+    axes.figure.set_size_inches(8, 3.2)
+    plt.show()
+
+# %% [markdown]
+# The points tell more: for forty hours values sink, for the best blend moves away from under the
+# sampler, until it pays to look elsewhere, and what is found there is nearly as good as at first.
+#
+# In the slices the colour is the number of the trial: pale at the beginning, dark at the end. Good
+# blends were on the left and are on the right.
+
+# %%
+with plt.rc_context():
+    axes = pictures.plot_slice(study)
+    axes[0].figure.set_size_inches(10, 3)
+    plt.show()
+
+# %% [markdown]
+# ## What is best now
+#
+# `study.best_params` are those of the best value ever measured. `best_now` asks the model for what
+# is best at present, tried or not.
+
+# %%
+now = float(TRIALS)
+present = best_now(study, now=now)
+rows = {
+    "study.best_params": study.best_params,
+    "best_now(study)": present.params,
+    "the truth": best_setting(now),
+}
+table = pd.DataFrame(rows).T[["blend", "step", "reranker"]]
+table["click rate now"] = [click_rate(setting, now) for setting in rows.values()]
+table.infer_objects().round(3)
+
+# %% [markdown]
+# What was once the best setting would now bring 5.3 percent, and what the model takes for the best
+# 10.5. It is late by some hours, as whoever learns from noisy values must be.
+#
+# ## What it is worth
+#
+# The same shop with other noise, and Optuna's own samplers beside it. What counts is the click rate
+# lost in every hour to the best setting of that hour.
+
+
+# %%
+def lost(sampler, seed):
+    """Click rate lost in every trial."""
+    other = optuna.create_study(direction="maximize", sampler=sampler)
+    other.optimize(objective(seed), n_trials=TRIALS)
+    return [12 - click_rate(one.params, float(one.number)) for one in other.trials]
+
+
+SAMPLERS = {
+    "DriftSampler": (lambda seed: DriftSampler(time_key="hour", seed=seed), BLUE),
+    "TPESampler": (lambda seed: optuna.samplers.TPESampler(seed=seed), ORANGE),
+    "RandomSampler": (lambda seed: optuna.samplers.RandomSampler(seed=seed), GREY),
+}
+losses = {
+    name: np.array([lost(make(seed), seed) for seed in SEEDS])
+    for name, (make, _) in SAMPLERS.items()
+}
+figure, axes = plt.subplots(figsize=(8, 3.2))
+for name, values in losses.items():
+    total = values.cumsum(1)
+    axes.plot(total.T, color=SAMPLERS[name][1], linewidth=0.7, alpha=0.5)
+    axes.plot(total.mean(0), color=SAMPLERS[name][1], linewidth=2, label=name)
+axes.set(xlabel="hour", ylabel="click rate lost so far, percent x hours")
+axes.set_title(f"Thick: the mean of {len(SEEDS)} runs", loc="left", fontsize=11)
+axes.legend()
+plt.show()
+for name, values in losses.items():
+    print(f"{name:14} loses {values.mean():.2f} percent an hour")
+
+# %% [markdown]
+# `DriftSampler` loses 2.19 percent an hour and `TPESampler` 4.34, and none of the three runs of one
+# comes near any of the other. A sampler that believes the first day's trials for ever comes to a
+# setting that was best on average over the past, which is best at no time. How large the difference
+# is depends on how fast the world moves; where it stands still, there is none to be had.
+
+# %%
+folder.cleanup()
