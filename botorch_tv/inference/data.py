@@ -7,15 +7,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.decay import Decay
 from botorch_tv.forgetting.retention import Kept
+from botorch_tv.inference.answers import checked
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.regression import Observations
 from botorch_tv.inference.rows import Rows
-from botorch_tv.validation import shown
 
 if TYPE_CHECKING:
     from botorch_tv.inference.mixture.running import RunningMixture
@@ -160,7 +159,7 @@ class Data(NamedTuple):
         newest, change, kept = length, Change(), None
         resets: list[Tensor] = []
         for answer in answers:
-            one = _checked(answer, self)
+            one = checked(answer, self.time, length)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
             rows, clears = self._rows_of(one, looks), False
@@ -316,57 +315,3 @@ def _newest_in_use(mask: Tensor) -> int:
     if used.numel() == 0:
         return 0
     return int(len(used) - used.to(torch.uint8).argmax()) if bool(used.any()) else 0
-
-
-def _checked(answer: Kept | Tensor, data: Data) -> Kept:
-    """An answer of a rule as such."""
-    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
-    if not isinstance(kept, Kept):
-        raise InputDataError(
-            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
-            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
-        )
-    if kept.rows is None and kept.where is None and isinstance(kept.reset, bool):
-        return _counted(kept)
-    shape = data.time.shape
-    wanted = {
-        "rows": (kept.rows, (*shape, data.rounds - data.dropped)),
-        "where": (kept.where, tuple(shape)),
-        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
-    }
-    for name, (tensor, needed) in wanted.items():
-        if tensor is None:
-            continue
-        fits = isinstance(tensor, Tensor) and tensor.dtype == torch.bool and tensor.shape == needed
-        if not fits or tensor.device != data.time.device:
-            given = (
-                f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
-                if isinstance(tensor, Tensor)
-                else shown(tensor)
-            )
-            raise InputDataError(
-                f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
-                f"{needed} on {data.time.device}; compare log.time, which is batch_shape x n, with "
-                "log.now.unsqueeze(-1)."
-            )
-    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
-        raise InputDataError(
-            "a retention answered with rows= and newest= or where= besides; answer one or the "
-            "other, or make two rules of it, since what all keep stays."
-        )
-    if kept.where is not None and kept.newest is None:
-        raise InputDataError(
-            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
-            "forget all of them, newest=1 to keep the one just made."
-        )
-    return _counted(kept)
-
-
-def _counted(kept: Kept) -> Kept:
-    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
-    if kept.newest is not None and not (whole and kept.newest >= 0):
-        raise InputDataError(
-            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
-            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
-        )
-    return kept

@@ -1,0 +1,73 @@
+"""What a retention answers, checked."""
+
+from __future__ import annotations
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_tv.forgetting.retention import Kept
+from botorch_tv.validation import shown
+
+
+def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
+    """An answer of a rule as such.
+
+    Args:
+        answer: What its ``keep`` returned.
+        time: Of the newest observation, `batch_shape`.
+        rows: How many it was asked about, n.
+
+    Raises:
+        InputDataError: If it does not fit these, or contradicts itself.
+    """
+    kept = Kept(rows=answer) if isinstance(answer, Tensor) else answer
+    if not isinstance(kept, Kept):
+        raise InputDataError(
+            f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
+            "Kept(newest=20), or a bool tensor of shape batch_shape x n."
+        )
+    if kept.rows is None and kept.where is None and isinstance(kept.reset, bool):
+        return _counted(kept)
+    shape = time.shape
+    wanted = {
+        "rows": (kept.rows, (*shape, rows)),
+        "where": (kept.where, tuple(shape)),
+        "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
+    }
+    for name, (tensor, needed) in wanted.items():
+        if tensor is None:
+            continue
+        fits = isinstance(tensor, Tensor) and tensor.dtype == torch.bool and tensor.shape == needed
+        if not fits or tensor.device != time.device:
+            given = (
+                f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
+                if isinstance(tensor, Tensor)
+                else shown(tensor)
+            )
+            raise InputDataError(
+                f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+                f"{needed} on {time.device}; compare log.time, which is batch_shape x n, with "
+                "log.now.unsqueeze(-1)."
+            )
+    if kept.rows is not None and (kept.newest is not None or kept.where is not None):
+        raise InputDataError(
+            "a retention answered with rows= and newest= or where= besides; answer one or the "
+            "other, or make two rules of it, since what all keep stays."
+        )
+    if kept.where is not None and kept.newest is None:
+        raise InputDataError(
+            "a retention answered with where=, but not how many rows stay there; add newest=0 to "
+            "forget all of them, newest=1 to keep the one just made."
+        )
+    return _counted(kept)
+
+
+def _counted(kept: Kept) -> Kept:
+    whole = isinstance(kept.newest, int) and not isinstance(kept.newest, bool)
+    if kept.newest is not None and not (whole and kept.newest >= 0):
+        raise InputDataError(
+            f"a retention keeps the newest {shown(kept.newest)} rows, but it must be a whole "
+            "number from 0 on; answer rows=, a bool per row, where it differs by trial."
+        )
+    return kept
