@@ -35,8 +35,8 @@ def filtered(
     good: list[bool] | None = None,
     histories: int = 4,
 ) -> tuple:
-    """Log evidence and the likeliest newest jump with its chance after each observation, and mean
-    and covariance at the points."""
+    """Log marginal likelihood, and the likeliest newest jump with its chance, after each
+    observation; mean and covariance at the points."""
     bank = Bank(rates=(rate,), hazards=(hazard,), noise_ratios=(1.0,), histories=histories)
     members = bank.members(torch.zeros((), dtype=torch.float64))
     K, shape, last = len(members.rate), SHAPE, None
@@ -45,7 +45,7 @@ def filtered(
     mean = torch.zeros(1, K, FEATURES + 1, dtype=torch.float64)
     first = torch.cat([zero[:, :1], zero[:, 1:] - torch.inf], -1)
     group = Group(mean, eye, zero + SHAPE, first, zero - torch.inf)
-    evidence, jumps = [], []
+    logs, jumps = [], []
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         time = torch.tensor([case["times"][i]])
@@ -62,7 +62,7 @@ def filtered(
         group, _ = observed(group, passage(gap, members), told, at, members)
         if learns:
             shape, last = shape + 0.5, case["times"][i]
-        evidence.append(float(group.log_weight.logsumexp(-1)))
+        logs.append(float(group.log_weight.logsumexp(-1)))
         jumps.append(tuple(map(float, newest_jump((group,)))))
         when = torch.tensor([jumps[-1][0]], dtype=torch.float64)
         assert float(jump_chance((group,), when)) == pytest.approx(jumps[-1][1], abs=1e-12)
@@ -70,7 +70,7 @@ def filtered(
     (part,) = moments((group,), (since,), torch.tensor([shape], dtype=torch.float64))
     points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
     mean = points @ part.mean[0]
-    return np.array(evidence), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
+    return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
 
 
 def by_the_book(case: dict, now: float, rate: float, hazard: float) -> list[dense.History]:
@@ -120,27 +120,27 @@ def test_where_there_can_be_no_doubt_about_jumps_nothing_is_lost():
 
 def errors(seeds: range, histories: int) -> tuple:
     """Nats per round, and means in standard deviations, off from all histories."""
-    evidence, means = [], []
+    nats, means = [], []
     for seed in seeds:
         case = data(8, seed)
         case["y"][4:] += 3.0
         now = case["times"][-1] + 1
         logs, _, mean, _ = filtered(case, now, 0.02, 0.05, histories=histories)
         found = by_the_book(case, now, 0.02, 0.05)
-        evidence.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
+        nats.append(abs(logs[-1] - dense.marginal_likelihood(found)) / 8)
         wanted, spread = dense.mixture(found)
         means.append((np.abs(mean - wanted) / np.sqrt(np.diag(spread))).max())
-    return np.array(evidence), np.array(means)
+    return np.array(nats), np.array(means)
 
 
 def test_a_few_histories_stay_close_to_all_of_them():
-    evidence, means = errors(range(20), histories=4)
-    assert max(evidence) < 0.06  # nats per round
-    assert np.mean(evidence) < 0.02
+    nats, means = errors(range(20), histories=4)
+    assert max(nats) < 0.06  # nats per round
+    assert np.mean(nats) < 0.02
     assert max(means) < 0.5
     assert np.mean(means) < 0.15
-    evidence, means = errors(range(20), histories=9)
-    assert max(evidence) < 0.005
+    nats, means = errors(range(20), histories=9)
+    assert max(nats) < 0.005
     assert max(means) < 0.05
 
 
