@@ -8,6 +8,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.acquisition import ClosedForm, DoublyWeighted, Greedy, Realized, WidthContext
+from botorch_tv.acquisition.gains import greedy_gain
 
 NAN, INF = float("nan"), float("inf")
 NOISE = 0.05
@@ -95,6 +96,24 @@ def test_greedy_is_the_gain_of_the_most_uncertain_arms_over_its_guarantee():
     assert bound.values[1:] == pytest.approx([g / (1 - 1 / e) for g in greedy], rel=1e-12)
     # Without the factor it would bound nothing: the best two arms are not the greedy ones.
     assert greedy[1] < gain(TEMPTING, [0, 1]) == pytest.approx(maximum_gain(TEMPTING, 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0])
+def test_greedy_of_what_is_redrawn_between_observations(epsilon):
+    """Every step against a regression whose covariances decay by (1 - ε)^(lag / 2)."""
+    arms, total = [], []
+    for step in range(5):
+        times = torch.arange(step + 1, dtype=torch.float64)
+        decay = (1 - epsilon) ** ((times.unsqueeze(-1) - times).abs() / 2)
+        past, now = decay[:step, :step], decay[:step, step:]
+        noisy = TEMPTING[arms][:, arms] * past + NOISE * torch.eye(step, dtype=torch.float64)
+        across = TEMPTING[arms] * now
+        left = TEMPTING - across.T @ torch.linalg.solve(noisy, across)
+        variance, arm = left.diagonal().max(0)
+        arms.append(int(arm))
+        total.append(sum(total[-1:]) + 0.5 * log(1 + float(variance) / NOISE))
+    found = greedy_gain(TEMPTING, NOISE, 5, epsilon)
+    assert found.tolist() == pytest.approx(total, rel=1e-10)
 
 
 def test_greedy_leaves_the_covariance_alone():

@@ -110,6 +110,28 @@ def test_answers_that_fit_no_log_are_refused(answer, words, domain):
     assert_identical(state, before)
 
 
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_nothing_is_seen_of_what_failed_or_has_left(domain):
+    """A rule that lets single rows go in some trials sees zeros of infinite noise there."""
+    seen = []
+
+    def alternate(log):
+        count = log.y.shape[-1]
+        seen.append((log.y, log.noise, log.kept))
+        return Kept(rows=(torch.arange(count) + torch.arange(2).unsqueeze(-1)) % 3 > 0)
+
+    strategy = strategy_of(retention=Says(alternate))
+    state = strategy.init(domain, batch_shape=(2,))
+    for t in range(7):
+        ok = torch.tensor([t % 4 != 1, True])
+        y = torch.full((2,), 5.0 + t, dtype=D)
+        state, _ = strategy.tell(state, strategy.ask(state), y, ok=ok)
+    assert any(bool((~kept).any()) for *_, kept in seen)
+    for y, noise, kept in seen:
+        assert torch.equal(y == 0, noise.isinf())
+        assert bool(noise[~kept].isinf().all())
+
+
 def test_what_a_rule_raises_leaves_the_state_as_it_was():
     strategy = strategy_of(
         retention=(SlidingWindow(3), Says(lambda log: Kept(newest=9 // (4 - log.rounds))))

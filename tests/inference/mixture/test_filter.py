@@ -6,6 +6,7 @@ import torch
 from inference.mixture import dense
 
 from botorch_tv.inference.mixture.bank import Bank, Members
+from botorch_tv.inference.mixture.drawn import drawn
 from botorch_tv.inference.mixture.filter import Group, Passage, Told, observed
 from botorch_tv.inference.mixture.moments import jump_chance, moments, newest_jump
 
@@ -170,3 +171,38 @@ def test_a_failed_observation_teaches_nothing_and_does_not_count_as_a_time():
     np.testing.assert_allclose(logs[good], wanted, rtol=0, atol=1e-12)
     np.testing.assert_allclose(mean, wanted_mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(covariance, wanted_covariance, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("a", "H"), [(1.0, 0.0), (0.7, 0.0), (1.0, 0.3), (0.7, 0.3), (0.0, 1.0)])
+def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
+    """It is linear in its normal variates: their images say all, by the law of total variance.
+
+    Without a jump w' = a w + √(1 - a²) s ξ; after one, w' = s ξ; the constant stays.
+    """
+    random, size = np.random.default_rng(4), FEATURES + 1
+    root = random.standard_normal((size, size)) / size**0.5
+    P, z, s2 = root @ root.T, random.standard_normal(size), 1.7
+    count = size + 1
+    group = Group(
+        *(
+            torch.tensor(one, dtype=torch.float64).expand(count, 1, *np.shape(one))
+            for one in (z, P, s2 * (SHAPE - 1))
+        ),
+        log_weight=torch.zeros(count, 1, dtype=torch.float64),
+        since=torch.zeros(count, 1, dtype=torch.float64) - torch.inf,
+    )
+    normal = torch.zeros(count, 1 + size, dtype=torch.float64)
+    normal[1:, 1:] = torch.eye(size)
+    passage = Passage(*(torch.tensor([one], dtype=torch.float64) for one in (a, H)))
+    shape = torch.full((count,), SHAPE, dtype=torch.float64)
+    (weights,) = drawn((group,), passage, shape, normal).weights
+    images = (weights[1:] - weights[0]).numpy()
+    carried = np.diag([a] * FEATURES + [1.0])
+    still = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
+    jumped = s2 * np.diag([1.0] * FEATURES + [P[-1, -1]])
+    m_still, m_jumped = carried @ z, np.append(np.zeros(FEATURES), z[-1])
+    mean = (1 - H) * m_still + H * m_jumped
+    apart = m_still - m_jumped
+    covariance = (1 - H) * still + H * jumped + H * (1 - H) * np.outer(apart, apart)
+    np.testing.assert_allclose(weights[0], mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(images.T @ images, covariance, rtol=0, atol=1e-9)
