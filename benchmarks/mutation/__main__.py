@@ -1,13 +1,14 @@
 """Tries single faults of the core against the tests.
 
     python -m benchmarks.mutation --out FOLDER [--count 300] [--seed 0] [--workers 2]
-        [--limit 120] [--within botorch_tv/inference ...] [--again]
+        [--limit 120] [--within botorch_tv/inference ...] [--again] [--write FILE]
 
 Every fault runs in a fork of a process that has imported and collected everything, against the
 tests that execute its line, likely killers first, up to the first that fails. FOLDER keeps what
 each test does without a fault (`usual.jsonl`) and what became of each fault (`faults.jsonl`); the
 same call goes on where the last ended. ``--again`` tries once more what no test saw; ``--tests``
-takes the tests of some files or folders alone. Needs a system that forks.
+takes the tests of some files or folders alone. ``--write`` keeps the counts, and what no test saw,
+in a file. Needs a system that forks.
 
 The exit status is 0 where at least 95 % were seen; what `equivalent.toml` names does not count.
 """
@@ -26,7 +27,7 @@ from benchmarks.mutation import server
 from benchmarks.mutation.children import each
 from benchmarks.mutation.draw import core, draw
 from benchmarks.mutation.mutants import Mutant
-from benchmarks.mutation.results import GOAL, Results, equivalents, report
+from benchmarks.mutation.results import GOAL, Results, counted, equivalents, report
 from benchmarks.mutation.usual import Usual, test_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +46,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--within", nargs="*", default=[], help="beginnings of paths")
     parser.add_argument("--tests", nargs="*", default=[], help="beginnings of paths of tests")
     parser.add_argument("--again", action="store_true", help="try once more what no test saw")
+    parser.add_argument("--write", type=Path, help="file for the counts, as JSON")
     return parser.parse_args(arguments)
 
 
@@ -67,6 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results = Results(results.path)
     text, share = report(mutants, results, same)
     print(f"{_commit()}, seed {options.seed}\n{text}")
+    if options.write:
+        # Imported now, for what tries faults imports the package itself.
+        from benchmarks.speed.common import environment, write
+
+        command = f"python -m benchmarks.mutation --count {options.count} --seed {options.seed}"
+        here = environment(seed=options.seed) | {"command": command}
+        write({"benchmark": "mutation", **here, **counted(mutants, results, same)}, options.write)
     sys.exit(share < GOAL)
 
 

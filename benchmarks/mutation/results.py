@@ -13,6 +13,7 @@ from benchmarks.mutation.mutants import Mutant
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 GOAL = 0.95  # of the faults that change anything
+SEEN = ("killed", "timed out")
 Key = tuple[str, str, str, str]
 
 
@@ -44,6 +45,11 @@ class Results:
         with self.path.open("a") as out:
             out.write(json.dumps(entry) + "\n")
 
+    def status(self, mutant: Mutant, same: dict[Key, str]) -> str:
+        """What became of a fault; "equivalent" for one that is known to change nothing."""
+        status: str = self.answers.get(mutant.key, {"status": "not run"})["status"]
+        return "equivalent" if mutant.key in same and status not in SEEN else status
+
     def done(self, mutant: Mutant, *, again: bool) -> bool:
         """Whether a fault need not be tried; ``again`` tries those that no test saw."""
         status = self.answers.get(mutant.key, {}).get("status", "not run")
@@ -51,23 +57,38 @@ class Results:
         return status not in open_
 
 
+def counted(mutants: list[Mutant], results: Results, same: dict[Key, str]) -> dict[str, Any]:
+    """What became of how many faults, and those that no test saw, ready for JSON."""
+    counts: Counter[str] = Counter()
+    unseen = []
+    for mutant in mutants:
+        status = results.status(mutant, same)
+        counts[status] += 1
+        if status not in (*SEEN, "equivalent"):
+            told = {name: getattr(mutant, name) for name in ("path", "function", "before", "after")}
+            unseen.append({"status": status} | told)
+    seen, real = sum(counts[one] for one in SEEN), len(mutants) - counts["equivalent"]
+    return {
+        "faults": len(mutants),
+        "counts": dict(sorted(counts.items())),
+        "seen": seen,
+        "of": real,
+        "share": seen / max(1, real),
+        "unseen": unseen,
+    }
+
+
 def report(mutants: list[Mutant], results: Results, same: dict[Key, str]) -> tuple[str, float]:
     """The summary, the survivors with their place and difference, and the share that was seen."""
-    counts: Counter[str] = Counter()
     lines: list[str] = []
     for mutant in mutants:
-        answer = results.answers.get(mutant.key, {"status": "not run"})
-        status = answer["status"]
-        if status == "survived" and mutant.key in same:
-            status = "equivalent"
-        counts[status] += 1
-        if status in ("survived", "not run"):
-            lines += difference(mutant, answer)
-    seen = counts["killed"] + counts["timed out"]
-    real = len(mutants) - counts["equivalent"]
-    share = seen / max(1, real)
-    numbers = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
-    lines.append(f"{len(mutants)} faults: {numbers}; seen {seen} of {real}, {share:.1%}")
+        if results.status(mutant, same) not in (*SEEN, "equivalent"):
+            lines += difference(mutant, results.answers.get(mutant.key, {"status": "not run"}))
+    found = counted(mutants, results, same)
+    numbers = ", ".join(f"{name} {number}" for name, number in found["counts"].items())
+    share: float = found["share"]
+    told = f"{numbers}; seen {found['seen']} of {found['of']}, {share:.1%}"
+    lines.append(f"{len(mutants)} faults: {told}")
     return "\n".join(lines), share
 
 

@@ -53,8 +53,8 @@ class Server:
         def work(mutant: Mutant, scratch: Path) -> Answer:
             judge.prepare(scratch)
             names, of = self.usual.concerned(mutant, self.limit)
-            if not names:
-                return {"status": "survived", "ran": 0, "of": 0}
+            if not names:  # the line may run as the package is imported
+                return {"status": "not placed"}
             path = str(self.root / mutant.path)
             if not judge.put_in(compile(mutated(self.root, mutant), path, "exec"), functions[path]):
                 return {"status": "not placed"}
@@ -111,6 +111,8 @@ def in_a_new_import(root: Path, usual: Usual, *, limit: float) -> Callable[[Muta
     def work(mutant: Mutant, scratch: Path) -> Answer:
         judge.prepare(scratch)
         names, of = usual.concerned(mutant, limit)
+        if not names:
+            names, of = usual.concerned(mutant, limit, whole_file=True)
         if not names:
             return {"status": "survived", "ran": 0, "of": 0}
         path = str(root / mutant.path)

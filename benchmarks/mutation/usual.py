@@ -55,7 +55,9 @@ class Usual:
     def failing(self) -> list[str]:
         return [one.name for tests in self.tests.values() for one in tests if not one.passed]
 
-    def concerned(self, mutant: Mutant, seconds: float) -> tuple[list[str], int]:
+    def concerned(
+        self, mutant: Mutant, seconds: float, *, whole_file: bool = False
+    ) -> tuple[list[str], int]:
         """The tests to run against a fault, likely killers first.
 
         Tests of the file's own name come first, then those of the folder that mirrors it, then
@@ -64,12 +66,13 @@ class Usual:
         Args:
             mutant: The fault; in a class or module it concerns all tests that enter the file.
             seconds: The usual CPU seconds of all tests together at most.
+            whole_file: Whether it concerns them in a function, too.
 
         Returns:
             Their names, and how many there are without the limit of time.
         """
         first, last = mutant.lines
-        lines = range(first, last + 1) if mutant.function else None
+        lines = range(first, last + 1) if mutant.function and not whole_file else None
         found: list[tuple[float, Ran]] = []
         for file, tests in self.tests.items():
             weight = _nearness(mutant.path, file)

@@ -153,6 +153,8 @@ def test_which_tests_concern_a_fault(tmp_path, root):
             one.lines = {"a/scale.py": one.lines["scale.py"]}
     assert usual.concerned(fault, 100.0) == (["own", "other[quick]", "other[slow]"], 3)
     assert usual.concerned(fault, 5.0) == (["own", "other[quick]"], 3)
+    entered = ["elsewhere", "own", "other[quick]", "other[slow]"]
+    assert usual.concerned(fault, 100.0, whole_file=True) == (entered, 4)
 
 
 def test_the_report_counts_what_changes_anything(tmp_path, root):
@@ -166,6 +168,9 @@ def test_the_report_counts_what_changes_anything(tmp_path, root):
     assert "4 faults: equivalent 1, killed 1, survived 1, timed out 1; seen 2 of 3, 66.7%" in text
     assert f"  - {faults[1].before}\n  + {faults[1].after}" in text
     assert faults[3].after not in text.split("\n")[-2]
+    found = results.counted(faults, kept, {faults[3].key: "why"})
+    assert (found["seen"], found["of"], found["share"]) == (2, 3, share)
+    assert [one["after"] for one in found["unseen"]] == [faults[1].after]
     assert kept.done(faults[1], again=False)
     assert not kept.done(faults[1], again=True)
     assert not kept.done(mutants_of(root, "scale.py")[5], again=False)
