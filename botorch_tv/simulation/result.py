@@ -161,6 +161,7 @@ class StudyResult(StudyRecord):
         *,
         strategy: str | None = None,
         trial: int | None = None,
+        ax: Axes | None = None,
     ) -> Figure:
         """What a strategy that is told nothing came to believe, round by round.
 
@@ -168,13 +169,14 @@ class StudyResult(StudyRecord):
             path: Where to write the picture; its ending chooses the format.
             strategy: Its label; the first such unless given.
             trial: Number of the trial; means over all, and the middle half of them, unless given.
+            ax: Axes of yours to draw the weights of rates on.
 
         Raises:
             ValueError: If weights were not recorded, or there is no such strategy or trial.
         """
         from botorch_tv.simulation.plots import plot_weights
 
-        return plot_weights(self, strategy, trial, path)
+        return plot_weights(self, strategy, trial, path, ax=ax)
 
     def plot_prediction_error(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from matplotlib import colormaps
 
-from botorch_tv.drawing import COLORS, canvas, lighten, settle_times, written
+from botorch_tv.drawing import VERMILION, canvas, figure_of, lighten, settle_times, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +47,7 @@ def draw_weights(
     title: str = "",
     caption: str = "",
     path: str | os.PathLike[str] | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """A panel per quantity and, below, the chance that a jump came before each measurement.
 
@@ -58,26 +59,37 @@ def draw_weights(
         title: Above everything.
         caption: Below everything.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of a caller to draw the first panel on, alone.
     """
+    if ax is not None:
+        figure = figure_of(ax, path)
+        _draw_panel(ax, times, panels[0])
+        ax.set_xlabel(xlabel)
+        settle_times(ax)
+        return figure
     figure = canvas(10, 1.55 * len(panels) + 1.9)
     *above, below = figure.subplots(
         len(panels) + 1, 1, sharex=True, height_ratios=[1.0] * len(panels) + [0.8]
     )
     for axes, panel in zip(above, panels):
-        axes.set_title(panel.title, loc="left", fontsize=10.5)
-        shades = np.linspace(LIGHTEST, DARKEST, len(panel.values))
-        colors = [colormaps["viridis"](shade) for shade in shades]
-        _draw(axes, times, panel.weight, colors, panel.values)
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
-        axes.set_ylabel("weight")
+        _draw_panel(axes, times, panel)
     below.set_title("A jump came before the measurement", loc="left", fontsize=10.5)
-    _draw(below, times, jump, [COLORS[3]], [""])
+    _draw(below, times, jump, [VERMILION], [""])
     below.set(ylabel="chance", xlabel=xlabel)
     settle_times(below)
     figure.align_ylabels()
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11.5)
     return written(figure, path, caption)
+
+
+def _draw_panel(axes: Axes, times: Sequence[object] | np.ndarray, panel: Panel) -> None:
+    axes.set_title(panel.title, loc="left", fontsize=10.5)
+    shades = np.linspace(LIGHTEST, DARKEST, len(panel.values))
+    colors = [colormaps["viridis"](shade) for shade in shades]
+    _draw(axes, times, panel.weight, colors, panel.values)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    axes.set_ylabel("weight")
 
 
 def _draw(

@@ -11,6 +11,7 @@ from botorch_tv.simulation.study_record import StudyRecord
 from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TITLES = {
@@ -28,6 +29,8 @@ def plot_weights(
     strategy: str | None = None,
     trial: int | None = None,
     path: str | os.PathLike[str] | None = None,
+    *,
+    ax: Axes | None = None,
 ) -> Figure:
     """The weights of rates, hazards, lengthscales and noise ratios, and of jumps, round by round.
 
@@ -36,9 +39,11 @@ def plot_weights(
         strategy: One with that bank; the first such unless given.
         trial: Number of the trial; means over all, and the middle half of them, unless given.
         path: Where to write the picture; its ending chooses the format.
+        ax: Axes of yours to draw the weights of rates on; their figure is returned.
 
     Raises:
-        ValueError: If weights were not recorded, or there is no such strategy or trial.
+        ValueError: If weights were not recorded, there is no such strategy or trial, or both
+            ``path`` and ``ax`` are given.
     """
     data = result.data
     if "weight_rate" not in data:
@@ -83,6 +88,7 @@ def plot_weights(
         title=f'What "{label}" came to believe: the weight of every value',
         caption=f"{caption} Rates and hazards count per median time between measurements.",
         path=path,
+        ax=ax,
     )
 
 

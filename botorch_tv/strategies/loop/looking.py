@@ -156,7 +156,9 @@ class Looking(Record):
         slices = self._slices(now, context) if sliced else []
         return draw_loop(self.table(), logs, slices, path, ax)
 
-    def plot_weights(self, path: str | PathLike[str] | None = None) -> Figure:
+    def plot_weights(
+        self, path: str | PathLike[str] | None = None, *, ax: Axes | None = None
+    ) -> Figure:
         """Draw what a strategy that is told nothing came to believe, measurement by measurement.
 
         For each rate of change, chance of a jump, lengthscale and noise how likely it is, and the
@@ -164,6 +166,7 @@ class Looking(Record):
 
         Args:
             path: Where to write the picture; its ending chooses the format.
+            ax: Axes for the weights of rates alone; nothing else is drawn then.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -188,6 +191,7 @@ class Looking(Record):
             float(player.step(self.state)),
             self._units.clock.unit or "",
             path,
+            ax,
         )
 
     @property

@@ -13,6 +13,7 @@ from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies.weights_picture import Band, Panel, draw_weights
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from botorch_tv.strategies.loop.replay import Note
@@ -26,6 +27,7 @@ def draw_loop_weights(
     clock: float,
     unit: str,
     path: str | os.PathLike[str] | None,
+    ax: Axes | None,
 ) -> Figure:
     """See :meth:`Looking.plot_weights`.
 
@@ -37,6 +39,7 @@ def draw_loop_weights(
         clock: Time in which rates and hazards count.
         unit: Of times, "hours"; empty where they are numbers.
         path: As there.
+        ax: As there.
     """
     of = f" {unit}" if unit else ""
     titles = {
@@ -59,6 +62,7 @@ def draw_loop_weights(
         xlabel="time",
         title="What is believed: the weight of every value",
         path=path,
+        ax=ax,
     )
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from gpytorch.kernels import RBFKernel
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from pictures import assert_written
 
 from botorch_tv.inference.mixture.bank import Bank
@@ -55,6 +56,19 @@ def test_one_trial_has_no_bands(result) -> None:
     for number, line in enumerate(figure.axes[0].lines):
         np.testing.assert_allclose(line.get_ydata(), weight.values[:, number])
     assert not figure.axes[0].collections
+
+
+def test_on_axes_of_ones_own_are_the_rates(result, tmp_path) -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert result.plot_weights(ax=right) is figure
+    assert figure.axes == [left, right]
+    whole = result.plot_weights().axes[0]
+    for mine, theirs in zip(right.lines, whole.lines, strict=True):
+        np.testing.assert_array_equal(mine.get_xydata(), theirs.get_xydata())
+        assert (mine.get_color(), mine.get_label()) == (theirs.get_color(), theirs.get_label())
+    with pytest.raises(ValueError, match="path and ax are both given"):
+        result.plot_weights(tmp_path / "both.png", ax=right)
 
 
 def test_what_there_is_not_is_refused(result) -> None:

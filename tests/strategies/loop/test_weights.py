@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
+from matplotlib.figure import Figure
 from pictures import assert_written
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb, gp_ucb
@@ -43,6 +44,19 @@ def test_curves_are_the_weights_after_each_measurement(tmp_path) -> None:
     half = 4 * math.log(2) / -math.log(0.81)
     assert said == [["never", f"{half:.3g}"], ["never", f"{2 / math.log(2):.3g}"], ["0.3"], ["20%"]]
     assert "hours" in figure.axes[0].get_title(loc="left")
+
+
+def test_on_axes_of_ones_own_are_the_rates() -> None:
+    loop, figure = loop_of(range(4)), Figure()
+    axes = figure.subplots()
+    assert loop.plot_weights(ax=axes) is figure
+    assert figure.axes == [axes]
+    for mine, wanted in zip(axes.lines, loop.plot_weights().axes[0].lines, strict=True):
+        assert list(mine.get_ydata()) == list(wanted.get_ydata())
+        assert mine.get_label() == wanted.get_label()
+    for plot in (loop.plot_weights, loop.plot):
+        with pytest.raises(ValueError, match="path and ax are both given"):
+            plot("both.png", ax=axes)
 
 
 def test_a_late_answer_is_drawn_at_its_place() -> None:
