@@ -29,10 +29,21 @@ def test_licence_citation_and_changes_agree_with_the_project():
     assert newest[1] == declared["version"] == botorch_tv.__version__
 
 
+def test_papers_to_cite_have_the_same_addresses_everywhere():
+    urls = {name.split()[1].rstrip(":"): url for name, url in PROJECT["project"]["urls"].items()}
+    told = (PACKAGE.parent / "README.md").read_text()
+    for tag in ("B16", "C17", "ET", "M", "W22"):
+        (line,) = re.findall(rf"^- \[{tag}\].*?(?=^[-\n])", told, re.DOTALL | re.MULTILINE)
+        (address,) = re.findall(r"\((https://arxiv\.org/abs/[\d.]+)\)", line)
+        assert urls[tag] == address
+    cited = (PACKAGE / "CITATION.cff").read_text()
+    assert set(re.findall(r"url: (\S+)", cited)) == set(urls.values())
+
+
 def test_they_are_installed_with_it():
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["botorch_tv"]
     assert all((PACKAGE / name).is_file() for name in shipped)
-    assert {"py.typed", "LICENSE", "CITATION.cff", "CHANGELOG.md"} <= set(shipped)
+    assert {"py.typed", "LICENSE", *(one.name for one in PACKAGE.glob("*.md"))} <= set(shipped)
 
 
 def test_what_most_people_need_is_at_hand():
