@@ -149,17 +149,21 @@ def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]
 
 
 def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:
-    """Ask a loop and tell it from its command line until killed, and note what was told."""
+    """Ask a loop and tell it from its command line until killed, and note what was told.
+
+    One measurement in ``fails`` fails, as in an hour of so many.
+    """
     while True:
         out = StringIO()
         with redirect_stdout(out):
             assert cli.main(["loop", "ask", str(file)]) == 0
             asked = json.loads(out.getvalue())
-            y = str(-((asked["point"]["x"] - 0.3) ** 2))
-            number = str(asked["number"])
-            assert cli.main(["loop", "tell", str(file), y, "--number", number]) == 0
+            point, number = asked["point"], asked["number"]
+            y = str(-((point["x"] - 0.3) ** 2) - 0.01 * abs(point["layers"] - 3))
+            answer = y if number % settings["fails"] else "--failed"
+            assert cli.main(["loop", "tell", str(file), answer, "--number", str(number)]) == 0
         with settings["told"].open("a") as told:
-            print(number, y, file=told, flush=True)
+            print(number, answer, file=told, flush=True)
 
 
 # ------------------------------------------------------------------ starting them
