@@ -146,7 +146,7 @@ loop.plot(now=SUNDAY)
 print(loop.describe(now=SUNDAY))
 
 # %% [markdown]
-# It drifts, and it jumped before hour 84, which is Thursday, 18:00. The batch had come at 16:00.
+# It drifts, and it jumped before the measurement of Thursday, 18:00. The batch had come at 16:00.
 # Nobody told the loop that there are batches.
 #
 # ## Did it follow?
@@ -172,7 +172,7 @@ plt.show()
 # %% [markdown]
 # The temperature follows the heater, not the nights: with eight measurements a day for three
 # parameters, what a night moves is little beside what is unknown of the rest. When the batch comes,
-# it takes half a day of trying, also the largest feed there is, until the new one is found.
+# it takes half a day of trying until a feed that suits it is found.
 #
 # ## What it was worth
 #
@@ -212,9 +212,9 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# From Tuesday on Monday's best setting loses 31.5 points a measurement, and the loop 7.4. The one
-# that never forgets is the better one until the batch comes, for hardly anything had changed and
-# remembering pays. Then it rests on what was true before, and loses 12.2 over the week.
+# From Tuesday on Monday's best setting loses 27.9 points a measurement, and the loop 5.6. The one
+# that never forgets does as well until the batch comes, for hardly anything had changed and
+# remembering pays. Then it rests on what was true before, and loses 15.2 over the week.
 #
 # One week is one draw. How to be sure that one strategy beats another, with error bars, is what
 # [a regret study](a_regret_study.ipynb) is about.

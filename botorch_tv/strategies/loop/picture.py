@@ -99,7 +99,7 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
     for n, time in enumerate(table[table["reset"]]["time"]):
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
-    axes.legend(loc="best", frameon=False, fontsize="small")
+    axes.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize="small")
     axes.set_ylabel("y")
     settle_times(axes)
     lighten(axes)
