@@ -9,11 +9,14 @@ import torch
 from conformance.presets import ENGINES, NARROW
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
+from botorch_tv.acquisition import Forced
 from botorch_tv.experts import Never, Refresh, SparQ, w_sparq_gp_ucb
 from botorch_tv.forgetting import (
     EventTrigger,
     ExponentialWeights,
+    GLRTrigger,
     Markov,
+    PeriodicMarkov,
     PeriodicReset,
     SlidingWindow,
     UncertaintyInjection,
@@ -71,6 +74,16 @@ def newest_only(engine: str) -> Run:
         pytest.param(lambda: sw_gp_ucb(window=T, **COMMON), id="W = T"),
         pytest.param(lambda: sw_gp_ucb(window=10**9, **COMMON), id="W > T"),
         pytest.param(lambda: et_gp_ucb(delta=1e-300, **COMMON), id="delta -> 0"),
+        pytest.param(
+            lambda: replace(
+                gp_ucb(**COMMON), retention=GLRTrigger(1e-300), exploration=Forced(0.0)
+            ),
+            id="another delta -> 0, no chance",
+        ),
+        pytest.param(
+            lambda: replace(gp_ucb(**COMMON), decay=PeriodicMarkov(0.0, 1.0, 0.5)),
+            id="a cycle every round",
+        ),
         pytest.param(lambda: SparQ(refresh=Refresh(Never()), **COMMON), id="no expert"),
         pytest.param(
             lambda: replace(gp_ucb(**COMMON), retention=PeriodicReset(1e9, by="time")),

@@ -70,6 +70,22 @@ def test_a_batch_is_its_trials(name):
             torch.testing.assert_close(mine, theirs[trial : trial + 1], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
+def test_alone_a_member_does_what_it_does_by_itself(kind):
+    more = {"block": 5, "horizon": 24} if kind is BanditOverBandits else {}
+    member = et_gp_ucb(**KNOWN)
+    one = kind(members=(member,), **more)
+    _, mine = play(one, one.init(GRID, batch_shape=(TRIALS,)))
+    _, theirs = play(member, member.init(GRID, batch_shape=(TRIALS,)))
+    for (told, info), (wanted, other) in zip(mine, theirs):
+        for part in ("index", "mean", "sd", "sqrt_beta", "time"):
+            torch.testing.assert_close(
+                getattr(told, part), getattr(wanted, part), rtol=0, atol=1e-9
+            )
+        for a, b in zip(info, other):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+
+
 @each
 def test_a_saved_run_goes_on_and_nothing_changes_in_place(name):
     one = COMMITTEES[name]()
