@@ -172,11 +172,11 @@ class Adaptive(Strategy):
         """
         require_state(state)
         decision = self.decision(state, now, as_context(state, context))
-        acts = running_mixture(state.data).units.known
+        acts, draws = running_mixture(state.data).units.known, draws_from(generator, state)
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
             return self._suggestion(decision, self._start(decision))
-        choice = decision.chosen(self.exploration, draws_from(generator, state))
+        choice = decision.chosen(self.exploration, draws)
         if running_mixture(state.data).settled:
             return self._suggestion(decision, choice)
         start = self._start(decision)

@@ -3,11 +3,9 @@
 Randomised strategies have a generator per trial.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import torch
-from conformance.presets import DRAWING, Preset, each_pair
+from conformance.presets import BESIDE, DRAWING, Preset, each_pair
 from conformance.rounds import Run, Setting, assert_close, assert_same_choices, make_world, play
 
 SETTING = Setting(points=6, kernel="se", noise=0.02, rounds=16)
@@ -22,9 +20,9 @@ def assert_same_run(actual: Run, expected: Run) -> None:
         assert_close(getattr(actual, name), getattr(expected, name), 1e-10, name)
 
 
-@each_pair(0)
+@each_pair(0, beside=BESIDE)
 def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     batch = play(strategy, SETTING.domain, world, (TRIALS,), every=13)
     singles = [
@@ -46,9 +44,9 @@ def test_batch_is_a_loop_of_singles(preset: Preset, engine: str) -> None:
     assert_same_run(permuted, taken)
 
 
-@each_pair(1, DRAWING)
+@each_pair(1, DRAWING, beside=[one for one in BESIDE if one.draws])
 def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, engine: str) -> None:
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     state = strategy.init(SETTING.domain)
     y = torch.tensor(0.3, dtype=torch.float64)
     for t in range(8):
@@ -61,7 +59,7 @@ def test_one_generator_serves_one_trial_as_a_list_of_one_does(preset: Preset, en
 @each_pair(2, DRAWING)
 def test_trials_draw_independently_from_one_generator(preset: Preset, engine: str) -> None:
     """Trials that know the same, among them nothing, do not all play the same arm."""
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     state = strategy.init(SETTING.domain, batch_shape=(40,))
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):

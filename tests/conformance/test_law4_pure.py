@@ -4,12 +4,12 @@ import copy
 import io
 import itertools
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 import torch
-from conformance.presets import RECURSIONS, Preset, each_pair, each_path
+from conformance.presets import BESIDE, RECURSIONS, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 
 from botorch_tv.inference.device_copies import DeviceCopies
@@ -81,7 +81,7 @@ def elsewhere(value: Any) -> Any:
 
 
 def strategies(preset: Preset, engine: str) -> Any:
-    return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    return preset.by(SETTING.module(), SETTING.noise, engine)
 
 
 def advance(strategy: Any, state: Any, start: int, stop: int, sign: float = 1.0) -> tuple:
@@ -98,7 +98,7 @@ def advance(strategy: Any, state: Any, start: int, stop: int, sign: float = 1.0)
 each_engine = pytest.mark.parametrize("engine", RECURSIONS)
 
 
-@each_pair(0)
+@each_pair(0, beside=BESIDE)
 def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
     strategy = strategies(preset, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
@@ -118,12 +118,13 @@ def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
         noise = torch.tensor([0.5, 0.01, 0.02], dtype=torch.float64)
         copies = copy.deepcopy((suggestion, y, time, ok, noise))
         strategy.tell(state, suggestion, y)
-        strategy.tell(state, suggestion, y, time=time, ok=ok, noise=noise)
+        own = {"noise": noise} if preset.takes_noise else {}
+        strategy.tell(state, suggestion, y, time=time, ok=ok, **own)
         assert_identical(state, before)
         assert_identical((suggestion, y, time, ok, noise), copies)
 
 
-@each_pair(1)
+@each_pair(1, beside=BESIDE)
 def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -> None:
     """A log that is appended to in place would let one future write into the other."""
     strategy = strategies(preset, engine)
@@ -140,7 +141,7 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     assert_identical(common, alone)
 
 
-@each_path(2)
+@each_path(2, beside=BESIDE)
 def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's own random numbers are left alone meanwhile."""
     torch.manual_seed(0)
@@ -162,7 +163,7 @@ def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> No
     assert torch.equal(torch.get_rng_state(), random_state)
 
 
-@each_path(0)
+@each_path(0, beside=BESIDE)
 def test_choices_do_not_depend_on_where_memory_lies(preset: Preset, engine: str) -> None:
     """Some processors round matrix products by it."""
     strategy = strategies(preset, engine)

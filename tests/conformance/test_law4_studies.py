@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from conformance.presets import BY_NAME, DRAWING, PRESETS, Preset, one_per
+from conformance.presets import BESIDE, BY_NAME, DRAWING, PRESETS, Preset, one_per
 from conformance.rounds import Setting
 from torch import Tensor
 
@@ -23,6 +23,7 @@ DOWNWARDS = [preset for preset in PRESETS if not preset.maximize]
 STUDIES = {
     "upwards": one_per(lambda preset: preset.path, UPWARDS),
     "downwards": one_per(lambda preset: preset.path, DOWNWARDS),
+    "told nothing": [one for one in BESIDE if one.maximize],
 }
 each_study = pytest.mark.parametrize("players", list(STUDIES))
 

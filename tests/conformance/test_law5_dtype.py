@@ -1,17 +1,16 @@
 """Law 5: dtype and device are kept; the same run twice makes the same choices."""
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from conformance.presets import RECURSIONS, Preset, each_pair, each_path
+from conformance.presets import BESIDE, RECURSIONS, Beside, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 from torch import Tensor
 
 from botorch_tv.experts import Consultation, SparQ
-from botorch_tv.strategies import State, gp_ucb
+from botorch_tv.strategies import State, Suggestion, gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=14)
 TRIALS = 2
@@ -20,7 +19,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dict[str, Tensor]:
     """Everything a strategy hands out after some rounds."""
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype, device=device)
     handed: dict[str, Any] = {}
@@ -30,27 +29,38 @@ def outputs(preset: Preset, engine: str, dtype: torch.dtype, device: str) -> dic
         y = world.observe(t, suggestion.index, dtype)
         ok = torch.tensor([True, t % 5 != 2], device=device)
         noise = torch.tensor([0.02, 0.05 + 0.01 * t], dtype=dtype, device=device)
-        state, info = strategy.tell(state, suggestion, y, ok=ok, noise=noise)
-    handed |= {f"ask.{name}": getattr(suggestion, name) for name in suggestion._fields[:-1]}
+        own = {"noise": noise} if preset.takes_noise else {}
+        state, info = strategy.tell(state, suggestion, y, ok=ok, **own)
+    handed |= {f"ask.{name}": one for name, one in numbers(suggestion).items()}
     handed |= {f"info.{name}": getattr(info, name) for name in info._fields}
     at = strategy.suggestion_at(state, suggestion.X, now=suggestion.time + 1.5)
-    handed |= {f"at.{name}": getattr(at, name) for name in at._fields[:-1]}
+    handed |= {f"at.{name}": one for name, one in numbers(at).items()}
     handed["recommend"] = strategy.recommend(state)
     posterior = strategy.posterior(state, SETTING.domain.X.to(device=device, dtype=dtype))
     handed["posterior.mean"], handed["posterior.variance"] = posterior.mean, posterior.variance
     return handed
 
 
+def numbers(suggestion: Suggestion) -> dict[str, Tensor]:
+    """What is numbers of it, which is all but who made it."""
+    parts = suggestion._asdict()
+    return {name: one for name, one in parts.items() if isinstance(one, Tensor)}
+
+
 @pytest.mark.parametrize("device", DEVICES)
-@each_pair(0)
+@each_pair(0, beside=BESIDE)
 def test_every_output_keeps_dtype_and_device(preset: Preset, engine: str, device: str) -> None:
     """And in float64 a second run makes the same choices, its numbers equal up to rounding."""
     runs = []
-    for dtype in (torch.float32, torch.float64, torch.float64):
+    if isinstance(preset, Beside):
+        with pytest.raises(ValueError, match="float64"):
+            outputs(preset, engine, torch.float32, device)
+    single = torch.float64 if isinstance(preset, Beside) else torch.float32
+    for dtype in (single, torch.float64, torch.float64):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             runs.append(outputs(preset, engine, dtype, device))
-    assert_kinds(runs[0], torch.float32, device)
+    assert_kinds(runs[0], single, device)
     assert_kinds(runs[1], torch.float64, device)
     for name, value in runs[1].items():
         torch.testing.assert_close(value, runs[2][name], rtol=0, atol=1e-10, msg=name)
@@ -93,7 +103,7 @@ def test_float32_is_float64_to_its_own_precision(
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     posteriors = []
     for dtype in (torch.float32, torch.float64):
-        strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+        strategy = preset.by(SETTING.module(), SETTING.noise, engine)
         state = strategy.init(SETTING.domain, batch_shape=(TRIALS,), dtype=dtype)
         X = SETTING.domain.X.to(dtype)
         for t in range(SETTING.rounds):

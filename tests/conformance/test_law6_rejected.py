@@ -5,13 +5,12 @@ What the errors say is tested in ``test_bad_input.py``.
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from botorch.exceptions import InputDataError
-from conformance.presets import Preset, pairs_of
+from conformance.presets import BESIDE, Preset, alone, pairs_of
 from conformance.rounds import Setting
 from conformance.test_law4_pure import assert_agree, assert_identical
 
@@ -64,13 +63,16 @@ TELL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(pair.values, id=pair.id, marks=pair.marks) for pair in pairs_of(2)],
+    params=[
+        pytest.param(pair.values, id=pair.id, marks=pair.marks)
+        for pair in [*pairs_of(2), *alone(BESIDE)]
+    ],
 )
 def run(request: pytest.FixtureRequest) -> tuple[Any, Any, Any]:
     """A strategy, its state after three rounds, and a copy of the state."""
     preset: Preset
     preset, engine = request.param
-    strategy = replace(preset.strategy(SETTING.module(), 0.02), inference=engine)
+    strategy = preset.by(SETTING.module(), 0.02, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     for t in range(3):
         suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))

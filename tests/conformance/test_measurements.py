@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from conformance.presets import NARROW, PRESETS, RECURSIONS, Preset, each_pair
+from conformance.presets import BESIDE, NARROW, PRESETS, RECURSIONS, Preset, each_pair
 from conformance.rounds import Setting, assert_close, make_world
 from oracles.dense import DenseBandit
 
@@ -44,7 +44,7 @@ def test_expert_beside_failures_equals_the_textbook(preset: Preset, engine: str)
     """Every third round brings no variance, and has the strategy's."""
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, noise = schedule()
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
     book = preset.book(SETTING.noise)
     bandits = [DenseBandit(SETTING.matrix(), SETTING.noise, **book) for _ in range(TRIALS)]
@@ -90,10 +90,10 @@ def test_expert_beside_failures_equals_the_textbook(preset: Preset, engine: str)
             assert_close(joint, [one.covariance for one in dense], TOLERANCE, what)
 
 
-@each_pair(0)
+@each_pair(0, beside=BESIDE)
 def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engine: str) -> None:
     """NaN, infinities and plausible numbers are all the same."""
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     ok, _ = schedule()
     runs = []
@@ -112,17 +112,18 @@ def test_what_a_failed_measurement_gave_is_never_looked_at(preset: Preset, engin
             torch.testing.assert_close(left, right, rtol=0, atol=1e-12)
 
 
-@each_pair(1)
+@each_pair(1, beside=BESIDE)
 def test_saying_what_is_the_default_changes_nothing(preset: Preset, engine: str) -> None:
     """ok all true and the strategy's own noise are the same as neither."""
-    strategy = replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    strategy = preset.by(SETTING.module(), SETTING.noise, engine)
     world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
     states = [strategy.init(SETTING.domain, batch_shape=(TRIALS,)) for _ in range(3)]
-    said: list[dict] = [
-        {},
-        {"ok": torch.ones(TRIALS, dtype=torch.bool), "noise": SETTING.noise},
+    good = torch.ones(TRIALS, dtype=torch.bool)
+    own: list[dict] = [
+        {"noise": SETTING.noise},
         {"noise": torch.full((TRIALS,), SETTING.noise, dtype=torch.float64)},
     ]
+    said = [{}, {"ok": good, **own[0]}, own[1]] if preset.takes_noise else [{}, {"ok": good}, {}]
     for t in range(16):
         generators = [torch.Generator().manual_seed(t) for _ in said]
         suggestions = [

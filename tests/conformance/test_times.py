@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conformance.presets import (
+    BESIDE,
     BY_NAME,
     NARROW,
     PRESETS,
@@ -49,7 +50,7 @@ def schedule(shift: float = 0.0) -> tuple[Tensor, Tensor]:
 
 
 def strategy_of(preset: Preset, engine: str) -> Strategy:
-    return replace(preset.strategy(SETTING.module(), SETTING.noise), inference=engine)
+    return preset.by(SETTING.module(), SETTING.noise, engine)
 
 
 @each_pair(1)
@@ -134,7 +135,7 @@ def play_at(strategy: Strategy, shift: float) -> list[Any]:
     return record
 
 
-@each_path(0)
+@each_path(0, beside=BESIDE)
 def test_only_differences_of_times_matter(preset: Preset, engine: str) -> None:
     """Seconds since 1970 are as good as rounds: the clock's zero is nowhere in the formulas."""
     strategy = strategy_of(preset, engine)
