@@ -83,7 +83,7 @@ for hour in range(HOURS):
 
 # %% [markdown]
 # Dark is low, light is high; the white line is the best temperature, red dots are measurements.
-# The first eight fill the range and set the units; after that the loop stays near the top,
+# The first few fill the range and set the units; after that the loop stays near the top,
 # follows it down, and looks around again when the filter is changed.
 
 # %%
@@ -112,7 +112,8 @@ for hour, sentence in words.items():
 #
 # `loop.plot_weights()` draws the weight of every value. Until the units are known all are as
 # likely. Drift cannot be told from standing still at once: the first forty hours leave open
-# whether the world is still or slow. What comes then decides. The jump shows in a single hour.
+# whether the world is still or slow. What comes then decides, though its beginning looks like a
+# small jump at first. The jump shows in a single hour.
 
 # %%
 loop.plot_weights()
@@ -206,6 +207,5 @@ result.plot()
 result.plot_weights()
 
 # %% [markdown]
-# The whole of it is in `result.data`, as xarray. No regret bound is proved for a bank; what it is
-# worth is measured. Who knows the rate, the kernel and the noise of a world should say so: in
-# their own world the strategies that are told are hard to beat.
+# All of it is in `result.data`. No regret bound is proved for a bank. Who knows rate, kernel and
+# noise of a world should say so: there the strategies that are told are hard to beat.

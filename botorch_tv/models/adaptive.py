@@ -35,7 +35,7 @@ def adaptive_model(
     """A model that is told nothing of rate, lengthscale, noise or scale; it needs no fitting.
 
     See :mod:`botorch_tv.inference.mixture` for the members. Observations are in any unit: the first
-    eight in order of time, or more where these do not differ, set that of y and of time, as in
+    four in order of time, or more where these do not differ, set that of y and of time, as in
     ``adaptive_gp_ucb()``, which believes the same of the same data. Its posterior is a mixture;
     acquisition functions draw a member, then a function. It predicts from the newest observation
     on, so hold time by :func:`~botorch_tv.acquisition.present.at_present`.
