@@ -133,7 +133,7 @@ with plt.rc_context():  # Optuna's pictures bring a style of their own
     plt.show()
 
 # %% [markdown]
-# The points tell more: for forty hours values sink, for the best blend moves away from under the
+# The points tell more: for a day values sink, for the best blend moves away from under the
 # sampler, until it pays to look elsewhere, and what is found there is nearly as good as at first.
 #
 # In the slices the colour is the number of the trial: pale at the beginning, dark at the end. Good
@@ -164,8 +164,8 @@ table["click rate now"] = [click_rate(setting, now) for setting in rows.values()
 table.infer_objects().round(3)
 
 # %% [markdown]
-# What was once the best setting would now bring 5.3 percent, and what the model takes for the best
-# 10.5. It is late by some hours, as whoever learns from noisy values must be.
+# What was once the best setting would now bring 5.5 percent, and what the model takes for the best
+# 10.1. It is late by some hours, as whoever learns from noisy values must be.
 #
 # ## What it is worth
 #
@@ -203,7 +203,7 @@ for name, values in losses.items():
     print(f"{name:14} loses {values.mean():.2f} percent an hour")
 
 # %% [markdown]
-# `DriftSampler` loses 2.19 percent an hour and `TPESampler` 4.34, and none of the three runs of one
+# `DriftSampler` loses 1.93 percent an hour and `TPESampler` 4.34, and none of the three runs of one
 # comes near any of the other. A sampler that believes the first day's trials for ever comes to a
 # setting that was best on average over the past, which is best at no time. How large the difference
 # is depends on how fast the world moves; where it stands still, there is none to be had.
