@@ -239,6 +239,13 @@ def test_noisy_improvement_is_over_values_of_today():
     assert (np.abs(old / gain.mean(0) - 1) > 0.2).any()
 
 
+def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
+    batch = data()[0][:, :2].expand(2, -1, -1)
+    options = {"sampler": sobol(8), "prune_baseline": False}
+    acquisition = qLogNoisyExpectedImprovementAtPresent(textbook_model(), batch, **options)
+    assert acquisition.X_baseline.shape == (2, len(data()[0]), 3)
+
+
 def test_a_baseline_of_the_past_is_pointed_out():
     past = qLogNoisyExpectedImprovement(made(), data()[0], sobol(8))
     with pytest.warns(InputDataWarning, match="AtPresent brings them up"):

@@ -189,6 +189,19 @@ def test_functions_drawn_have_the_moments_that_are_predicted(domain):
     torch.testing.assert_close(correlation, wanted, rtol=0, atol=0.12)
 
 
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_what_was_measured_is_forgotten_as_time_goes_by(domain):
+    player = strategy()
+    state, _ = play(player, domain, ALL)
+    times = [None, *(state.time + gap for gap in (3.0, 30.0, 1e6))]
+    found = [player.posterior(state, GRID.X.expand(TRIALS, -1, -1), now=now) for now in times]
+    spreads = [one.mean.amax((-2, -1)) - one.mean.amin((-2, -1)) for one in found]
+    least = [one.variance.amin((-2, -1)) for one in found]
+    for number in range(3):
+        assert bool((spreads[number + 1] < spreads[number]).all())
+        assert bool((least[number + 1] > least[number]).all())
+
+
 def test_constant_readings_keep_filling_the_domain():
     player = strategy()
     state = player.init(BOX)

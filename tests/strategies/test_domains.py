@@ -32,6 +32,14 @@ PLACES = {
 }
 
 
+def test_a_grid_may_have_one_arm() -> None:
+    grid = Grid(torch.tensor([[0.3, 0.7]], dtype=torch.float64))
+    strategy = gp_ucb(kernel=squared_exponential(), noise=0.02)
+    state, _ = strategy.tell(strategy.init(grid), strategy.ask(strategy.init(grid)), 1.0)
+    assert int(strategy.ask(state).index) == 0
+    assert float(strategy.posterior(state, grid.X).mean) == pytest.approx(1 / 1.02)
+
+
 @pytest.mark.parametrize("factor", [0.01, 1.0, 1e6])
 def test_points_are_arms_up_to_rounding_of_the_grids_extent(factor: float) -> None:
     """A share of the extent, at least of 1; from another origin as much."""

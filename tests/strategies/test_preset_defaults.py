@@ -1,11 +1,15 @@
 """What a preset means where nothing is said: one table for all of them."""
 
 import inspect
+import math
 
 import pytest
+from gpytorch.kernels import RBFKernel
 
 from botorch_tv import strategies
+from botorch_tv.acquisition import WidthContext
 from botorch_tv.forgetting.retention import prediction_error
+from botorch_tv.strategies import et_gp_ucb, gp_ucb
 
 COMMON = {"maximize": True, "mean": 0.0, "inference": "auto"}
 WIDE = {"width": None}
@@ -48,3 +52,12 @@ def test_defaults(name):
     assert all(one.kind is one.KEYWORD_ONLY for one in parameters)
     given = {one.name: one.default for one in parameters if one.default is not one.empty}
     assert given == COMMON | DEFAULTS[name]
+
+
+def test_an_event_trigger_explores_as_its_paper_does():
+    """β_t = 0.4 ln(4 t), half of what is usual."""
+    et, usual = (one(kernel=RBFKernel(), noise=0.1).width for one in (et_gp_ucb, gp_ucb))
+    for t in (1, 7, 400):
+        context = WidthContext(t, t)
+        assert float(et.sqrt_beta(context)) == pytest.approx((0.4 * math.log(4 * t)) ** 0.5)
+        assert float(usual.sqrt_beta(context)) == pytest.approx((0.8 * math.log(4 * t)) ** 0.5)
