@@ -104,7 +104,8 @@ def put_in(tree: CodeType, functions: Iterable[FunctionType]) -> int:
         functions: The file's functions.
 
     Returns:
-        How many functions have other code now.
+        How many functions have other code now; 0 where one cannot have it, as it shares other
+        variables with the function around it.
     """
     fresh: dict[tuple[str, int], list[CodeType]] = {}
     for code in _functions(tree):
@@ -112,10 +113,12 @@ def put_in(tree: CodeType, functions: Iterable[FunctionType]) -> int:
     changed = 0
     for one in functions:
         for code in fresh.get((one.__code__.co_qualname, one.__code__.co_firstlineno), []):
-            same_cells = len(code.co_freevars) == len(one.__code__.co_freevars)
-            if same_cells and code != one.__code__:
-                one.__code__ = code
-                changed += 1
+            if code == one.__code__:
+                continue
+            if len(code.co_freevars) != len(one.__code__.co_freevars):
+                return 0
+            one.__code__ = code
+            changed += 1
     return changed
 
 

@@ -114,6 +114,17 @@ def test_a_fault_is_put_into_a_living_class(root):
     assert judge.put_in(compile(mutated(root, limit), path, "exec"), []) == 0
 
 
+def test_a_fault_that_a_living_closure_cannot_take_is_not_put_in(tmp_path):
+    source = "def made(x):\n    def inner():\n        print(x)\n    return inner\n"
+    path = str(tmp_path / "made.py")
+    (tmp_path / "made.py").write_text(source)
+    space = {}
+    exec(compile(source, path, "exec"), space)
+    living = [space["made"], space["made"](3)]
+    (dropped,) = (one for one in mutants_of(tmp_path, "made.py") if one.after == "pass")
+    assert judge.put_in(compile(mutated(tmp_path, dropped), path, "exec"), living) == 0
+
+
 def test_children_answer_die_or_are_stopped():
     def work(task, scratch):
         scratch.joinpath("file").write_text("kept to itself")

@@ -91,6 +91,19 @@ def test_low_rank_kernels_become_features_and_others_stay() -> None:
     assert kinds == {RBFKernel: ProductBasis, MaternKernel: ArmBasis}
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_the_objective_decides_on_no_feature(unit: float) -> None:
+    """Also where the rank is high, but not full."""
+    scattered = Grid(torch.rand(60, 2, generator=torch.Generator().manual_seed(0)).double())
+    for lengthscale in (0.4, 0.8):
+        K = matrix(scattered, lengthscale)
+        basis, other = (factor(one, inference="features") for one in (K, unit * K))
+        assert basis.size == other.size < 60
+        torch.testing.assert_close(
+            other.row(torch.arange(60)).square().sum(-1), unit * K.diagonal()
+        )
+
+
 def test_a_product_is_recognised_only_where_it_is_one() -> None:
     grid = Grid.regular(9, 2)
     turned = grid.X @ torch.tensor([[1.0, 0.5], [0.0, 1.0]], dtype=torch.float64)
