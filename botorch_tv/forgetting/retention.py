@@ -175,9 +175,10 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
     sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
     """
-    union = math.pi**2 * since.to(sd.dtype) ** 2 / 6
-    doubled = 2 * (torch.log(2 * union) - math.log(delta))  # 1 / delta may be no number
-    return torch.sqrt(doubled) * sd + torch.sqrt(noise * doubled)
+    # 2 L with the constants apart, since this is asked in every round; 1 / delta may be no number.
+    constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
+    doubled = since.to(sd.dtype).log().mul_(4).add_(constant)
+    return (sd + noise**0.5).mul_(doubled.sqrt_())
 
 
 def prediction_error(

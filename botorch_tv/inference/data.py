@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -185,7 +186,7 @@ class Data(NamedTuple):
         data = self._replace(dropped=self.rounds - newest, mask=mask)
         if not resets:
             return data, change
-        reset = torch.stack(resets).any(0)
+        reset = functools.reduce(torch.logical_or, resets)
         if self.mask is not None:
             reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log
         return data._begun_anew(reset), change._replace(reset=reset)
@@ -207,11 +208,11 @@ class Data(NamedTuple):
         """The clocks counted from the first row kept, in some trials, `batch_shape`."""
         log, first = self.history, self.dropped
         noise, time = log.noise.tensor(first), log.time.tensor(first)
-        starts = torch.where(self.kept & noise.isfinite(), time, math.inf)
+        starts = torch.where(self.kept & (noise < math.inf), time, math.inf)
         earliest = torch.nn.functional.pad(starts, (0, 1), value=math.inf).amin(-1)
         return self._replace(
             origin=torch.where(reset, earliest, self.origin),
-            since=torch.where(reset, 1, self.since),
+            since=self.since.masked_fill(reset, 1),
         )
 
     def observations(

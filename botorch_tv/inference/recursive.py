@@ -149,6 +149,8 @@ class Recursion(Inference):
 
     def _first_variance(self, basis: Basis) -> Tensor:
         """Of the prior at the origin of time, `M`."""
+        if not self.process.moves:
+            return basis.variance
         origin = basis.variance.new_zeros((), dtype=torch.float64)
         return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
 

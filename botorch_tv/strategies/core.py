@@ -395,7 +395,11 @@ class Strategy:
             consume=consume and before.running is state.data.running,
         )
         resets = [one for one in (expired, forgot) if one is not None]
-        reset = torch.stack(resets).any(0) if resets else torch.zeros_like(when, dtype=torch.bool)
+        reset = (
+            functools.reduce(torch.logical_or, resets)
+            if resets
+            else torch.zeros_like(when, dtype=torch.bool)
+        )
         advanced = state._replace(data=data)
         if self._remembers:
             advanced = advanced._replace(

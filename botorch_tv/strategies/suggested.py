@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
@@ -54,7 +56,7 @@ def check_suggestion(state: State, suggestion: Suggestion, *, compared: bool) ->
     if compared:
         for tensor in (suggestion.mean, suggestion.sd):
             require_trials(
-                tensor.isfinite(),
+                tensor.abs() < math.inf,  # in fewer operations than isfinite(), in every round
                 tensor,
                 "was predicted, and a trigger cannot compare an observation with that",
                 "pass strategy.suggestion_at(state, X).",
