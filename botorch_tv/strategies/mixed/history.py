@@ -114,9 +114,16 @@ def pretended(
     time: float,
     least: float | None = None,
 ) -> State:
-    """The state as if a point had given the mean predicted, or ``least`` where that is worse."""
+    """The state as if a point had given the mean predicted, or ``least`` where that is worse.
+
+    While nothing is predicted yet it is ``least``, and without it but a round that passed: what
+    nobody measured sets no units.
+    """
     suggestion = suggested(strategy, state, point, time)
     value = float(suggestion.mean)
+    if not strategy.predicts(state):
+        good = torch.tensor(least is not None)
+        return strategy.tell(state, suggestion, least or 0.0, ok=good)[0]
     if least is not None:
         value = min(value, least) if strategy.maximize else max(value, least)
     return strategy.tell(state, suggestion, value)[0]
