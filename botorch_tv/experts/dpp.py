@@ -97,8 +97,8 @@ def greedy_map(
     """The greedy approximation of the most probable subset.
 
     Each point taken has the largest variance given those before it, so that the determinant grows
-    by the largest factor; of equal ones the first. This is Cholesky factorisation with complete
-    pivoting, O(n Q²), and its pivots tell the numerical rank.
+    by the largest factor; of equal ones the first, where an equal has half of it at least. This is
+    Cholesky factorisation with complete pivoting, O(n Q²), and its pivots tell the numerical rank.
 
     Args:
         covariance: K, `batch_shape x n x n`.
@@ -115,7 +115,9 @@ def greedy_map(
     index, variance = [], []
     for number in range(count):
         open_ = torch.where(free, left, -1.0)
-        near_best = open_ >= open_.amax(-1, keepdim=True) - tie * unit
+        best = open_.amax(-1, keepdim=True)
+        # What is known but for rounding is no equal of what tells a little.
+        near_best = open_ >= torch.maximum(best - tie * unit, 0.5 * best)
         place = near_best.to(torch.uint8).argmax(-1, keepdim=True)
         pivot = open_.gather(-1, place).clamp_min(0)
         at = place.unsqueeze(-1)

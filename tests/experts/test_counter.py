@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from botorch_tv.experts import counter
 from botorch_tv.experts.counter import KEY_PARTS, draw_keys
 
 
@@ -21,6 +22,14 @@ class Many:
 def test_keys_of_many_trials_differ():
     keys = draw_keys(Many(50_000))
     assert len(keys.unique()) == 50_000  # in 64 bits two are the same once in 10^10 tries
+
+
+def test_numbers_lie_inside_0_and_1_and_as_far_from_both(monkeypatch):
+    words = torch.tensor([0, -1, 2**62, ~(2**62), 12345 << 12, ~(12345 << 12)])
+    monkeypatch.setattr(counter, "mixed", lambda word: words)
+    numbers = counter.uniforms(torch.zeros(6, dtype=torch.int64), torch.arange(6))
+    assert numbers[:2].tolist() == [2.0**-53, 1 - 2.0**-53]
+    assert torch.equal(numbers[::2] + numbers[1::2], torch.ones(3, dtype=torch.float64))
 
 
 def test_every_number_drawn_counts():

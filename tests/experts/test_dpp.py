@@ -289,6 +289,16 @@ def test_nearly_singular_kernels(lengthscale: float, steps: int | str) -> None:
         assert len(set(index[mask].tolist())) == int(mask.sum())
 
 
+@pytest.mark.parametrize("steps", [None, "exact"])
+def test_a_point_known_to_a_few_digits_more_than_rounding_counts(steps: str | None) -> None:
+    """Of variances given the others of 1e-9 and 1e-12 the former still tells something."""
+    K = torch.diag(torch.tensor([1.0, 1e-12, 1e-9], dtype=torch.float64))
+    generator = torch.Generator().manual_seed(0)
+    assert k_dpp(K, 2, generator, steps=steps).index.sort().values.tolist() == [0, 2]
+    with pytest.raises(InputDataError, match="2 is the numerical rank"):
+        k_dpp(K, 3, generator, steps=steps)
+
+
 def test_single_precision() -> None:
     """K of float32 has a lower numerical rank; one that suffices is drawn from alike.
 

@@ -21,6 +21,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel, WienerKernel
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.models.forgetting import rates
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 LAST = {
@@ -272,3 +273,17 @@ def test_limits():
         X[-1:], Y[-1:], forgetting=ExponentialWeights(0.5), outcome_transform=None
     )
     assert_same(newest.posterior(test_X), alone.posterior(test_X), atol=1e-9)
+
+
+def test_a_model_that_listens_learns_in_the_unit_of_the_data_it_has_now():
+    random = torch.Generator().manual_seed(0)
+    arms = torch.rand(12, 2, dtype=torch.float64, generator=random)
+    times = torch.arange(12, dtype=torch.float64).unsqueeze(-1)
+    Y = torch.rand(12, 1, dtype=torch.float64, generator=random)
+    model = TimeVaryingGP(torch.cat([arms, times], -1), Y, forgetting=Markov(0.1))
+    model.set_train_data(torch.cat([arms, 10 * times], -1), Y.squeeze(-1))
+    (part,) = rates(model)
+    before = float(part.epsilon)
+    model.listen()
+    assert float(part.unit) == 10
+    assert float(part.epsilon) == pytest.approx(before)
