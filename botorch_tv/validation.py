@@ -180,7 +180,7 @@ def require_trials(
         fix: What the caller can do.
         limit: What each value was held against, `batch_shape`; named after ``what``.
     """
-    if bool(good.all()):
+    if bool(good if good.dim() == 0 else good.all()):
         return
     position = (~good).nonzero()[0].tolist()
     trial = (

@@ -270,7 +270,7 @@ class ArmReduction(Reduction):
         weights = (between.unsqueeze(-2) @ inverse).squeeze(-2)
         variance = basis.variance[index] - (between * weights).sum(-1)
         direction = chosen.to(inverse.dtype)
-        direction[..., : self.width] -= weights
+        direction.narrow(-1, 0, self.width).sub_(weights)
         arms = torch.where(chosen, index.unsqueeze(-1), arms)
         count = torch.maximum(self.count, slot + 1)
         return variance, partial(self._bordered, basis, arms, count, direction)

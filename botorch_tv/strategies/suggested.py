@@ -77,8 +77,9 @@ def check_suggestion(state: State, suggestion: Suggestion, *, compared: bool) ->
     known = index.dtype == torch.int64 and bool(((index >= 0) & (index < len(domain))).all())
     if not known:
         raise InputDataError(f"the suggestion names no arm of {domain!r}" + FIX)
-    apart = (domain.points(index, X) != X).any(-1)
-    if bool(apart.any()):
+    points = domain.points(index, X)
+    if not torch.equal(points, X):
+        apart = (points != X).any(-1)
         arm, point = index[apart][0].item(), X[apart][0].tolist()
         raise InputDataError(
             f"the suggestion is not of {domain!r}, whose arm {arm} is not at {point}" + FIX
