@@ -13,6 +13,7 @@ from torch import Tensor
 from botorch_tv.acquisition import ExpectedImprovement, Thompson, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.running import passages
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Grid, Loop, Strategy, adaptive_gp_ucb
 from botorch_tv.strategies.search import MultiStart
@@ -200,6 +201,16 @@ def test_what_was_measured_is_forgotten_as_time_goes_by(domain):
     for number in range(3):
         assert bool((spreads[number + 1] < spreads[number]).all())
         assert bool((least[number + 1] > least[number]).all())
+
+
+def test_rates_and_hazards_are_those_of_a_unit_of_time():
+    """Of the variance (1 - ε)^elapsed is left, and no jump came with (1 - h)^elapsed."""
+    prior = strategy().init(GRID).data.prior
+    elapsed = torch.tensor([0.0, 1.0, 2.5], dtype=torch.float64)
+    passage, members = passages(prior, elapsed), prior.members
+    kept = (1 - members.rate) ** elapsed.unsqueeze(-1)
+    torch.testing.assert_close(passage.attenuation.square(), kept)
+    torch.testing.assert_close(1 - passage.jump, (1 - members.hazard) ** elapsed.unsqueeze(-1))
 
 
 def test_constant_readings_keep_filling_the_domain():

@@ -231,6 +231,16 @@ def test_blocks_of_a_search_make_no_difference(search, monkeypatch):
         torch.testing.assert_close(one, chosen[0], rtol=0, atol=1e-6)
 
 
+def test_a_number_that_was_rounded_to_one_takes_the_last_candidate():
+    class Highest:
+        def uniform(self):
+            return torch.ones(3)
+
+    X = torch.tensor([[0.1], [0.5], [0.9]], dtype=D)
+    box = Box(torch.tensor([[0.0], [1.0]], dtype=D), search=DiscreteSearch(X))
+    assert box.search.anywhere(box, Highest()).flatten().tolist() == pytest.approx([0.9] * 3)
+
+
 def test_the_ascent_is_of_the_score_itself():
     """Gradients of what an exploration sees by finite differences, and a trial left out."""
     rules = [UpperConfidence(), ExpectedImprovement(), ProbabilityOfImprovement(), Thompson()]

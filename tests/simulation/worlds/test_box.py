@@ -26,7 +26,7 @@ from botorch_tv.strategies import (
     gp_ucb,
     tv_gp_ucb,
 )
-from botorch_tv.test_functions import TimeVaryingTestFunction
+from botorch_tv.test_functions import MarkovFunction, TimeVaryingTestFunction
 
 ASCENT = MultiStart(raw_samples=16, restarts=2, evaluations=10)
 SEARCH = DiscreteSearch(torch.rand(30, 2, generator=torch.Generator().manual_seed(0)).double())
@@ -264,3 +264,10 @@ def test_recorded_bands_are_those_of_the_noise_learned() -> None:
             state, info = player.tell(state, told, torch.tensor(one["observation"].values[t]))
             since = 0 if bool(info.reset) else since
     assert min(learned) < 0.5 * given
+
+
+def test_batches_of_batches_are_refused() -> None:
+    kernel = unit_kernel("se", 0.5)
+    problem = MarkovFunction(kernel, epsilon=0.1, dim=1, horizon=3, batch_shape=(2, 2), features=4)
+    with pytest.raises(ValueError, match="trials are counted in one dimension"):
+        BoxWorld(problem, noise=0.1)
