@@ -289,6 +289,12 @@ def test_nearly_singular_kernels(lengthscale: float, steps: int | str) -> None:
         assert len(set(index[mask].tolist())) == int(mask.sum())
 
 
+def test_greedy_choice_finds_no_variance_once_all_are_taken() -> None:
+    greedy = greedy_map(torch.tensor([[2.0, 1.0], [1.0, 2.0]], dtype=torch.float64), 4)
+    assert greedy.variance.tolist() == pytest.approx([2.0, 1.5, 0.0, 0.0])
+    assert not greedy.columns[:, 2:].any()
+
+
 @pytest.mark.parametrize("steps", [None, "exact"])
 def test_a_point_known_to_a_few_digits_more_than_rounding_counts(steps: str | None) -> None:
     """Of variances given the others of 1e-9 and 1e-12 the former still tells something."""

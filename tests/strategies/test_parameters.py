@@ -187,10 +187,12 @@ def test_bounds_that_are_none(bounds: Any, message: str) -> None:
         (lambda: Integer(0.5, 4), "Integer: low is 0.5"),  # type: ignore[arg-type]
         (lambda: Float(1e6, 1e6 + 1), "equal to five digits"),
         (lambda: Integer(2, 2), "leave out parameters that are fixed"),
+        (lambda: Integer(1, 10**6 + 1), "high is 1000001, but whole numbers go up to a million"),
         (lambda: Float(0, 1, log="yes"), "give True or False"),  # type: ignore[arg-type]
     ],
 )
 def test_parameters_that_are_none(make: Any, message: str) -> None:
+    assert Integer(1, 10**6).high == 10**6
     with pytest.raises(ValueError, match=message):
         make()
 
