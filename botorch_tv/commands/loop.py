@@ -20,7 +20,7 @@ from botorch_tv.commands.options import option
 from botorch_tv.files import alone
 
 if TYPE_CHECKING:
-    from botorch_tv import Float, Integer, Loop
+    from botorch_tv import Float, Integer, Loop, Strategy
 
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
@@ -79,7 +79,8 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _ask(arguments: argparse.Namespace) -> int:
-    with _turn(arguments.file) as loop:
+    with _alone(arguments.file):
+        loop = _loaded(arguments.file)
         suggestion = loop.ask(now=vars(arguments).get("time"))
         loop.save(arguments.file)
     when = suggestion.time
@@ -98,14 +99,11 @@ def _tell(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     if (arguments.y is None) != arguments.failed:
         raise ValueError("give either Y, what came out, or --failed.")
-    with _turn(arguments.file) as loop:
-        loop.tell(
-            arguments.y,
-            suggestion=given.get("number"),
-            time=given.get("time"),
-            ok=not arguments.failed,
-        )
-        loop.save(arguments.file)
+    from botorch_tv.strategies.loop.answering import answer_in_file
+
+    path, number, when = arguments.file, given.get("number"), given.get("time")
+    with _alone(path):
+        answer_in_file(path, _strategy(path), arguments.y, suggestion=number, time=when)
     return 0
 
 
@@ -121,24 +119,30 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _turn(path: Path) -> Iterator[Loop]:
-    """The loop of a file, which no other process changes meanwhile."""
+def _alone(path: Path) -> Iterator[None]:
+    """While this lasts no other process changes a file that is there."""
     if not path.exists():
         raise ValueError(
             f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
         )
     with alone(path):
-        yield _loaded(path)
+        yield
 
 
 def _loaded(path: Path) -> Loop:
-    from botorch_tv import Loop, adaptive_gp_ucb
+    from botorch_tv import Loop
+
+    return Loop.load(path, _strategy(path))
+
+
+def _strategy(path: Path) -> Strategy:
+    from botorch_tv import adaptive_gp_ucb
 
     try:
         maximize = json.loads(path.read_bytes())["strategy"]["maximize"] is True
     except (ValueError, LookupError, TypeError):
         maximize = True  # reading the file says what is wrong with it
-    return Loop.load(path, adaptive_gp_ucb(maximize=maximize))
+    return adaptive_gp_ucb(maximize=maximize)
 
 
 def _parameter(text: str) -> tuple[str, Float | Integer]:
