@@ -1,5 +1,7 @@
 """Acquisition at the present: the same values as on all columns, and dense references."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,11 @@ from botorch.acquisition import (
     qLogNoisyExpectedImprovement,
     qUpperConfidenceBound,
 )
-from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.acquisition.input_constructors import (
+    construct_inputs_qKG,
+    construct_inputs_qLogNEI,
+    get_acqf_input_constructor,
+)
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
 from botorch.exceptions import (
     BotorchTensorDimensionError,
@@ -29,7 +35,7 @@ from gpytorch.kernels import RBFKernel
 from models.cases import build, data
 from oracles.dense import information_gain, joint_regression, squared_exponential
 
-from botorch_tv.acquisition import input_constructors  # noqa: F401 (registers)
+from botorch_tv.acquisition import input_constructors
 from botorch_tv.acquisition.gains import ClosedForm
 from botorch_tv.acquisition.present import (
     at_present,
@@ -244,6 +250,21 @@ def test_baselines_of_a_batch_stay_apart_though_they_are_equal():
     options = {"sampler": sobol(8), "prune_baseline": False}
     acquisition = qLogNoisyExpectedImprovementAtPresent(textbook_model(), batch, **options)
     assert acquisition.X_baseline.shape == (2, len(data()[0]), 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "botorchs"),
+    [
+        (input_constructors.construct_inputs_noisy_improvement, construct_inputs_qLogNEI),
+        (input_constructors.construct_inputs_knowledge_gradient, construct_inputs_qKG),
+    ],
+    ids=["noisy improvement", "knowledge gradient"],
+)
+def test_defaults_of_input_constructors_are_botorchs(own, botorchs):
+    taken, usual = (inspect.signature(one).parameters for one in (own, botorchs))
+    shared = [name for name in taken if name in usual]
+    assert len(shared) > 4
+    assert [taken[name].default for name in shared] == [usual[name].default for name in shared]
 
 
 def test_a_baseline_of_the_past_is_pointed_out():
