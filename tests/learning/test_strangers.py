@@ -8,7 +8,7 @@ import pytest
 import torch
 from conformance.strangers import DampedDrift, Seasonal
 from gpytorch.kernels import RBFKernel
-from gpytorch.priors import GammaPrior
+from gpytorch.priors import GammaPrior, HalfNormalPrior
 from scipy.stats import gamma, halfnorm
 
 from botorch_tv.forgetting import (
@@ -179,6 +179,27 @@ class Capped(Decay):
 )
 def test_what_is_declared_rightly_is_taken(part):
     require_learnable(part)
+
+
+@dataclass(frozen=True)
+class Stretched(Decay):
+    """exp(-κ lag^α), whose κ has a unit that depends on α."""
+
+    alpha: float = 0.5
+    kappa: float = 0.3
+    parameters = {  # noqa: RUF012
+        "alpha": Parameter(upper=2.0),
+        "kappa": Parameter(power=lambda others: -others["alpha"]),
+    }
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.kappa * elapsed**self.alpha)
+
+
+def test_a_prior_of_what_has_no_unit_of_its_own_is_refused():
+    settings = Refit(decay={"kappa": Free(prior=HalfNormalPrior(1.0))}, every=2)
+    with pytest.raises(ValueError, match="the unit of kappa depends on other parameters"):
+        objective(settings, Stretched())
 
 
 @dataclass(frozen=True)
