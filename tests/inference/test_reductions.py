@@ -93,9 +93,13 @@ def test_samples_have_the_posterior_covariance(form: type[Reduction]) -> None:
     torch.testing.assert_close(samples.T @ samples, dense(played), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("lengthscale", [0.3, 1.0, 3.0])
 @pytest.mark.parametrize("kind", ["exact", "features"])
-def test_more_rounds_never_take_less_memory(kind: str) -> None:
-    basis = factor(K, GRID.shape, inference=kind)
+def test_more_rounds_never_take_less_memory(kind: str, lengthscale: float) -> None:
+    """Of as many features as arms, and of fewer."""
+    smooth = torch.exp(-0.5 * torch.cdist(GRID.X, GRID.X).square() / lengthscale**2)
+    basis = factor(smooth, GRID.shape, inference=kind)
+    assert kind == "exact" or (basis.size < len(GRID)) == (lengthscale > 0.5)
     for form in FORMS if kind == "features" else FORMS[:2]:
         numbers = [form.numbers(basis, rounds) for rounds in range(4 * len(GRID))]
         assert all(before <= after for before, after in pairwise(numbers))
