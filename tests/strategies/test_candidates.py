@@ -6,11 +6,12 @@ from abc import ABC
 import pytest
 
 from botorch_tv.acquisition import Candidates
-from botorch_tv.strategies import candidates
+from botorch_tv.strategies.candidates import arms, points
 
 KINDS = [
     kind
-    for kind in vars(candidates).values()
+    for module in (arms, points)
+    for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, Candidates) and kind is not Candidates
 ]
 
