@@ -35,6 +35,7 @@ class Exploration(Part):
 
     Attributes:
         samples: Whether functions are drawn in every round. A hint, which makes that fast.
+        ties: Which of the arms of a grid that tie :meth:`choose` takes.
 
     Example:
         >>> class TopTwo(Exploration):
@@ -49,6 +50,7 @@ class Exploration(Part):
     """
 
     samples: bool = False
+    ties: Ties = "first"
 
     def score(self, candidates: Candidates) -> Tensor:
         """How good each candidate is, `batch_shape x M`, differentiable where they are.
@@ -69,7 +71,7 @@ class Exploration(Part):
             point of a box, `batch_shape x d`.
         """
         unit = self.unit(candidates.scale)
-        return candidates.argmax(self.score, unit=unit, first_without_data=True)
+        return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,6 @@ class _BreaksTies(Exploration):
 
     def __post_init__(self) -> None:
         _require_one_of(self, "ties", self.ties, get_args(Ties))
-
-    def choose(self, candidates: Candidates) -> Tensor:
-        unit = self.unit(candidates.scale)
-        return candidates.argmax(self.score, unit=unit, first_without_data=True, ties=self.ties)
 
 
 @dataclass(frozen=True)
