@@ -24,7 +24,7 @@ from botorch_tv.acquisition import IGPUCB, AgnosticGPUCB
 from botorch_tv.acquisition.gains import ClosedForm, InformationGain
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, draw_panels
-from botorch_tv.papers.order import Claim, Figure, judge, ratio
+from botorch_tv.papers.order import Claim, Quantity, judge, similar
 from botorch_tv.papers.surveys import largest_norm, mean_range
 from botorch_tv.simulation import GaussianDraw, SmoothedDraw, StaticWorld
 from botorch_tv.simulation.rivals import unit_kernel
@@ -38,8 +38,6 @@ NOISE_SHARE = 0.01
 """R² as a share of the range of the functions."""
 ON_MEAN = ", incumbent a mean"
 """How labels of strategies end whose incumbent is the best posterior mean."""
-SIMILAR = 1.1
-"""Regrets that differ by less than this factor are similar."""
 
 
 def random_arms() -> Grid:
@@ -131,18 +129,9 @@ _CASES = {
 }
 _OTHERS = ("GP-UCB", "GP-TS", "GP-EI", "GP-PI")
 _ORDER = (*(("IGP-UCB", other) for other in _OTHERS), ("GP-TS", "GP-UCB"))
-_CLAIMS: list[Claim | Figure] = [
+_CLAIMS: list[Claim | Quantity] = [
     *(Claim(name, *pair) for name in _CASES for pair in _ORDER),
-    *(
-        Figure(
-            name,
-            "regret of GP-PI as a multiple of GP-EI's",
-            ratio("GP-PI", "GP-EI"),
-            1 / SIMILAR,
-            SIMILAR,
-        )
-        for name in _CASES
-    ),
+    *(similar(name, "GP-PI", "GP-EI") for name in _CASES),
     *(Claim(name, "GP-TS", other, ours=True) for name in _CASES for other in ("GP-EI", "GP-PI")),
 ]
 

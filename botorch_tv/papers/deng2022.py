@@ -24,7 +24,7 @@ from torch import Tensor
 from botorch_tv.acquisition import IGPUCB
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment
-from botorch_tv.papers.order import Claim, Figure, judge_readings, ratio
+from botorch_tv.papers.order import Claim, Quantity, judge_readings, similar
 from botorch_tv.papers.surveys import largest_norm, variation
 from botorch_tv.simulation import AbruptWorld, DriftWorld, RKHSFunctions
 from botorch_tv.simulation.rivals import unit_kernel
@@ -137,7 +137,7 @@ _SAID = {"": "the largest norm for B", "-B-1": "B = 1"}
 
 
 def _experiment(
-    id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim | Figure]], paper: str
+    id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim | Quantity]], paper: str
 ) -> Experiment:
     """A study for every variance of the noise and every reading of B.
 
@@ -189,10 +189,10 @@ def _weights_win(end: str) -> list[Claim]:
     return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in DROPPING]
 
 
-def _abrupt(end: str) -> list[Claim | Figure]:
+def _abrupt(end: str) -> list[Claim | Quantity]:
     """[W22] §7, and [ET] Appendix A with less noise and with as much."""
     detections = [
-        Figure(
+        Quantity(
             f"noise-1{end}",
             f"share of trials in which ET-GP-UCB resets within {DETECTED_WITHIN} rounds of round "
             f"{change}",
@@ -210,28 +210,20 @@ def _abrupt(end: str) -> list[Claim | Figure]:
     ]
 
 
-def _slow(end: str) -> list[Claim | Figure]:
+def _slow(end: str) -> list[Claim | Quantity]:
     """[W22] §7, and [ET] Appendix A with less noise and with as much."""
     return [
         *(Claim(f"noise-0.1{end}", _EVENT, other, 2.0) for other in ("IGP-UCB", *FORGETTING)),
-        Figure(
-            f"noise-1{end}",
-            "regret of ET-GP-UCB as a multiple of WGP-UCB's",
-            ratio(_EVENT, "WGP-UCB"),
-            1 / SIMILAR,
-            SIMILAR,
-        ),
+        similar(f"noise-1{end}", _EVENT, "WGP-UCB"),
         *_weights_win(end),
     ]
 
 
-def _appendix(end: str) -> list[Claim | Figure]:
+def _appendix(end: str) -> list[Claim | Quantity]:
     """[W22] Appendix E."""
     return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in ("IGP-UCB", *DROPPING)]
 
 
-SIMILAR = 1.1
-"""Regrets that differ by less than this factor are similar."""
 _ABRUPT_TEXT = (
     '[W22], noise of variance 1: WGP-UCB "outperforms two algorithms uniformly", BR- and '
     'SW-GP-UCB. [ET], noise 0.1: ET-GP-UCB "can outperform all baselines"; noise 1: it "can '

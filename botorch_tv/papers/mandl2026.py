@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from botorch_tv.acquisition import Constant, Logarithmic
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, Quick, Results
-from botorch_tv.papers.order import Claim, Figure, judge
+from botorch_tv.papers.order import Claim, Quantity, judge
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
 
 POINTS, LENGTHSCALE, NOISE = 20, 0.1, 0.01
 BETAS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
@@ -68,19 +68,19 @@ def better_betas(result: StudyResult) -> float:
     return float(sum(result.total_regret(_label(one)).mean() < growing for one in BETAS))
 
 
-def _claims(epsilon: float, best: float) -> list[Claim | Figure]:
+def _claims(epsilon: float, best: float) -> list[Claim | Quantity]:
     case, near = f"epsilon-{epsilon}", min(BETAS, key=lambda beta: abs(beta - best))
     # Regret is flat around its least; and a range is no single value.
     meaning = f"β of least regret (the paper: {best})"
     broad = "number of constant β that pay less than the growing one"
     return [
         Claim(case, _label(near), GROWING),
-        Figure(case, meaning, best_beta, least=best / 2, most=2 * best),
-        Figure(case, broad, better_betas, least=3),
+        Quantity(case, meaning, best_beta, least=best / 2, most=2 * best),
+        Quantity(case, broad, better_betas, least=3),
     ]
 
 
-def _draw(results: Results, path: Path) -> Picture:
+def _draw(results: Results, path: Path) -> Figure:
     """Total regret over β, a panel per rate of change."""
     from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
 

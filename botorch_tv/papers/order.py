@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from botorch_tv.simulation import StudyResult
 
 
+SIMILAR = 1.1
+"""Regrets that differ by less than this factor are similar."""
+
+
 class Claim(NamedTuple):
     """In this case, `lower` pays less total regret than `higher`.
 
@@ -35,7 +39,7 @@ class Claim(NamedTuple):
     ours: bool = False
 
 
-class Figure(NamedTuple):
+class Quantity(NamedTuple):
     """In this case, a number lies between two others.
 
     Attributes:
@@ -53,7 +57,7 @@ class Figure(NamedTuple):
     most: float = math.inf
 
 
-def judge(claims: Sequence[Claim | Figure], results: Results) -> Outcome:
+def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
     """Test every claim, orders on paired trials.
 
     Returns:
@@ -65,7 +69,7 @@ def judge(claims: Sequence[Claim | Figure], results: Results) -> Outcome:
         for claim in claims
         if isinstance(claim, Claim)
     ]
-    figures = [_measured(one, results) for one in claims if isinstance(one, Figure)]
+    figures = [_measured(one, results) for one in claims if isinstance(one, Quantity)]
     theirs = [row for row in rows if not row["ours"]]
     ours = [row for row in rows if row["ours"]]
     told = [_summed(theirs, "orders of the paper")] if theirs or not figures else []
@@ -76,7 +80,7 @@ def judge(claims: Sequence[Claim | Figure], results: Results) -> Outcome:
     return Outcome(pd.DataFrame([*rows, *figures]), " ".join(told), holds)
 
 
-def judge_readings(readings: Mapping[str, Sequence[Claim | Figure]], results: Results) -> Outcome:
+def judge_readings(readings: Mapping[str, Sequence[Claim | Quantity]], results: Results) -> Outcome:
     """Test the claims of a paper in each of several readings of what it leaves open.
 
     The paper is agreed with where all hold in one reading; which, and what fails in the others, is
@@ -94,13 +98,20 @@ def judge_readings(readings: Mapping[str, Sequence[Claim | Figure]], results: Re
     )
 
 
-def ratio(first: str, second: str) -> Callable[[StudyResult], float]:
-    """The mean total regret of one strategy as a multiple of another's."""
+def similar(case: str, first: str, second: str) -> Quantity:
+    """That one strategy pays about as much as another, within a factor of :data:`SIMILAR`.
+
+    Args:
+        case: Name of the study.
+        first: Label of a strategy.
+        second: Label of what it is compared with.
+    """
 
     def measure(result: StudyResult) -> float:
         return float(result.total_regret(first).mean() / result.total_regret(second).mean())
 
-    return measure
+    meaning = f"regret of {first} as a multiple of {second}'s"
+    return Quantity(case, meaning, measure, 1 / SIMILAR, SIMILAR)
 
 
 def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
@@ -120,7 +131,7 @@ def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
     }
 
 
-def _measured(figure: Figure, results: Results) -> dict[str, Any]:
+def _measured(figure: Quantity, results: Results) -> dict[str, Any]:
     """A figure beside what was found, a row of :func:`judge`'s table."""
     found = figure.measure(results[figure.case])
     return {

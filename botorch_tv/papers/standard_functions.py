@@ -21,9 +21,9 @@ from torch import Tensor
 
 from botorch_tv.acquisition.gains import ClosedForm, Fixed
 from botorch_tv.papers.cases import Drawn, Recorded
-from botorch_tv.papers.chowdhury2017 import NOISE_SHARE, ON_MEAN, SIMILAR, TRIALS, line_up
+from botorch_tv.papers.chowdhury2017 import NOISE_SHARE, ON_MEAN, TRIALS, line_up
 from botorch_tv.papers.experiment import Experiment
-from botorch_tv.papers.order import Claim, Figure, judge_readings, ratio
+from botorch_tv.papers.order import Claim, Quantity, judge_readings, similar
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.papers.sensors import STEPS_PER_DAY, cells
 from botorch_tv.simulation import FixedFunctions, PanelWorld, StaticWorld
@@ -215,7 +215,7 @@ _SENSOR_CASES = {
 }
 
 
-def _sensor_claims(end: str) -> list[Claim | Figure]:
+def _sensor_claims(end: str) -> list[Claim | Quantity]:
     """Of the paper, with the B of cases whose names end so."""
     return [
         *(
@@ -224,13 +224,7 @@ def _sensor_claims(end: str) -> list[Claim | Figure]:
             for rival in ("GP-UCB", "IGP-UCB", "GP-EI", "GP-PI")
         ),
         *(Claim(f"traffic{end}", "IGP-UCB", rival, 2.0) for rival in ("GP-EI", "GP-PI")),
-        Figure(
-            f"temperature{end}",
-            "regret of IGP-UCB as a multiple of GP-UCB's",
-            ratio("IGP-UCB", "GP-UCB"),
-            1 / SIMILAR,
-            SIMILAR,
-        ),
+        similar(f"temperature{end}", "IGP-UCB", "GP-UCB"),
     ]
 
 

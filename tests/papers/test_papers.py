@@ -245,7 +245,9 @@ def test_a_figure_by_hand(least, most, holds):
     """Mean totals are 4 and 2, and half of the trials reset in round 2 or 3."""
     resets = {"A": np.array([[1, 0, 0, 1], [0, 0, 1, 0]], dtype=bool)}
     result = make_result({"A": [[1, 1, 1, 1], [1, 1, 1, 1]], "B": [[0, 0, 0, 1], [1, 1, 1, 0]]})
-    twice = order.Figure("case", "ratio", order.ratio("A", "B"), least, most)
+    twice = order.similar("case", "A", "B")
+    assert (twice.least, twice.most) == (1 / 1.1, 1.1)
+    twice = twice._replace(meaning="ratio", least=least, most=most)
     outcome = order.judge([twice], {"case": result})
     assert outcome.holds is holds
     assert "the ratio is 2 (at least" in outcome.verdict
