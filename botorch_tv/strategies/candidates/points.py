@@ -169,11 +169,29 @@ class BoxCandidates(RoundCandidates):
         if isinstance(sqrt_beta, Tensor):
             sqrt_beta = sqrt_beta.reshape(-1)[trials]
         of = replace(self.of, noise=noise, sqrt_beta=sqrt_beta)
-        selected = BoxCandidates(of, self._functions.select(trials), self._box)
-        selected._shape = trials.shape
-        for name in ("incumbent", "best_observation"):
-            selected.__dict__[name] = getattr(self, name).reshape(-1, 1)[trials]
-        return selected
+        return _SomeTrials(of, self, trials)
+
+
+class _SomeTrials(BoxCandidates):
+    """All points of a box, for some of the trials.
+
+    Args:
+        of: The round, with what it tells of these trials.
+        every: For all trials.
+        trials: Which, in one dimension.
+    """
+
+    def __init__(self, of: Round, every: BoxCandidates, trials: Tensor) -> None:
+        super().__init__(of, every._functions.select(trials), every._box)
+        self._shape, self._every, self._trials = trials.shape, every, trials
+
+    @cached_property
+    def incumbent(self) -> Tensor:
+        return self._every.incumbent.reshape(-1, 1)[self._trials]
+
+    @cached_property
+    def best_observation(self) -> Tensor:
+        return self._every.best_observation.reshape(-1, 1)[self._trials]
 
 
 def _unlisted(name: str) -> InputDataError:
