@@ -54,7 +54,10 @@ class SparQ(Strategy):
     An expert may be slow: answers absorbed rounds later count from the time they are about, and
     observations made since are kept beside them. It may answer part of the points (``ok``), in each
     trial another part. Where it does not answer at all a trial goes on with the answers and
-    observations it has, and :meth:`ask` warns.
+    observations it has, and :meth:`ask` warns: with an :class:`ExpertWarning`, if an expert was due
+    after the newest round, but no answers have been absorbed since, because :meth:`consult` and
+    :meth:`absorb` were left out, or the expert is slow or absent. Where that is meant,
+    ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
         refresh: When the expert is asked and about how many points.
@@ -103,26 +106,11 @@ class SparQ(Strategy):
     def _left(self, state: State, now: Tensor) -> Data:
         return with_answers(super()._left(state, now), state.expert)
 
-    @without_gradients
-    def ask(
-        self,
-        state: State,
-        *,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-        generator: Generators | Draws | None = None,
+    def _asked(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        """Choose where to measure; as :meth:`Strategy.ask`.
-
-        Warns:
-            ExpertWarning: If an expert was due after the newest round, but no answers have been
-                absorbed since: :meth:`consult` and :meth:`absorb` were left out, or the expert is
-                slow or absent. The choice is then made with the data there are, so where that is
-                meant, ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
-        """
-        require_state(state)
-        self.warn_of_absence(state, stacklevel=4)
-        return super().ask(state, now=now, context=context, generator=generator)
+        self.warn_of_absence(state, stacklevel=5)
+        return super()._asked(state, now, context, draws)
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
         """Warn if the expert was to be asked after the newest round, but has not answered.

@@ -134,7 +134,7 @@ def warn_of_rounded_parameters(kernel: Kernel | Tensor, dtype: torch.dtype) -> N
             "the kernel's parameters are float32 in a float64 run: a lengthscale of 0.2 is then "
             "0.20000000298. Call torch.set_default_dtype(torch.float64) before making it.",
             InputDataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

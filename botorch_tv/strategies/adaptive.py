@@ -34,17 +34,16 @@ from botorch_tv.inference.mixture.prior import (
     prior_on_box,
 )
 from botorch_tv.inference.mixture.running import FIRST
-from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.checks import as_context, require_place, require_state
+from botorch_tv.strategies.checks import require_state
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Choice, Decision
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.signature import Untold, preset
-from botorch_tv.strategies.state import Info, State, Suggestion
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
 
@@ -52,14 +51,15 @@ from botorch_tv.validation import require, require_integer, shown
 class Adaptive(Strategy):
     """A bandit that is told nothing: a bank of processes, weighed by how well they predict.
 
-    See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain;
-    their mean, standard deviation and median time apart are the units of all that follows, so that
-    y, x and time may be in any. What is predicted is the mixture's mean and variance; a sample is
-    that of a member drawn first.
+    See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain,
+    each far from those before it; their mean, standard deviation and median time apart are the
+    units of all that follows, so that y, x and time may be in any. What is predicted is the
+    mixture's mean and variance; a sample is that of a member drawn first.
 
     An observation that lies before others is refused, as by all strategies; :class:`Loop` replays
     its log. ``tell(noise=)`` is refused: while the scale of y is integrated out a variance in units
-    of y is another ratio under every scale, and no member could weigh it exactly.
+    of y is another ratio under every scale, and no member could weigh it exactly. ``init`` takes
+    float64 alone, and domains of up to 8 coordinates.
 
     Args:
         bank: Which processes are held possible.
@@ -112,41 +112,27 @@ class Adaptive(Strategy):
         parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
         return f"{type(self).__name__}({', '.join(f'{name}={parts[name]}' for name in own)})"
 
-    @without_gradients
-    def init(
-        self,
-        domain: Domain,
-        *,
-        batch_shape: Size | tuple[int, ...] = (),
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
+    def _begun(
+        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
     ) -> State:
-        """As :meth:`Strategy.init`; in float64 alone.
-
-        Raises:
-            InputDataError: If the domain has more than 8 coordinates.
-            ValueError: If ``dtype`` is another, or ``batch_shape`` is no tuple.
-        """
         require(
             dtype == torch.float64,
             f"Adaptive.init: dtype is {dtype}, but covariances updated round after round lose too "
             "many digits in it; use torch.float64.",
         )
-        require_place("Adaptive", domain, batch_shape)
         if domain.columns > MOST_COLUMNS:
             raise InputDataError(
                 f"{domain!r} has {domain.columns} coordinates, context included, but a bank serves "
                 f"up to {MOST_COLUMNS}; leave some out, or use a strategy that is told a kernel."
             )
-        place = domain.device if device is None else torch.device(device)
         prior: BankPrior
         if isinstance(domain, Grid):
-            prior = prior_on_arms(self.bank, domain.points(_all(domain, place), _like(place)))
+            prior = prior_on_arms(self.bank, domain.points(_all(domain, device), _like(device)))
         else:
             assert isinstance(domain, Box)
-            lower, upper = domain.bounds.to(_like(place))
+            lower, upper = domain.bounds.to(_like(device))
             prior = prior_on_box(self.bank, lower, upper, domain.context_dim)
-        return self._initial(domain, prior, Size(batch_shape))
+        return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
         """The median time between the measurements that set the units, or all there are before."""
@@ -157,55 +143,26 @@ class Adaptive(Strategy):
         so_far = median_gap(log.time.tensor(), log.noise.tensor().isfinite())
         return torch.where(running.units.known.view(state.time.shape), step, so_far)
 
-    @without_gradients
-    def ask(
-        self,
-        state: State,
-        *,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-        generator: Generators | Draws | None = None,
-    ) -> Suggestion:
-        """Choose where to measure; as :meth:`Strategy.ask`.
-
-        Before the units are known the choice is a point far from those before it.
-        """
-        require_state(state)
-        decision = self.decision(state, now, as_context(state, context))
-        acts, draws = running_mixture(state.data).units.known, draws_from(generator, state)
+    def _chosen(self, decision: Decision, draws: Draws) -> Choice:
+        """As of all strategies; before the units are known a point far from those before it."""
+        running = running_mixture(decision.state.data)
+        acts = running.units.known
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
-            return self._suggestion(decision, self._start(decision))
-        choice = decision.chosen(self.exploration, draws)
-        if running_mixture(state.data).settled:
-            return self._suggestion(decision, choice)
+            return self._start(decision)
+        choice = super()._chosen(decision, draws)
+        if running.settled:
+            return choice
         start = self._start(decision)
         beside = acts if choice.choice.dim() == acts.dim() else acts.unsqueeze(-1)
-        both = Choice(
+        return Choice(
             torch.where(beside, choice.choice, start.choice),
             torch.where(acts, choice.mean, start.mean),
             torch.where(acts, choice.sd, start.sd),
             choice.sqrt_beta,
         )
-        return self._suggestion(decision, both)
 
-    def tell(
-        self,
-        state: State,
-        suggestion: Suggestion,
-        y: Tensor | float,
-        *,
-        time: float | Tensor | None = None,
-        ok: Tensor | None = None,
-        noise: float | Tensor | None = None,
-        check: bool = True,
-        consume: bool = False,
-    ) -> tuple[State, Info]:
-        """Take in an observation; as :meth:`Strategy.tell`, but for ``noise``.
-
-        Raises:
-            InputDataError: Also where ``noise`` is given.
-        """
+    def _noise_for(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
                 f"noise is {shown(noise)}, but who is told nothing finds the noise, in units of a "
@@ -214,7 +171,7 @@ class Adaptive(Strategy):
                 "a strategy that is told its kernel, such as "
                 "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
             )
-        return super().tell(state, suggestion, y, time=time, ok=ok, check=check, consume=consume)
+        return self.noise
 
     @property
     def usual_noise(self) -> float:

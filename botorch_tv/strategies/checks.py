@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import is_dataclass
 
 import torch
@@ -14,7 +13,7 @@ from botorch_tv.acquisition import Width
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, latest, require, require_number, require_trials, shown
 
 
@@ -132,14 +131,6 @@ def require_same_kind(name: str, tensor: Tensor, state: State) -> None:
         )
 
 
-def as_observation(state: State, y: Tensor | float) -> Tensor:
-    """A single number as a tensor, where there is one trial; anything else as it came."""
-    number = isinstance(y, (int, float)) and not isinstance(y, bool)
-    if number and state.time.dim() == 0:
-        return state.basis.variance.new_full((), y)  # type: ignore[arg-type]
-    return y  # type: ignore[return-value]
-
-
 def require_choice(exploration: object, choice: object, state: State) -> None:
     """Raise an ``InputDataError`` unless what an exploration chose is a choice of the domain."""
     domain, shape = state.domain, tuple(state.time.shape)
@@ -168,86 +159,6 @@ def require_choice(exploration: object, choice: object, state: State) -> None:
             )
     elif isinstance(domain, Box):
         domain.require_inside(choice, f"the choice of {type(exploration).__name__} ")
-
-
-def check_observation(
-    state: State, suggestion: Suggestion, y: Tensor, time: Tensor, ok: Tensor | None
-) -> None:
-    """Raise an ``InputDataError`` unless an observation fits the state and can be learned from."""
-    if not isinstance(y, Tensor):
-        shape, dtype = tuple(state.time.shape), state.basis.variance.dtype
-        wanted = (
-            f"a tensor of shape {shape}, one value per trial"
-            if shape
-            else "a number, or as a tensor"
-        )
-        raise InputDataError(f"y is {y!r}; pass {wanted}: torch.tensor(y, dtype={dtype}).")
-    for name, tensor in (("y", y), ("suggestion.mean", suggestion.mean)):
-        _require_batch(name, tensor, state)
-        require_same_kind(name, tensor, state)
-    if ok is not None:
-        if not isinstance(ok, Tensor) or ok.dtype != torch.bool or ok.device != y.device:
-            raise InputDataError(
-                f"ok is {ok!r}; pass a bool tensor on {y.device}, True where the measurement is "
-                "good."
-            )
-        _require_batch("ok", ok, state)
-    require_forward(state, time, "time")
-
-
-def check_size(y: Tensor, variance: Tensor) -> None:
-    """Raise an ``InputDataError`` unless observations are finite and can be squared.
-
-    Args:
-        y: `batch_shape`.
-        variance: Their noise variances, infinite where a measurement failed, `batch_shape`.
-    """
-    # What is computed has y in units of the noise, too.
-    if y.dim() == 0 and abs(float(y)) <= largest(y.dtype) * min(1.0, float(variance) ** 0.5):
-        return  # a trial alone asks as numbers, which is faster
-    most = largest(y.dtype) * variance.sqrt().clamp_max(1)
-    good = (y.abs() <= most) | variance.isinf()
-    if bool(good.all()):
-        return
-    require_trials(
-        y.isfinite() | variance.isinf(),
-        y,
-        "as observation y is not finite",
-        "pass ok=False for a measurement that failed, or repair it.",
-    )
-    require_trials(
-        good,
-        y,
-        f"as observation y is too large for {y.dtype}, whose limit under this noise is",
-        "pass ok=False for a measurement that failed, or choose another unit.",
-        limit=most,
-    )
-
-
-def as_noise(state: State, noise: float | Tensor, ok: Tensor | None, *, check: bool) -> Tensor:
-    """Noise variances of an observation, infinite where it failed, `batch_shape`."""
-    own = state.basis.variance
-    if isinstance(noise, Tensor):
-        if noise.dim() > 0:
-            _require_batch("noise", noise, state)
-        noise = noise.to(own).expand(state.time.shape)
-    elif isinstance(noise, bool) or not isinstance(noise, numbers.Real):
-        raise InputDataError(
-            f"noise is {shown(noise)}, but it must be a number; or a tensor with one per trial."
-        )
-    else:
-        noise = own.new_full(state.time.shape, noise)
-    if check:
-        least = least_noise(state.basis.scale**2, own.dtype)
-        require_trials(
-            (noise >= least) & (noise <= largest(own.dtype)),
-            noise,
-            f"as noise variance is not positive and finite, from {least:.2g} to "
-            f"{largest(own.dtype):g}",
-            f"use {NEARLY_EXACT[own.dtype]:g} times the kernel's variance for nearly exact "
-            "measurements.",
-        )
-    return noise if ok is None else torch.where(ok, noise, math.inf)
 
 
 NEARLY_EXACT = {torch.float64: 1e-6, torch.float32: 1e-4}
@@ -313,20 +224,3 @@ def require_scales(
                 f"[{-most:g}, {most:g}]",
                 f"in {dtype}; use float64, or a smaller one.",
             )
-
-
-def least_told(noise: float | Tensor, *, wait: bool) -> float:
-    """A lower bound of noise variances told: 0 where a device would have to be waited for."""
-    if not isinstance(noise, Tensor):
-        return noise
-    if noise.device.type != "cpu" and not wait:
-        return 0.0
-    return float(noise.min()) if noise.numel() > 0 else math.inf
-
-
-def _require_batch(name: str, tensor: Tensor, state: State) -> None:
-    if tensor.shape != state.time.shape:
-        raise InputDataError(
-            f"{name} has shape {tuple(tensor.shape)}, but the state's batch_shape is "
-            f"{tuple(state.time.shape)}; give one value per trial."
-        )

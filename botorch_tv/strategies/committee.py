@@ -9,10 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from botorch.exceptions import InputDataError
-from botorch.posteriors import GPyTorchPosterior
-from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
-from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Width
@@ -21,14 +18,14 @@ from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Joint
 from botorch_tv.learning.refit import Refit
-from botorch_tv.strategies.checks import as_noise, as_observation
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Decision
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.measured import Measured
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.validation import require, shown
 
 
@@ -131,26 +128,18 @@ class Committee(Strategy):
         """Whether choices may take random numbers."""
         return any(one.draws for one in self.members)
 
-    @without_gradients
-    def init(
-        self,
-        domain: Domain,
-        *,
-        batch_shape: Size | tuple[int, ...] = (),
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
+    def _begun(
+        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
     ) -> State:
-        """As :meth:`Strategy.init`."""
-        usual: dict[str, Any] = {"batch_shape": batch_shape, "dtype": dtype, "device": device}
-        return self._begun([one.init(domain, **usual) for one in self.members])
+        return self._together([one._begun(domain, shape, dtype, device) for one in self.members])
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         """As :meth:`Strategy.init_like`."""
         pairs = zip(self.members, state.members)
-        return self._begun([one.init_like(own, batch_shape) for one, own in pairs])
+        return self._together([one.init_like(own, batch_shape) for one, own in pairs])
 
-    def _begun(self, states: list[State]) -> State:
+    def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
         made = self.start(shape)
         memory = type(made)(
@@ -158,20 +147,11 @@ class Committee(Strategy):
         )
         return states[0]._replace(memory=Memory((), memory), members=tuple(states))
 
-    @without_gradients
-    def ask(
-        self,
-        state: State,
-        *,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-        generator: Generators | Draws | None = None,
+    def _asked(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        """Choose where to measure; as :meth:`Strategy.ask`."""
-        draws = draws_from(generator, state)
         suggestions = [
-            one.ask(own, now=now, context=context, generator=draws)
-            for one, own in zip(self.members, state.members)
+            one._asked(own, now, context, draws) for one, own in zip(self.members, state.members)
         ]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
@@ -203,46 +183,40 @@ class Committee(Strategy):
             member=member,
         )
 
-    @without_gradients
-    def tell(
-        self,
-        state: State,
-        suggestion: Suggestion,
-        y: Tensor | float,
-        *,
-        time: float | Tensor | None = None,
-        ok: Tensor | None = None,
-        noise: float | Tensor | None = None,
-        check: bool = True,
-        consume: bool = False,
-    ) -> tuple[State, Info]:
-        """Take in an observation; as :meth:`Strategy.tell`, reset where a member's is.
+    def _noise_for(self, noise: float | Tensor | None) -> float:
+        usual = [one._noise_for(noise) for one in self.members]
+        return usual[0]
 
-        Raises:
-            InputDataError: As there, or if ``suggestion.member`` is none of the members.
-        """
-        if check:
-            require_suggestion(suggestion, self._mark)
-            check_suggestion(state, suggestion, compared=False)
-            self._check_member(state, suggestion)
-        value = as_observation(state, y)
-        given = self.noise if noise is None else noise
-        variance = as_noise(state, given, ok, check=check and noise is not None)
-        heard = value if ok is None else torch.where(ok, value, 0.0)
-        memory = self.learn(state, suggestion, heard, variance)
+    def _look_at(self, state: State, measured: Measured) -> None:
+        """What the first member takes in all take in."""
+        member, number = measured.suggestion.member, len(self.members)
+        fits = member is None or (
+            isinstance(member, Tensor)
+            and member.dtype == torch.int64
+            and member.shape == state.time.shape
+            and bool(((member >= 0) & (member < number)).all())
+        )
+        if not fits:
+            raise InputDataError(
+                f"suggestion.member is {shown(member)}, but there are {number} members, "
+                f"and {tuple(state.time.shape)} trials; tell what ask() gave."
+            )
+        self.members[0]._look_at(state.members[0], measured)
+
+    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        suggestion = measured.suggestion
+        memory = self.learn(state, suggestion, measured.y, measured.noise)
         followed = self.leading(state) if suggestion.member is None else suggestion.member
         states, infos = [], []
-        for number, (one, own) in enumerate(zip(self.members, state.members)):
-            # What the first takes in all take in, so that a refusal comes before any is used up.
+        for one, own in zip(self.members, state.members):
             after, info = one.tell(
                 own,
-                self._as_made_by(one, own, suggestion),
-                value,
-                time=time,
-                ok=ok,
-                noise=noise,
-                check=check and number == 0,
-                consume=consume and number > 0,
+                self._as_made_by(one, own, suggestion)._replace(time=measured.time),
+                measured.y,
+                ok=measured.ok,
+                noise=measured.told_noise,
+                check=False,
+                consume=consume,
             )
             states.append(after)
             infos.append(info)
@@ -259,66 +233,16 @@ class Committee(Strategy):
             return member.suggestion_at(state, suggestion.X, now=suggestion.time)
         return suggestion._replace(made_by=None, member=None)
 
-    def _check_member(self, state: State, suggestion: Suggestion) -> None:
-        member = suggestion.member
-        if member is None:
-            return
-        fits = (
-            isinstance(member, Tensor)
-            and member.dtype == torch.int64
-            and member.shape == state.time.shape
-            and bool(((member >= 0) & (member < len(self.members))).all())
-        )
-        if not fits:
-            raise InputDataError(
-                f"suggestion.member is {shown(member)}, but there are {len(self.members)} members, "
-                f"and {tuple(state.time.shape)} trials; tell what ask() gave."
-            )
-
-    @without_gradients
-    def recommend(
-        self,
-        state: State,
-        *,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-    ) -> Tensor:
-        """As :meth:`Strategy.recommend`, by the member that leads."""
-        points = [
-            one.recommend(own, now=now, context=context)
-            for one, own in zip(self.members, state.members)
-        ]
-        return _picked(points, self.leading(state))
-
-    @without_gradients
-    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """As :meth:`Strategy.recommended_arm`, by the member that leads."""
+    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+        """By the member that leads."""
         pairs = zip(self.members, state.members)
-        arms = [one.recommended_arm(own, now=now) for one, own in pairs]
-        return _picked(arms, self.leading(state))
+        return _picked([one._best(own, now, context) for one, own in pairs], self.leading(state))
 
-    def posterior(
-        self,
-        state: State,
-        X: Tensor,
-        *,
-        now: float | Tensor | None = None,
-        observation_noise: bool = False,
-    ) -> GPyTorchPosterior:
-        """As :meth:`Strategy.posterior`, of the member that leads."""
-        made = [
-            one.posterior(own, X, now=now, observation_noise=observation_noise)
-            for one, own in zip(self.members, state.members)
-        ]
-        leading = self.leading(state)
-        means = torch.stack([one.distribution.mean for one in made])
-        covariances = torch.stack([one.distribution.covariance_matrix for one in made])
-        # Trials are the last of the leading dimensions.
-        index = leading.expand(means.shape[1:-1]).unsqueeze(-1)
-        mean = means.gather(0, index.expand(means.shape[1:]).unsqueeze(0)).squeeze(0)
-        wide = index.unsqueeze(-1).expand(covariances.shape[1:]).unsqueeze(0)
-        covariance = covariances.gather(0, wide).squeeze(0)
-        return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
+    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+        """Of the member that leads."""
+        pairs, leading = zip(self.members, state.members), self.leading(state)
+        made = [one._joint(own, choice, now) for one, own in pairs]
+        return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
 
     def decision(
         self, state: State, now: float | Tensor | None = None, context: Tensor | None = None

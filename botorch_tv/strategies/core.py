@@ -35,17 +35,11 @@ from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference
+from botorch_tv.inference.protocol import Inference, Joint
 from botorch_tv.learning.refit import Refit
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
-    as_noise,
-    as_observation,
-    as_time,
-    check_observation,
-    check_size,
-    least_told,
     require_place,
     require_scales,
     require_state,
@@ -61,15 +55,15 @@ from botorch_tv.strategies.deciding import (
 )
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.keeping import remembered, settled, told
+from botorch_tv.strategies.keeping import answers, remembered, settled
 from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.located import clock, grouped, located
+from botorch_tv.strategies.measured import Measured, as_measured
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.parts import require_parts
 from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
 from botorch_tv.validation import require, require_floating, require_noise, settle_number
 
 FORMULAS = ("kernel", "decay", "inflation", "width")
@@ -206,14 +200,20 @@ class Strategy:
             ValueError: If ``batch_shape`` is no tuple.
         """
         require_floating(dtype)
-        require_place("Strategy", domain, batch_shape)
+        require_place(type(self).__name__, domain, batch_shape)
+        place = domain.device if device is None else torch.device(device)
+        return self._begun(domain, Size(batch_shape), dtype, place)
+
+    def _begun(
+        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
+    ) -> State:
+        """The state before the first round; raises where this strategy cannot serve a domain."""
         require(
             self.learning is None or isinstance(domain, Box),
             f"Strategy.init: hyperparameters are learned on a Box, not on {domain!r}; use "
             "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
         warn_of_rounded_parameters(self.kernel, dtype)
-        place = domain.device if device is None else torch.device(device)
         method, few = (
             self._method,
             dtype == torch.float64 and regresses_on_few(self.inference_for(domain), domain),
@@ -221,25 +221,22 @@ class Strategy:
         # A sample takes a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"
-        prior = domain.prior(self.kernel, method, dtype=dtype, device=place)
+        prior = domain.prior(self.kernel, method, dtype=dtype, device=device)
         if self.learning is not None and isinstance(domain, Box):
             require_learnable(self.process, domain, self.learning)
         if isinstance(domain, Box) and isinstance(prior, BoxPrior):
-            prior = self._represented(domain, prior)
+            # In features where these were asked for, or pay and change no choice.
+            prior = represented(
+                self.process,
+                domain,
+                prior,
+                self.inference,
+                samples=self.exploration.samples,
+                changes=self.learning is not None or self._replaces_data,
+            )
         require_scales(type(self).__name__, self.process, self.width, prior.scale**2, dtype)
         warn_of_domain(self.process, self.learning, domain, prior)
-        return self._initial(domain, prior, Size(batch_shape))
-
-    def _represented(self, box: Box, box_prior: BoxPrior) -> BoxPrior | PointBasis:
-        """A prior on a box in features where these were asked for, or pay and change no choice."""
-        return represented(
-            self.process,
-            box,
-            box_prior,
-            self.inference,
-            samples=self.exploration.samples,
-            changes=self.learning is not None or self._replaces_data,
-        )
+        return self._initial(domain, prior, shape)
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -293,9 +290,18 @@ class Strategy:
                 domain, or the generators are not one per trial.
         """
         require_state(state)
-        decision = self.decision(state, now, as_context(state, context))
-        choice = decision.chosen(self.exploration, draws_from(generator, state))
-        return self._suggestion(decision, choice)
+        return self._asked(state, now, as_context(state, context), draws_from(generator, state))
+
+    def _asked(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
+    ) -> Suggestion:
+        """The choice of every trial, of arguments that have been looked at."""
+        decision = self.decision(state, now, context)
+        return self._suggestion(decision, self._chosen(decision, draws))
+
+    def _chosen(self, decision: Decision, draws: Draws) -> Choice:
+        """What is chosen in a round."""
+        return decision.chosen(self.exploration, draws)
 
     @without_gradients
     def suggestion_at(
@@ -362,48 +368,65 @@ class Strategy:
                 or domain. The state is not changed.
         """
         require_state(state)
-        if check:
-            require_suggestion(suggestion, self._mark)
-        when = suggestion.time if time is None else as_time(state, time, "time")
-        y = as_observation(state, y)
-        if check:
-            check_observation(state, suggestion, y, when, ok)
-            check_suggestion(state, suggestion, compared=self.compares)
-        variance = as_noise(
-            state, self.noise if noise is None else noise, ok, check=check and noise is not None
+        measured = as_measured(
+            state,
+            suggestion,
+            y,
+            time=time,
+            ok=ok,
+            noise=noise,
+            usual_noise=self._noise_for(noise),
+            made_by=self._mark,
+            compared=self.compares,
+            check=check,
         )
         if check:
-            check_size(y, variance)
-        if check and self.expects:
-            warn_of_observation(self.process, self.learning, state, y, variance, when)
-            if self.learning is None:
-                warn_of_clock(self.process, state, when)
-        if ok is not None:
-            y = torch.where(ok, y, 0.0)
-        least = least_told(self.noise if noise is None else noise, wait=check)
-        inference = self.inference_for(state.domain, state.basis)
-        believed = inference.believed_noise(state.data, variance)
-        newest = Observation(suggestion.X, y, suggestion.mean, suggestion.sd, believed)
-        before, expired = settled(inference, state, when)
-        data, forgot = told(
-            inference,
-            state,
+            self._look_at(state, measured)
+        return self._taken_in(state, measured, consume=consume)
+
+    def _noise_for(self, noise: float | Tensor | None) -> float:
+        """Variance of an observation that is told without one; raises where ``noise`` is no use."""
+        return self.noise
+
+    def _look_at(self, state: State, measured: Measured) -> None:
+        """Warn of an observation, or refuse it, for what this strategy believes."""
+        if not self.expects:
+            return
+        y, variance, when = measured.y, measured.noise, measured.time
+        warn_of_observation(self.process, self.learning, state, y, variance, when)
+        if self.learning is None:
+            warn_of_clock(self.process, state, when)
+
+    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+        """The state with an observation more, and what happened."""
+        inference, rules = self.inference_for(state.domain, state.basis), self.process.retention
+        suggestion = measured.suggestion
+        believed = inference.believed_noise(state.data, measured.noise)
+        newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, believed)
+        before, expired = settled(inference, state, measured.time)
+        all_good = measured.ok is None
+        grown = before.observed(
+            suggestion.choice,
+            measured.y,
+            measured.noise,
+            measured.time,
+            measured.least_noise,
+            all_good=all_good,
+        )
+        after, change = grown.keep(answers(rules, state, grown, grown.time, before.since, newest))
+        data = inference.observe(
             before,
-            before.observed(suggestion.choice, y, variance, when, least, all_good=ok is None),
-            newest,
-            all_good=ok is None,
+            after,
+            change._replace(all_good=all_good),
             consume=consume and before.running is state.data.running,
         )
-        resets = [one for one in (expired, forgot) if one is not None]
-        reset = (
-            functools.reduce(torch.logical_or, resets)
-            if resets
-            else torch.zeros_like(when, dtype=torch.bool)
-        )
+        resets = [one for one in (expired, change.reset) if one is not None]
+        none = torch.zeros_like(measured.time, dtype=torch.bool)
+        reset = functools.reduce(torch.logical_or, resets, none)
         advanced = state._replace(data=data)
         if self._remembers:
             advanced = advanced._replace(
-                memory=remembered(self.process.retention, self.exploration, advanced, newest, reset)
+                memory=remembered(rules, self.exploration, advanced, newest, reset)
             )
         if self.learning is not None and self.learning.due(data.rounds):
             advanced = relearned(self.process, advanced, self.learning)
@@ -493,13 +516,15 @@ class Strategy:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
-        best = self._best(state, now, context)
+        require_state(state)
+        best = self._best(state, now, as_context(state, context))
         return state.domain.points(best, state.basis.variance)
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
-        return self._best(state, now, None)
+        require_state(state)
+        return self._best(state, now, as_context(state, None))
 
     @outside_inference_mode
     def posterior(
@@ -529,8 +554,7 @@ class Strategy:
         require_state(state)
         groups = grouped(state, X)
         choice = located(state, groups, groups.shape[state.time.dim() : -1])
-        decision = self.decision(state, now)
-        mean, covariance, _ = decision.joint(choice)
+        mean, covariance, _ = self._joint(state, choice, now)
         if observation_noise:
             noise = self.believed_noise(state).to(mean)[..., None, None, None]
             identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
@@ -662,9 +686,12 @@ class Strategy:
 
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
         """The choice of the best posterior mean."""
-        require_state(state)
-        decision = self.decision(state, now, as_context(state, context))
+        decision = self.decision(state, now, context)
         return decision.chosen(BestMean(), draws_from(None, state)).choice
+
+    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+        """The joint posterior of f_now within groups of arms or points."""
+        return self.decision(state, now).joint(choice)
 
     def _suggestion(self, decision: Decision, choice: Choice) -> Suggestion:
         domain, sqrt_beta = decision.state.domain, choice.sqrt_beta

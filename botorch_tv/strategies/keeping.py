@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import Part, brought
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Data
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
 
@@ -25,41 +25,30 @@ def settled(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tens
     data, rules = state.data, inference.process.retention
     if not rules or data.rounds == data.dropped:
         return data, None
-    after, change = data.keep(_answers(rules, state, data, now, data.since, None))
+    after, change = data.keep(answers(rules, state, data, now, data.since))
     return inference.keep(data, after, change), change.reset
 
 
-def told(
-    inference: Inference,
+def answers(
+    rules: tuple[Retention, ...],
     state: State,
-    before: Data,
-    after: Data,
-    newest: Observation,
-    *,
-    all_good: bool,
-    consume: bool,
-) -> tuple[Data, Tensor | None]:
-    """The data once the newest row of the log, which ``after`` has, has been taken in.
+    data: Data,
+    now: Tensor,
+    since: Tensor,
+    newest: Observation | None = None,
+) -> Iterator[Kept | Tensor]:
+    """What each rule says is kept.
 
     Args:
-        inference: How the posterior is computed.
-        state: Before the round.
-        before: The data when the round was decided.
-        after: The same with one row more.
-        newest: The observation.
-        all_good: Whether it is known to have failed in no trial.
-        consume: Whether the memory of ``before`` may be reused.
-
-    Returns:
-        As :func:`settled`.
+        rules: Of retention.
+        state: Where they have their memory.
+        data: What they are asked about.
+        now: When, `batch_shape`.
+        since: Rounds since the last reset, `batch_shape`.
+        newest: The observation just made; None before a choice.
     """
-    rules = inference.process.retention
-    if not rules:
-        return inference.observe(before, after, Change(all_good=all_good), consume=consume), None
-    answers = _answers(rules, state, after, after.time, before.since, newest)
-    data, change = after.keep(answers)
-    change = change._replace(all_good=all_good)
-    return inference.observe(before, data, change, consume=consume), change.reset
+    for rule, memory in zip(rules, state.memory.retention):
+        yield rule.keep(_log(state, data, now, since, memory, newest))
 
 
 def remembered(
@@ -140,16 +129,3 @@ def _log(
         reset=reset,
         memory=memory,
     )
-
-
-def _answers(
-    rules: tuple[Retention, ...],
-    state: State,
-    data: Data,
-    now: Tensor,
-    since: Tensor,
-    newest: Observation | None,
-) -> Iterator[Kept | Tensor]:
-    """What each rule says is kept."""
-    for rule, memory in zip(rules, state.memory.retention):
-        yield rule.keep(_log(state, data, now, since, memory, newest))

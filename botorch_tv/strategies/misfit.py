@@ -37,7 +37,7 @@ FORGOTTEN = 1e-2
 """What is left of a correlation, or of a weight in standard deviations, when all is forgotten."""
 LOOKED_AT = 8
 """Arms whose covariance with all others is looked at."""
-STACK = 4
+STACK = 5
 """From a warning to whoever called the process."""
 
 

@@ -16,11 +16,11 @@ from botorch_tv.forgetting import PeriodicReset, Retention
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import first_maximum
-from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.state import Info, Memory, State, Suggestion
+from botorch_tv.strategies.measured import Measured
+from botorch_tv.strategies.state import Info, Memory, State
 from botorch_tv.validation import require, settle_integer
 
 
@@ -113,26 +113,15 @@ class PhasedElimination(Strategy):
             "number.",
         )
 
-    @without_gradients
-    def init(
-        self,
-        domain: Domain,
-        *,
-        batch_shape: Size | tuple[int, ...] = (),
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str | None = None,
+    def _begun(
+        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
     ) -> State:
-        """As :meth:`Strategy.init`, on a grid.
-
-        Raises:
-            InputDataError: As there, or if the domain is no grid.
-        """
         if not isinstance(domain, Grid):
             raise InputDataError(
                 f"phased elimination goes through all arms, but {domain!r} has none; use "
                 "Grid.regular(points=50, dim=2)."
             )
-        return super().init(domain, batch_shape=batch_shape, dtype=dtype, device=device)
+        return super()._begun(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
@@ -140,26 +129,11 @@ class PhasedElimination(Strategy):
         memory = state.memory._replace(exploration=self._first(prior, shape))
         return state._replace(memory=memory)
 
-    @without_gradients
-    def tell(
-        self,
-        state: State,
-        suggestion: Suggestion,
-        y: Tensor | float,
-        *,
-        time: float | Tensor | None = None,
-        ok: Tensor | None = None,
-        noise: float | Tensor | None = None,
-        check: bool = True,
-        consume: bool = False,
-    ) -> tuple[State, Info]:
-        """Take in an observation; as :meth:`Strategy.tell`."""
+    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         before: Phase = state.memory.exploration
-        after, info = super().tell(
-            state, suggestion, y, time=time, ok=ok, noise=noise, check=check, consume=consume
-        )
-        assert suggestion.index is not None
-        phase = before._replace(left=_played(before, suggestion.index))
+        after, info = super()._taken_in(state, measured, consume=consume)
+        assert measured.suggestion.index is not None
+        phase = before._replace(left=_played(before, measured.suggestion.index))
         begins = self._beginning(after.told)
         if begins is not None:
             phase = self._next(before.alive, after, begins, before.plan.shape[-1])
