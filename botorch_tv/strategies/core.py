@@ -7,36 +7,26 @@ pure: they return new states and leave the old ones as they were.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel
 from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
-from botorch_tv.acquisition.exploration import BestMean, draws_numbers
-from botorch_tv.forgetting import Decay, Inflation, KeepAll, Observation, Retention, Static
-from botorch_tv.forgetting.parts import Part, brought, own_copy
+from botorch_tv.acquisition.exploration import BestMean
+from botorch_tv.forgetting import Observation
+from botorch_tv.forgetting.parts import brought
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.covariance import describe_kernel, warn_of_rounded_parameters
+from botorch_tv.inference.covariance import warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
-from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.features import Features
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
-from botorch_tv.inference.point_basis import PointBasis
-from botorch_tv.inference.point_recursion import PointRecursion
-from botorch_tv.inference.points import PointRegression
 from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
-from botorch_tv.learning.refit import Refit
+from botorch_tv.inference.protocol import Joint
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
@@ -48,7 +38,6 @@ from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.deciding import (
     Choice,
     Decision,
-    arm_inference,
     believed_noise,
     numbers_of_search,
     regresses_on_few,
@@ -61,17 +50,14 @@ from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.measured import Measured, as_measured
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
 from botorch_tv.strategies.model import StrategyModel
-from botorch_tv.strategies.parts import require_parts
+from botorch_tv.strategies.parts import Parts
 from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
-from botorch_tv.validation import require, require_floating, require_noise, settle_number
-
-FORMULAS = ("kernel", "decay", "inflation", "width")
-"""Copied, so that a strategy stays what it is; rules may be watched at work."""
+from botorch_tv.validation import require, require_floating
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Strategy:
+class Strategy(Parts):
     """A bandit: decay x inflation x retention x exploration.
 
     Every posterior is a posterior on f_now, with
@@ -112,66 +98,12 @@ class Strategy:
             kind.
     """
 
-    kernel: Kernel | Tensor
-    noise: float
-    decay: Decay = field(default_factory=Static)
-    inflation: Inflation = field(default_factory=Static)
-    retention: Retention | tuple[Retention, ...] = field(default_factory=KeepAll)
-    width: Width = field(default_factory=Logarithmic)
-    exploration: Exploration = field(default_factory=UpperConfidence)
-    maximize: bool = True
-    mean: float | Literal["estimated"] = 0.0
-    inference: Method | Features = "auto"
-    learning: Refit | None = None
-
     consults: ClassVar[bool] = False
     """Whether :meth:`consult` ever asks anything."""
     expects: ClassVar[bool] = True
     """Whether it was told a scale and a clock, so that data may be far from what it expects."""
     follows: ClassVar[bool] = False
     """Whether it must be told which of several strategies made a suggestion; no file keeps that."""
-    _replaces_data: ClassVar[bool] = False
-    """Whether answers of an expert take the place of observations."""
-
-    def __post_init__(self) -> None:
-        noise = require_noise(f"{type(self).__name__}: noise", self.noise)
-        object.__setattr__(self, "noise", noise)
-        if not (isinstance(self.mean, str) and self.mean == "estimated"):
-            settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
-        require_parts({one.name: getattr(self, one.name) for one in fields(self)})
-        for name in FORMULAS:
-            object.__setattr__(self, name, own_copy(getattr(self, name)))
-
-    @functools.cached_property
-    def process(self) -> Process:
-        """All that a posterior depends on, besides the data."""
-        rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
-        return Process(
-            kernel=self.kernel,
-            noise=self.noise,
-            mean=self.mean,
-            decay=self.decay,
-            inflation=self.inflation,
-            retention=tuple(one for one in rules if type(one) is not KeepAll),
-        )
-
-    @property
-    def _method(self) -> Method:
-        return "features" if isinstance(self.inference, Features) else self.inference
-
-    @functools.cached_property
-    def _mark(self) -> str | None:
-        """By which a suggestion tells who made it: the same for the same parts in any process."""
-        try:
-            return re.sub(r" at 0x[0-9a-fA-F]+", "", Strategy.__repr__(self))
-        except Exception:  # of a part that cannot be shown, which is nothing to fail for
-            return None
-
-    def __repr__(self) -> str:
-        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
-        parts["kernel"] = describe_kernel(self.kernel)
-        shown = ", ".join(f"{name}={part}" for name, part in parts.items())
-        return f"{type(self).__name__}({shown})"
 
     # ---------------------------------------------------------------- the contract
 
@@ -590,11 +522,6 @@ class Strategy:
         search = numbers_of_search(self.exploration, state.domain, rows, trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
-    @property
-    def usual_noise(self) -> float:
-        """Variance of an observation that is told without one; NaN where it is not known."""
-        return self.noise
-
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)
@@ -613,41 +540,6 @@ class Strategy:
         bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
         told = [band for band in bands if band is not None]
         return torch.stack(told).amin(0) if told else None
-
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
-        """How the posterior is computed on a domain, from what a prior there is held as."""
-        if isinstance(prior, PointBasis):
-            return self._in_features
-        return self._on_box if isinstance(domain, Box) else self._on_grid
-
-    @functools.cached_property
-    def _on_grid(self) -> Inference:
-        return arm_inference(self.process, self._method, samples=self.exploration.samples)
-
-    @functools.cached_property
-    def _in_features(self) -> Inference:
-        return PointRecursion(self.process, samples=self.exploration.samples)
-
-    @functools.cached_property
-    def _on_box(self) -> Inference:
-        return PointRegression(self.process, samples=self.exploration.samples)
-
-    @property
-    def draws(self) -> bool:
-        """Whether choices may take random numbers: all but those known to take none."""
-        return draws_numbers(self.exploration)
-
-    @functools.cached_property
-    def compares(self) -> bool:
-        """Whether any part may look at what was predicted of an observation."""
-        remembers = type(self.exploration).update is not Part.update
-        return self.process.reacts or remembers
-
-    @functools.cached_property
-    def _remembers(self) -> bool:
-        """Whether any part has a memory of its own."""
-        parts = (*self.process.retention, self.exploration)
-        return any(type(one).update is not Part.update for one in parts)
 
     def _left(self, state: State, now: Tensor) -> Data:
         """What is left of the data at time ``now``."""

@@ -1,22 +1,36 @@
-"""Whether what a strategy is made of is of the right kind, and sound."""
+"""What a strategy is made of, and what follows from that without any data."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from botorch_tv.acquisition import Exploration, Width
-from botorch_tv.acquisition.exploration import require_defined
-from botorch_tv.forgetting import Decay, Inflation
+from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
+from botorch_tv.acquisition.exploration import draws_numbers, require_defined
+from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
 from botorch_tv.forgetting.claims import require_computed, require_sound
+from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.covariance import describe_kernel
+from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features
+from botorch_tv.inference.point_basis import PointBasis
+from botorch_tv.inference.point_recursion import PointRecursion
+from botorch_tv.inference.points import PointRegression
+from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference
 from botorch_tv.learning.refit import Refit
-from botorch_tv.validation import require, shown
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.deciding import arm_inference
+from botorch_tv.strategies.domains import Domain
+from botorch_tv.validation import require, require_noise, settle_number, shown
 
 
 class Wanted(NamedTuple):
@@ -59,7 +73,7 @@ def require_parts(parts: Mapping[str, Any]) -> None:
             f"Strategy: {name} is {shown(part)}, but it must be {said}; {fix}.",
         )
     require(
-        isinstance(parts["inference"], Features) or parts["inference"] in get_args(Inference),
+        isinstance(parts["inference"], Features) or parts["inference"] in get_args(Method),
         f"Strategy: inference is {parts['inference']!r}; choose 'auto', 'exact', 'features' or "
         "Features(tolerance=...).",
     )
@@ -67,3 +81,107 @@ def require_parts(parts: Mapping[str, Any]) -> None:
     require_computed(parts["inflation"])
     require_rules(parts["retention"])
     require_defined(parts["exploration"])
+
+
+FORMULAS = ("kernel", "decay", "inflation", "width")
+"""Copied, so that a strategy stays what it is; rules may be watched at work."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Parts:
+    """The parts of a :class:`~botorch_tv.strategies.core.Strategy`, which says what they are."""
+
+    kernel: Kernel | Tensor
+    noise: float
+    decay: Decay = field(default_factory=Static)
+    inflation: Inflation = field(default_factory=Static)
+    retention: Retention | tuple[Retention, ...] = field(default_factory=KeepAll)
+    width: Width = field(default_factory=Logarithmic)
+    exploration: Exploration = field(default_factory=UpperConfidence)
+    maximize: bool = True
+    mean: float | Literal["estimated"] = 0.0
+    inference: Method | Features = "auto"
+    learning: Refit | None = None
+
+    _replaces_data: ClassVar[bool] = False
+    """Whether answers of an expert take the place of observations."""
+
+    def __post_init__(self) -> None:
+        noise = require_noise(f"{type(self).__name__}: noise", self.noise)
+        object.__setattr__(self, "noise", noise)
+        if not (isinstance(self.mean, str) and self.mean == "estimated"):
+            settle_number(self, "mean", "(-inf, inf)", "or give 'estimated'.")
+        require_parts({one.name: getattr(self, one.name) for one in fields(self)})
+        for name in FORMULAS:
+            object.__setattr__(self, name, own_copy(getattr(self, name)))
+
+    @functools.cached_property
+    def process(self) -> Process:
+        """All that a posterior depends on, besides the data."""
+        rules = self.retention if isinstance(self.retention, tuple) else (self.retention,)
+        return Process(
+            kernel=self.kernel,
+            noise=self.noise,
+            mean=self.mean,
+            decay=self.decay,
+            inflation=self.inflation,
+            retention=tuple(one for one in rules if type(one) is not KeepAll),
+        )
+
+    @property
+    def _method(self) -> Method:
+        return "features" if isinstance(self.inference, Features) else self.inference
+
+    @functools.cached_property
+    def _mark(self) -> str | None:
+        """By which a suggestion tells who made it: the same for the same parts in any process."""
+        try:
+            return re.sub(r" at 0x[0-9a-fA-F]+", "", Parts.__repr__(self))
+        except Exception:  # of a part that cannot be shown, which is nothing to fail for
+            return None
+
+    def __repr__(self) -> str:
+        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
+        parts["kernel"] = describe_kernel(self.kernel)
+        told = ", ".join(f"{name}={part}" for name, part in parts.items())
+        return f"{type(self).__name__}({told})"
+
+    @property
+    def usual_noise(self) -> float:
+        """Variance of an observation that is told without one; NaN where it is not known."""
+        return self.noise
+
+    def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
+        """How the posterior is computed on a domain, from what a prior there is held as."""
+        if isinstance(prior, PointBasis):
+            return self._in_features
+        return self._on_box if isinstance(domain, Box) else self._on_grid
+
+    @functools.cached_property
+    def _on_grid(self) -> Inference:
+        return arm_inference(self.process, self._method, samples=self.exploration.samples)
+
+    @functools.cached_property
+    def _in_features(self) -> Inference:
+        return PointRecursion(self.process, samples=self.exploration.samples)
+
+    @functools.cached_property
+    def _on_box(self) -> Inference:
+        return PointRegression(self.process, samples=self.exploration.samples)
+
+    @property
+    def draws(self) -> bool:
+        """Whether choices may take random numbers: all but those known to take none."""
+        return draws_numbers(self.exploration)
+
+    @functools.cached_property
+    def compares(self) -> bool:
+        """Whether any part may look at what was predicted of an observation."""
+        remembers = type(self.exploration).update is not Part.update
+        return self.process.reacts or remembers
+
+    @functools.cached_property
+    def _remembers(self) -> bool:
+        """Whether any part has a memory of its own."""
+        parts = (*self.process.retention, self.exploration)
+        return any(type(one).update is not Part.update for one in parts)
