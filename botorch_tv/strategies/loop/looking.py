@@ -131,7 +131,7 @@ class Looking(Record):
 
         Above, what was measured, beside what was predicted before each measurement, two standard
         deviations to either side. Below, for each parameter, where was measured over time, and a
-        slice through the best point of now.
+        slice through the best point of now; none while the strategy predicts nothing yet.
 
         Args:
             path: Where to write the picture; its ending chooses the format.
@@ -153,6 +153,7 @@ class Looking(Record):
             for name in self._columns_of_table[1 : 1 + d]
         }
         sliced = ax is None and (context is not None or self.domain.columns == d)
+        sliced = sliced and self._strategy.predicts(self.state)
         slices = self._slices(now, context) if sliced else []
         return draw_loop(self.table(), logs, slices, path, ax)
 

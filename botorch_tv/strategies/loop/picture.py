@@ -63,7 +63,7 @@ def draw_loop(
     shape = (1 + len(logs), 2)
     grid = figure.add_gridspec(*shape, height_ratios=[3.0] + [1.9] * len(logs), width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
-    values.set_title("What was measured, and what was predicted before", loc="left")
+    values.set_title("Measured, and predicted before", loc="left")
     _draw_values(values, table)
     for row, (name, log) in enumerate(logs.items()):
         chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
@@ -90,7 +90,7 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         markersize=3,
         elinewidth=3,
         alpha=0.35,
-        label="predicted, 2 standard deviations",
+        label="predicted, ± 2 standard deviations",
     )
     axes.plot(good["time"], good["y"], "o", color=MEASURED, markersize=4, label="measured")
     bad = table[~table["ok"]]
@@ -99,7 +99,14 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
         axes.plot(bad["time"], [low] * len(bad), "x", color=FAILED, label="failed")
     for n, time in enumerate(table[table["reset"]]["time"]):
         axes.axvline(time, color=GRAY, linestyle="dashed", label="" if n else "all forgotten")
-    axes.legend(loc="best", framealpha=0.85, edgecolor="none", fontsize="small")
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),  # above, where it hides nothing
+        borderaxespad=0,
+        ncols=4,
+        frameon=False,
+        fontsize="small",
+    )
     axes.set_ylabel("y")
     settle_times(axes)
     lighten(axes)

@@ -151,3 +151,24 @@ def test_pictures_of_grids_contexts_and_axes_of_ones_own() -> None:
     named.observe({"a": 0.5}, 1.0)
     assert len(named.plot().axes) == 3
     assert BOX.dim == 2
+
+
+def test_the_legend_hides_no_measurement() -> None:
+    figure = night().plot(now=LATER)
+    figure.draw_without_rendering()
+    values = figure.axes[0]
+    legend = values.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.y0 >= values.get_window_extent().y1
+    assert box.x0 > values._left_title.get_window_extent().x1  # type: ignore[attr-defined]
+    assert box.x1 <= figure.bbox.x1
+
+
+def test_no_belief_is_drawn_before_there_is_one() -> None:
+    loop = Loop({"a": (0, 1)})
+    for t in range(3):
+        loop.observe({"a": 0.3 * t}, float(t))
+    assert len(loop.plot().axes) == 2
+    loop.observe({"a": 1.0}, 1.0)
+    assert len(loop.plot().axes) == 3
