@@ -101,7 +101,7 @@ plt.show()
 # ## What it says
 #
 # `loop.describe()` says in words what is believed. Where most of the weight lies at the edge of
-# what the bank holds possible it says so, "as little as it can tell": the truth may lie beyond.
+# what the bank holds possible it says so, "the least it considers": the truth may lie beyond.
 
 # %%
 for hour, sentence in words.items():

@@ -212,7 +212,7 @@ class Adaptive(Strategy):
         """What is believed now, in words, in the units of the data.
 
         Where most of the weight lies on the least or the largest value that the bank holds it says
-        "as little as it can tell", or the like: the truth may lie beyond.
+        "the least it considers", or the like: the truth may lie beyond.
 
         Args:
             state: Of one trial.

@@ -95,7 +95,7 @@ def _drift(one: Believed, unit: str) -> str:
     if one.standing >= LIKELY:
         jumps = " but for jumps" if one.jumps else ""
         return f"It stands still{jumps} ({_chance(one.standing)})."
-    edge = _edged(one.rate_edge, "slowly", "fast")
+    edge = _edged(one.rate_edge, "slowest", "fastest")
     return (
         f"It drifts ({_chance(1 - one.standing)}): its correlation with what it was falls by half "
         f"in {one.half_life:.3g} {unit or 'units of time'}{edge}."
@@ -116,8 +116,8 @@ def _jump(one: Believed, said: Callable[[float], str]) -> str:
 
 
 def _size(one: Believed) -> str:
-    length = _edged(one.lengthscale_edge, "short", "long")
-    noise = _edged(one.noise_edge, "little", "much")
+    length = _edged(one.lengthscale_edge, "shortest", "longest")
+    noise = _edged(one.noise_edge, "least", "most")
     return (
         f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
         f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
@@ -125,7 +125,7 @@ def _size(one: Believed) -> str:
 
 
 def _edged(edge: Edge, least: str, most: str) -> str:
-    return "" if edge is None else f", as {least if edge == 'least' else most} as it can tell"
+    return "" if edge is None else f", the {least if edge == 'least' else most} it considers"
 
 
 def _chance(share: float) -> str:

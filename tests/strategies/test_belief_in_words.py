@@ -38,7 +38,7 @@ def test_a_world_that_stands_still():
     noise = float(player.believed_noise(state).sqrt())
     assert 0.1 < noise < 0.5
     # Readings vary by 0.2, and the bank holds no less noise possible than what it says.
-    assert f"the noise of a measurement is {noise:.2g}, as little as it can tell" in words
+    assert f"the noise of a measurement is {noise:.2g}, the least it considers" in words
     assert float(player.weights(state).sum()) == pytest.approx(1.0)
     assert float(player.weights(state)[:, 0].sum()) > 0.5
 
@@ -114,8 +114,8 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
             "hours",
             "It drifts (96 %): its correlation with what it was falls by half in 40 hours.",
         ),
-        ({"rate_edge": "most"}, "", "by half in 40 units of time, as fast as it can tell."),
-        ({"rate_edge": "least"}, "", "in 40 units of time, as slowly as it can tell."),
+        ({"rate_edge": "most"}, "", "by half in 40 units of time, the fastest it considers."),
+        ({"rate_edge": "least"}, "", "in 40 units of time, the slowest it considers."),
         ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
         ({"drifts": False}, "", f"It has not been seen to jump. {SIZE}"),
         ({"jumping": 0.6}, "", "It may jump (60 %), but has not been seen to."),
@@ -125,10 +125,14 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
             "",
             "measurement of time 13 h and the one before (97 %)",
         ),
-        ({"noise_edge": "least"}, "", f"{SIZE[:-1]}, as little as it can tell (standard dev"),
-        ({"noise_edge": "most"}, "", "0.5, as much as it can tell (standard deviations)."),
-        ({"lengthscale_edge": "most"}, "", "0.2 of the sides, as long as it can tell; the noise"),
-        ({"lengthscale_edge": "least"}, "", "0.2 of the sides, as short as it can tell; the noise"),
+        ({"noise_edge": "least"}, "", f"{SIZE[:-1]}, the least it considers (standard dev"),
+        ({"noise_edge": "most"}, "", "0.5, the most it considers (standard deviations)."),
+        ({"lengthscale_edge": "most"}, "", "0.2 of the sides, the longest it considers; the noise"),
+        (
+            {"lengthscale_edge": "least"},
+            "",
+            "0.2 of the sides, the shortest it considers; the noise",
+        ),
     ],
 )
 def test_what_is_believed_is_said(changes, unit, words):
@@ -139,8 +143,8 @@ def test_weight_at_the_edge_of_the_bank_is_told():
     """What lies beyond what the bank holds cannot be told from its edge."""
     _, state = told(jump=False)
     for ratios, words in (
-        ((0.01, 0.05), ", as little as it can tell"),
-        ((1e-5, 1e-4), ", as much as it can tell"),
+        ((0.01, 0.05), ", the least it considers"),
+        ((1e-5, 1e-4), ", the most it considers"),
         ((1e-4,), ""),
     ):
         other = adaptive_gp_ucb(bank=Bank(noise_ratios=ratios, features=64))
