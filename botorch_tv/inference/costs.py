@@ -42,8 +42,8 @@ LEAST_SHARE = 1e-13
 """Smaller errors of a kernel are rounding."""
 
 FAMILIAR = 256
-"""Newest observations that a search of a box looks at where a round is to take the same time
-always; before there are more, it looks at all, and raw samples find the places of older ones."""
+"""Observations that a search of a box begins at: the newest where a round is to take the same time
+always, those of the best means elsewhere. Raw samples find the places of others."""
 
 SMALL_RANK = 64
 """Up to this many features a step on all of them is cheaper than one on the arms played."""
@@ -82,6 +82,15 @@ FIRST_SLOTS = 16
 FEW_NUMBERS = 2**15
 """Scores up to which an argmax of bytes, one operation, is faster than a maximum of ranks."""
 
+FACTOR_BLOCK = 64
+"""Observations whose rows of a factor are computed, and kept, together."""
+
+FACTOR_GROWTH = 1.25
+"""Room for a growing factor, as a multiple of what is needed."""
+
+STRIP = 256
+"""Rows of a triangle multiplied at a time: more take more of its zeros along, fewer are slower."""
+
 # How much is worked on at a time.
 
 BLOCK_NUMBERS = {"cpu": 2**18, "cuda": 2**28}
@@ -105,7 +114,7 @@ DECAYS_AT_ONCE = 4
 """Matrices of all pairs of observations that the temporal factors are computed in."""
 
 POSTERIOR_MATRICES = 6
-"""Matrices of all pairs of observations that a posterior is computed in."""
+"""Matrices of a block of observations against all that a posterior is computed in."""
 
 ROOT_MATRICES = 5
 """Matrices of all pairs of functions on a box that a posterior is computed in."""

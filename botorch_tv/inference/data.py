@@ -18,6 +18,7 @@ from botorch_tv.inference.regression import Observations
 from botorch_tv.inference.rows import Rows
 
 if TYPE_CHECKING:
+    from botorch_tv.inference.growing_factor import GrowingFactor
     from botorch_tv.inference.mixture.running import RunningMixture
     from botorch_tv.inference.prior import Prior
     from botorch_tv.inference.recursion import RunningPosterior
@@ -59,8 +60,9 @@ class Data(NamedTuple):
     least_noise: float
     """No observation told has a smaller noise variance; 0 where nobody has looked."""
     history: History
-    running: RunningPosterior | RunningMixture | None = None
-    """The posterior over the arms; None where it is computed from the log at every round."""
+    running: RunningPosterior | RunningMixture | GrowingFactor | None = None
+    """The posterior over the arms, or what regressions on a box have in common; None where all is
+    computed from the log at every round."""
 
     @classmethod
     def none(cls, prior: Prior, choices: Rows, noise: float, shape: Size) -> Data:
@@ -215,6 +217,15 @@ class Data(NamedTuple):
             since=self.since.masked_fill(reset, 1),
         )
 
+    @property
+    def elapsed(self) -> Tensor:
+        """Times of rows from ``dropped`` on, counted from the origin, `batch_shape x n`.
+
+        Those before it belong to rows not in use, for which any finite number will do.
+        """
+        time = self.history.time.tensor(self.dropped)
+        return (time - self.origin.unsqueeze(-1)).clamp_min(0)
+
     def observations(
         self,
         process: Process,
@@ -224,6 +235,7 @@ class Data(NamedTuple):
         inflation_power: int = 1,
         decay: Decay | None = None,
         noise_factor: Tensor | None = None,
+        pairs: bool = True,
     ) -> Observations:
         """The observations kept, ready for regression.
 
@@ -234,6 +246,7 @@ class Data(NamedTuple):
             inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
             decay: Takes the place of the process's.
             noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
+            pairs: Whether temporal factors among all rows are wanted.
 
         Returns:
             One row per observation that some trial keeps.
@@ -256,18 +269,30 @@ class Data(NamedTuple):
         if not process.moves:
             return Observations(choice, y, root, estimates_mean=estimates)
         decay = process.decay if decay is None else decay
-        # Times before the origin belong to rows not in use; any finite factor will do for them.
-        origin = self.origin.unsqueeze(-1)
-        elapsed, age = (time - origin).clamp_min(0), (now.unsqueeze(-1) - origin).clamp_min(0)
+        elapsed = self.elapsed
+        age = (now.unsqueeze(-1) - self.origin.unsqueeze(-1)).clamp_min(0)
         return Observations(
             choice,
             y,
             root,
-            decay=decay.covariance(elapsed.unsqueeze(-1), elapsed.unsqueeze(-2)).to(y.dtype),
+            decay=temporal_rows(decay, elapsed, 0, elapsed.shape[-1]).to(y) if pairs else None,
             present_decay=decay.covariance(elapsed, age).to(y.dtype),
             prior_factor=decay.prior_variance(age.squeeze(-1)).to(y.dtype),
             estimates_mean=estimates,
         )
+
+
+def temporal_rows(decay: Decay, elapsed: Tensor, first: int, last: int) -> Tensor:
+    """Temporal factors of some rows with all up to them, `batch_shape x (last - first) x last`.
+
+    Args:
+        decay: Of a process.
+        elapsed: Times of all rows, `batch_shape x n`.
+        first: Number of the first of them.
+        last: Number of the one behind the last.
+    """
+    those, others = elapsed[..., first:last].unsqueeze(-1), elapsed[..., :last].unsqueeze(-2)
+    return decay.covariance(those, others)
 
 
 class Change(NamedTuple):

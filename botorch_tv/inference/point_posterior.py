@@ -8,6 +8,7 @@ S = diag(noise_i^(-1/2)), D the temporal factors and L Lᵀ = I + S (K ∘ D) S,
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.costs import CACHED_NUMBERS, FAMILIAR
 from botorch_tv.inference.fourier import FourierFeatures
+from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
 from botorch_tv.inference.point_kernel import PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 
@@ -63,9 +66,24 @@ class PointPosterior(ABC):
         """Whether a function was drawn from it."""
 
     @property
-    def familiar(self) -> int:
-        """How many of the newest observations a search may look at; each of them takes time."""
+    def compared(self) -> int:
+        """With how many others a point is compared where it is looked at."""
         return self.X.shape[-2]
+
+    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Observations that a search begins at, `trials x m x d`, and which are in use.
+
+        Args:
+            sign: 1 where the largest value is wanted, -1 where the smallest is.
+            context: What is known before the choice, `trials x c`; None where nothing is.
+        """
+        return self.X, self.live
+
+    def here(self, context: Tensor | None) -> Tensor:
+        """Points measured, put into the present context, `trials x n x d`."""
+        if context is None:
+            return self.X
+        return with_context(self.X[..., : self.X.shape[-1] - context.shape[-1]], context)
 
     @abstractmethod
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +127,8 @@ class RegressionPosterior(GaussianPosterior):
         X: Points measured, `trials x n x d`.
         live: Whether each observation is in use, `trials x n`.
         weights: S L⁻ᵀ L⁻¹ S y, each times its temporal factor, `trials x n`.
-        rows: L⁻¹ S with temporal factors, `trials x n x n`.
+        factor: L.
+        scale: S with temporal factors, `trials x n`.
         prior_factor: v, `trials`; None where it is 1.
         offset: The prior mean estimated, `trials`; None where it was not.
         information_gain: ½ ln det(I + S (K ∘ D) S), `trials`.
@@ -120,7 +139,8 @@ class RegressionPosterior(GaussianPosterior):
     X: Tensor
     live: Tensor
     weights: Tensor
-    rows: Tensor
+    factor: Factor
+    scale: Tensor
     prior_factor: Tensor | None
     offset: Tensor | None
     information_gain: Tensor
@@ -130,9 +150,21 @@ class RegressionPosterior(GaussianPosterior):
     def has_function(self) -> bool:
         return self.path is not None
 
+    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        if self.X.shape[-2] <= FAMILIAR:
+            return self.X, self.live
+        at = self.here(context)
+        block = max(1, CACHED_NUMBERS // self.live.numel())
+        with torch.no_grad():
+            mean = torch.cat([self.mean_at(some) for some in torch.split(at, block, dim=1)], 1)
+        mean = (sign * mean).masked_fill(~self.live, -math.inf)
+        best = mean.topk(FAMILIAR).indices.sort().values
+        X = self.X.gather(1, best.unsqueeze(-1).expand(-1, -1, self.X.shape[-1]))
+        return X, self.live.gather(1, best)
+
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         cross = self.kernel.covariance(X, self.X)
-        reduction = (cross @ self.rows.mT).square().sum(-1)
+        reduction = self._whitened(cross).square().sum(-1)
         prior = self.kernel.variance(X)
         if self.prior_factor is not None:
             prior = prior * self.prior_factor.unsqueeze(-1)
@@ -145,7 +177,7 @@ class RegressionPosterior(GaussianPosterior):
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         trials, groups, q, _ = X.shape
         cross = self.kernel.covariance(X.flatten(1, 2), self.X)
-        whitened = (cross @ self.rows.mT).view(trials, groups, q, self.rows.shape[-2])
+        whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
         each = self.kernel
         if groups != 1:
             each = each.select(torch.arange(trials, device=X.device).repeat_interleave(groups))
@@ -155,6 +187,10 @@ class RegressionPosterior(GaussianPosterior):
             prior = prior * self.prior_factor[:, None, None, None]
         mean = _times(cross, self.weights).view(trials, groups, q)
         return mean, prior - whitened @ whitened.mT
+
+    def _whitened(self, cross: Tensor) -> Tensor:
+        """L⁻¹ S k~, from spatial covariances with the points measured, `trials x q x n`."""
+        return self.factor.whitened(cross * self.scale.unsqueeze(-2))
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
@@ -167,12 +203,20 @@ class RegressionPosterior(GaussianPosterior):
             X=self.X[trials],
             live=self.live[trials],
             weights=self.weights[trials],
-            rows=self.rows[trials],
+            factor=self.factor.select(trials),
+            scale=self.scale[trials],
             prior_factor=None if self.prior_factor is None else self.prior_factor[trials],
             offset=None if self.offset is None else self.offset[trials],
             information_gain=self.information_gain[trials],
             path=None if self.path is None else self.path.select(trials),
         )
+
+
+def with_context(X: Tensor, context: Tensor | None) -> Tensor:
+    """Points with what is known beside them, `trials x q x d -> trials x q x (d + c)`."""
+    if context is None:
+        return X
+    return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
 
 
 class PathDraw(NamedTuple):
@@ -187,7 +231,10 @@ class PathDraw(NamedTuple):
 
 
 def point_posterior(
-    kernel: PointKernel, observations: Observations, draw: PathDraw | None = None
+    kernel: PointKernel,
+    observations: Observations,
+    draw: PathDraw | None = None,
+    factor: Factor | None = None,
 ) -> RegressionPosterior:
     """Regression on points.
 
@@ -195,42 +242,60 @@ def point_posterior(
         kernel: The spatial covariance.
         observations: Those kept, one batch dimension.
         draw: Random numbers for a function drawn from the posterior; None for none.
+        factor: Of the observations, where it is known; they need no temporal factors among all
+            rows then, unless a function is drawn.
     """
     X, y, root = observations.choice, observations.y, observations.precision_root
-    spatial = kernel.covariance(X, X)
-    gram = spatial if observations.decay is None else spatial * observations.decay
-    whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
-    whitened.diagonal(dim1=-2, dim2=-1).add_(1)
-    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
-    factor = torch.linalg.cholesky_ex(whitened).L
-    identity = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device).expand_as(factor)
-    inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
-    targets = _times(inverse, root * y)
+    if factor is None:
+        decay = observations.decay
+        time = None if decay is None else lambda first, last: decay[:, first:last, :last]
+        factor = factor_of(gram_of(kernel, X, root, time), root)
+    targets = _times_factor(factor, root * y)
     offset = None
     if observations.estimates_mean:
-        ones = _times(inverse, root)
+        ones = _times_factor(factor, root)
         offset = constant_mean((ones * targets).sum(-1), ones.square().sum(-1))
         targets = targets - offset.unsqueeze(-1) * ones
     present = root if observations.present_decay is None else root * observations.present_decay
-    rows = inverse * present.unsqueeze(-2)
-    path = None
-    if draw is not None:
-        path = _path(observations, draw, spatial, inverse, rows)
     return RegressionPosterior(
         kernel=kernel,
         X=X,
         live=root > 0,
-        weights=_times(rows.mT, targets),
-        rows=rows,
+        weights=present * factor.returned(targets),
+        factor=factor,
+        scale=present,
         prior_factor=observations.prior_factor,
         offset=offset,
-        information_gain=factor.diagonal(dim1=-2, dim2=-1).log().sum(-1),
-        path=path,
+        information_gain=factor.log_diagonal,
+        path=None if draw is None else _path(kernel, observations, draw, factor, present),
     )
 
 
+def gram_of(kernel: PointKernel, X: Tensor, root: Tensor, time: Gram | None) -> Gram:
+    """What a factor is computed from.
+
+    Args:
+        kernel: The spatial covariance.
+        X: Points measured, `trials x n x d`.
+        root: S, `trials x n`.
+        time: Rows of the temporal factors; None where they are 1.
+    """
+
+    def gram(first: int, last: int) -> Tensor:
+        rows = kernel.covariance(X[:, first:last], X[:, :last])
+        if time is not None:
+            rows = rows * time(first, last)
+        return root[:, first:last].unsqueeze(-1) * rows * root[:, :last].unsqueeze(-2)
+
+    return gram
+
+
 def _path(
-    observations: Observations, draw: PathDraw, spatial: Tensor, inverse: Tensor, rows: Tensor
+    kernel: PointKernel,
+    observations: Observations,
+    draw: PathDraw,
+    factor: Factor,
+    scale: Tensor,
 ) -> Path:
     """A function drawn from the posterior, by Matheron's rule.
 
@@ -243,24 +308,29 @@ def _path(
     so that only r needs the times, and it is drawn together with the noise.
     """
     weight, present, root = draw.weights, None, observations.precision_root
+    X = observations.choice
     in_use = root > 0
     errors = in_use * draw.errors  # S e is standard normal where an observation is in use
     if observations.decay is not None:
         assert observations.present_decay is not None
         assert observations.prior_factor is not None
-        factor = observations.prior_factor.unsqueeze(-1)
-        weight, present = weight * factor.sqrt(), observations.present_decay / factor
+        prior, spatial = observations.prior_factor.unsqueeze(-1), kernel.covariance(X, X)
+        weight, present = weight * prior.sqrt(), observations.present_decay / prior
         explained = present.unsqueeze(-1) * observations.present_decay.unsqueeze(-2)
         lasting = (
             root.unsqueeze(-1) * (spatial * (observations.decay - explained)) * root.unsqueeze(-2)
         )
         lasting.diagonal(dim1=-2, dim2=-1).add_(1)
         errors = _times(torch.linalg.cholesky_ex(lasting).L, errors)
-    at_rows = _times(draw.waves.at(observations.choice), weight)
+    at_rows = _times(draw.waves.at(X), weight)
     if present is not None:
         at_rows = present * at_rows
-    disturbed = _times(inverse, root * at_rows + errors)
-    return Path(draw.waves, weight, _times(rows.mT, disturbed))
+    disturbed = _times_factor(factor, root * at_rows + errors)
+    return Path(draw.waves, weight, scale * factor.returned(disturbed))
+
+
+def _times_factor(factor: Factor, vector: Tensor) -> Tensor:
+    return factor.whitened(vector.unsqueeze(-2)).squeeze(-2)
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FAMILIAR, REFRESH_ROUNDS, ROOT_MATRICES
 from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
 from botorch_tv.inference.points import PointInference
@@ -26,7 +27,7 @@ class PointRecursion(Recursion, PointInference):
         basis = point_basis_of(after)
         if after.least_noise < basis.least_noise:
             # So exact an observation tells more than the basis was made for: regression goes on.
-            return after._replace(prior=basis.box_prior, running=None)
+            return after._replace(prior=basis.box_prior, running=GrowingFactor())
         return super().observe(before, after, change, consume=consume)
 
     def predict(
@@ -105,8 +106,11 @@ class FeaturePosterior(GaussianPosterior):
         return self.function is not None
 
     @property
-    def familiar(self) -> int:
-        return min(FAMILIAR, self.X.shape[-2])
+    def compared(self) -> int:
+        return max(self.basis.size, min(FAMILIAR, self.X.shape[-2]))
+
+    def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
+        return self.X[..., -FAMILIAR:, :], self.live[..., -FAMILIAR:]
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         cross = self.basis.covariance(X)

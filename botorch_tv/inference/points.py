@@ -12,14 +12,22 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.costs import DECAY_MATRICES, POSTERIOR_MATRICES
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.costs import DECAY_MATRICES, FACTOR_BLOCK, POSTERIOR_MATRICES
+from botorch_tv.inference.data import Data, temporal_rows
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
+from botorch_tv.inference.growing_factor import (
+    Factor,
+    GrowingFactor,
+    Log,
+    factor_of,
+    numbers_of_factor,
+)
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import (
     GaussianPosterior,
     PathDraw,
     RegressionPosterior,
+    gram_of,
     point_posterior,
 )
 from botorch_tv.inference.prior import Prior
@@ -65,11 +73,20 @@ class PointInference(Inference):
 
 
 class PointRegression(PointInference):
-    """Regression at any points of a box: any process."""
+    """Regression at any points of a box: any process.
 
-    def start(self, prior: Prior, batch_shape: Size) -> None:
+    A round on n observations costs O(n²) as long as the log only grows, whatever the decay, for
+    its factor grows along; see :class:`GrowingFactor`. What changes old rows is paid by factoring
+    anew, from the first row that changed on: O(n³) in every round where noise ages, since that of
+    each row grows, and where rows leave that are old, as out of a window or by relevance, n being
+    what is left; and once when a trigger resets or hyperparameters are learned. A function drawn
+    while the objective moves takes a root of its own, O(n³) too.
+    """
+
+    def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
         if self.samples and isinstance(prior, BoxPrior):
             spectral_normals(prior.points)  # raises where none are known
+        return None if self.process.ages else GrowingFactor()
 
     def predict(
         self,
@@ -79,29 +96,56 @@ class PointRegression(PointInference):
         normal: Normal | None = None,
         most: int = 0,
     ) -> RegressionPosterior:
-        kernel = _box_prior(data).points
-        observations = self._flat_observations(data, now, reference)
+        kernel, moves = _box_prior(data).points, self.process.moves
+        pairs = normal is not None and moves
+        observations = self._flat_observations(data, now, reference, pairs=pairs)
         draw = None
         if normal is not None:
             draw = _path_draw(kernel, observations, normal, most)
-        return point_posterior(kernel, observations, draw)
+        return point_posterior(kernel, observations, draw, self._factor(data, observations))
 
     def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
         observations = self._flat_observations(data, now, reference, inflation_power=2)
-        return point_posterior(_box_prior(data).points, observations).information_gain.view_as(now)
+        return self._factor(data, observations).log_diagonal.view_as(now)
+
+    def _factor(self, data: Data, observations: Observations) -> Factor:
+        """That of the observations, most of it known where the log has only grown."""
+        prior, X, root = _box_prior(data), observations.choice, observations.precision_root
+        decay = self.process.decay if prior.decay is None else prior.decay
+        elapsed = data.elapsed if self.process.moves else None
+
+        def time(first: int, last: int) -> Tensor:
+            assert elapsed is not None
+            rows = temporal_rows(decay, elapsed, first, last).to(root)
+            return rows.reshape(-1, *rows.shape[-2:])
+
+        gram = gram_of(prior.points, X, root, None if elapsed is None else time)
+        if not isinstance(data.running, GrowingFactor):
+            return factor_of(gram, root)
+        times = None if elapsed is None else elapsed.reshape(root.shape)
+        return data.running.factor(Log(prior, X, root, times), gram)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
-        kept = self.process.most_kept(horizon)
-        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if self.process.moves else 0)
-        # The posterior found keeps two of its matrices while the box is searched.
-        return log_numbers(horizon) + max(matrices * kept**2, 2 * kept**2 + search)
+        kept, moves = self.process.most_kept(horizon), self.process.moves
+        matrices = POSTERIOR_MATRICES + (DECAY_MATRICES if moves else 0)
+        block = matrices * kept * min(kept, FACTOR_BLOCK)
+        if self.samples and moves:
+            block += matrices * kept**2
+        # The last rows of the factor stay while the box is searched.
+        at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
+        return log_numbers(horizon) + numbers_of_factor(kept) + at_work
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor
         return noise if factor is None else noise * factor.view_as(noise)
 
     def observations(
-        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        inflation_power: int = 1,
+        pairs: bool = True,
     ) -> Observations:
         box_prior = _box_prior(data)
         factor = box_prior.noise_factor
@@ -112,12 +156,18 @@ class PointRegression(PointInference):
             inflation_power=inflation_power,
             decay=box_prior.decay,
             noise_factor=None if factor is None else factor.view_as(now),
+            pairs=pairs,
         )
 
     def _flat_observations(
-        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
+        self,
+        data: Data,
+        now: Tensor,
+        reference: Tensor,
+        inflation_power: int = 1,
+        pairs: bool = False,
     ) -> Observations:
-        observations = self.observations(data, now, reference, inflation_power)
+        observations = self.observations(data, now, reference, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
 
         def flat(part: Tensor | None) -> Tensor | None:

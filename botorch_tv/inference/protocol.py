@@ -10,6 +10,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
@@ -47,7 +48,9 @@ class Inference(ABC):
     def __init__(self, process: Process, *, samples: bool = False) -> None:
         self.process, self.samples = process, samples
 
-    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior | RunningMixture | None:
+    def start(
+        self, prior: Prior, batch_shape: Size
+    ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
         """What data hold besides the log before any observation."""
         return None
 

@@ -23,8 +23,9 @@ from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import settle_integer
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
-"""Scores points, `trials x q x d -> trials x q`, differentiably. The second argument names the
-trials that the points belong to, None for all."""
+"""Scores points, `trials x q x d -> trials x q`, differentiably where gradients are recorded; else
+any number of points will do, which are looked at in blocks. The second argument names the trials
+that the points belong to, None for all."""
 
 
 class Region(Protocol):
@@ -75,7 +76,7 @@ class Search(ABC):
         Args:
             box: Where to search.
             score: What to maximise.
-            observed: Points measured, `trials x n x d`.
+            observed: Points measured, or as many of them as are looked at, `trials x n x d`.
             live: Which of these are in use, `trials x n`.
             told: Rounds told, so that different rounds look at different points.
             unit: Unit of scores, in which ties are told and progress is measured.
@@ -142,7 +143,8 @@ class DiscreteSearch(Search):
         whole: bool = False,
     ) -> Tensor:
         X = self._points.like(observed)
-        values = _in_blocks(score, X.expand(len(observed), *X.shape), observed.shape[1])
+        with torch.no_grad():
+            values = score(X.expand(len(observed), *X.shape), None)
         return X[first_maximum(values, TIE_TOLERANCE * unit, Scratch())]
 
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
@@ -222,7 +224,8 @@ class MultiStart(Search):
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
         raw = raw_points(self.raw_samples, box.dim, told, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
-        values = _in_blocks(score, box.from_unit(points), observed.shape[1])
+        with torch.no_grad():
+            values = score(box.from_unit(points), None)
         seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
         peaks = _peaks(raw, values[:, : len(raw)])
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
@@ -302,13 +305,6 @@ def spread(number: int, dim: int) -> DeviceCopies:
     """Points that fill the unit cube evenly, `number x dim`."""
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     return DeviceCopies(engine.draw(number, dtype=torch.float64))
-
-
-def _in_blocks(score: Score, X: Tensor, rows: int) -> Tensor:
-    """Scores of many points, without derivatives."""
-    block = max(1, SEARCH_NUMBERS // max(1, len(X) * max(rows, X.shape[-1])))
-    with torch.no_grad():
-        return torch.cat([score(part, None) for part in torch.split(X, block, dim=1)], 1)
 
 
 def _numbers_of_scores(points: int, rows: int, trials: int, features: int) -> int:

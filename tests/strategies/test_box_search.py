@@ -220,7 +220,7 @@ def test_blocks_of_a_search_make_no_difference(search, monkeypatch):
     box = Box(torch.tensor([[0.0], [1.0]], dtype=D), search=search)
     chosen = []
     for numbers in (2**22, 20, 1):
-        monkeypatch.setattr("botorch_tv.strategies.search.SEARCH_NUMBERS", numbers)
+        monkeypatch.setattr("botorch_tv.strategies.candidates.points.SEARCH_NUMBERS", numbers)
         state = strategy.init(box, batch_shape=(3,))
         for t in range(4):
             suggestion = strategy.ask(state)

@@ -11,6 +11,7 @@ from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.strategies.candidates.round import (
@@ -57,6 +58,7 @@ class ArmCandidates(RoundCandidates):
     def has_data(self) -> Tensor:
         data = self.of.data
         if data.running is not None:
+            assert not isinstance(data.running, GrowingFactor)  # which boxes have
             return data.running.number > 0
         return (data.kept & data.history.noise.tensor(data.dropped).isfinite()).any(-1)
 

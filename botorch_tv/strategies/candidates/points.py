@@ -12,7 +12,8 @@ from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import Exploration
-from botorch_tv.inference.point_posterior import PointPosterior
+from botorch_tv.inference.costs import SEARCH_NUMBERS
+from botorch_tv.inference.point_posterior import PointPosterior, with_context
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.round import (
@@ -114,14 +115,18 @@ class BoxCandidates(RoundCandidates):
             nonlocal some, chosen
             if trials is not chosen:
                 chosen, some = trials, self if trials is None else self._selected(trials)
-            return some._scored(score, X)
+            if torch.is_grad_enabled():
+                return some._scored(score, X)
+            most = SEARCH_NUMBERS // max(1, len(X) * max(posterior.compared, X.shape[-1]))
+            parts = torch.split(X, max(1, most), dim=1)
+            return torch.cat([some._scored(score, part) for part in parts], 1)
 
-        first = posterior.X.shape[-2] - posterior.familiar
+        measured, live = posterior.familiar(self.sign, self._functions.context)
         X = box.search.best(
             box,
             value,
-            posterior.X[..., first:, : box.dim],
-            posterior.live[..., first:],
+            measured[..., : box.dim],
+            live,
             self.of.number - 1,
             self.scale if unit is None else unit,
             whole=not alone,
@@ -262,16 +267,6 @@ def best_observed(posterior: PointPosterior, sign: int, context: Tensor | None =
     another is no measure of what can be gained now. 0 without any: a finite number will do, since
     the choice does not depend on it then.
     """
-    X = posterior.X
-    if context is not None:
-        X = with_context(X[..., : X.shape[-1] - context.shape[-1]], context)
-    if X.shape[-2] == 0:
-        return X.new_zeros(len(X))
-    return best_of(sign * posterior.mean_at(X), posterior.live, sign)
-
-
-def with_context(X: Tensor, context: Tensor | None) -> Tensor:
-    """Points with what is known beside them, `trials x q x d -> trials x q x (d + c)`."""
-    if context is None:
-        return X
-    return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
+    if posterior.X.shape[-2] == 0:
+        return posterior.X.new_zeros(len(posterior.X))
+    return best_of(sign * posterior.mean_at(posterior.here(context)), posterior.live, sign)
