@@ -215,3 +215,19 @@ def test_numbers(row):
 @pytest.mark.parametrize("row", named(THINGS))
 def test_things(row):
     assert_refuses(row)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **given: StaticWorld(LINE, noise=0.1, **given),
+        lambda **given: AbruptWorld(LINE, changes=[3], noise=0.1, **given),
+        lambda **given: DriftWorld(LINE, horizon=9, noise=0.1, **given),
+    ],
+)
+def test_a_kernel_given_for_functions_is_told_how_they_are_given(make) -> None:
+    for given in ({"kernel": KERNEL}, {"kernel": KERNEL, "functions": DRAW}):
+        with pytest.raises(TypeError, match=r"World takes functions.*functions=GaussianDraw\("):
+            make(**given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'kernels'"):
+        make(kernels=KERNEL, functions=DRAW)

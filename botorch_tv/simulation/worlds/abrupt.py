@@ -8,7 +8,7 @@ from itertools import count, pairwise
 from torch import Tensor
 
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.drawn import DrawnWorld
+from botorch_tv.simulation.worlds.drawn import DrawnWorld, of_functions
 from botorch_tv.simulation.worlds.functions import FunctionDistribution
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer
@@ -30,6 +30,7 @@ class AbruptWorld(DrawnWorld):
         InputDataError: If a given function does not fit the domain.
     """
 
+    @of_functions
     def __init__(
         self,
         domain: Grid,

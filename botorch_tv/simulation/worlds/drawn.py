@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import ParamSpec
 
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.functions import FunctionDistribution, FunctionDraw
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require
+
+Given = ParamSpec("Given")
+
+
+def of_functions(make: Callable[Given, None]) -> Callable[Given, None]:
+    """A constructor that tells whoever gives a kernel, as other worlds take, what to give."""
+
+    @functools.wraps(make)
+    def checked(*args: Given.args, **given: Given.kwargs) -> None:
+        if "kernel" in given:
+            raise TypeError(
+                f"{type(args[0]).__name__} takes functions, and no kernel: "
+                "functions=GaussianDraw(kernel) draws them from its Gaussian process, "
+                "RKHSFunctions(kernel) from its function space."
+            )
+        make(*args, **given)
+
+    return checked
 
 
 class DrawnWorld(GridWorld):

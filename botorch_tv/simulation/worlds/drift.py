@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.drawn import DrawnWorld
+from botorch_tv.simulation.worlds.drawn import DrawnWorld, of_functions
 from botorch_tv.simulation.worlds.functions import FunctionDistribution
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require_integer
@@ -39,6 +39,7 @@ class DriftWorld(DrawnWorld):
 
     horizon: int
 
+    @of_functions
     def __init__(
         self,
         domain: Grid,

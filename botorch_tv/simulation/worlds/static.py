@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.simulation.worlds.drawn import DrawnWorld
+from botorch_tv.simulation.worlds.drawn import DrawnWorld, of_functions
 from botorch_tv.simulation.worlds.functions import FunctionDistribution
 from botorch_tv.strategies.domains import Grid
 
@@ -25,6 +25,7 @@ class StaticWorld(DrawnWorld):
         InputDataError: If a given function does not fit the domain.
     """
 
+    @of_functions
     def __init__(self, domain: Grid, *, functions: FunctionDistribution, noise: float) -> None:
         super().__init__(domain, functions, 1, noise)
 
