@@ -10,6 +10,7 @@ from botorch_tv.inference.data import Data, History
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.consultation import ExpertData
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.saved import Layout
 
 
 class State(NamedTuple):
@@ -45,6 +46,13 @@ class State(NamedTuple):
     def history(self) -> History:
         """The log of choices and observations."""
         return self.data.history
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return _restored, (Layout.of(tuple(self)), *self)
+
+
+def _restored(layout: Layout, *parts: Any) -> State:
+    return State(*parts)
 
 
 class Memory(NamedTuple):
