@@ -27,6 +27,7 @@ from botorch_tv.inference.mixture.inference import (
 )
 from botorch_tv.inference.mixture.moments import jump_chance, member_weights
 from botorch_tv.inference.mixture.prior import (
+    CANDIDATES,
     MOST_COLUMNS,
     STARTS,
     BankPrior,
@@ -131,7 +132,8 @@ class Adaptive(Strategy):
         else:
             assert isinstance(domain, Box)
             lower, upper = domain.bounds.to(_like(device))
-            prior = prior_on_box(self.bank, lower, upper, domain.context_dim)
+            among = domain.search.among(CANDIDATES, domain.dim)
+            prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among)
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:

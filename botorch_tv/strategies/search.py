@@ -94,6 +94,13 @@ class Search(ABC):
         """
         return _numbers_of_scores(512 + rows, rows, trials, features)
 
+    def among(self, number: int, dim: int) -> Tensor | None:
+        """Points of the unit cube that fill what may be chosen, `number x dim`, float64.
+
+        None where that is all of the cube, or as good as.
+        """
+        return None
+
     @abstractmethod
     def first(self, box: Region, like: Tensor) -> Tensor:
         """The point to choose where all are alike, `d`."""

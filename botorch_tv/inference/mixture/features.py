@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.hilbert import BoxFeatures, box_features
+from botorch_tv.inference.linalg import pivoted_cholesky
 
 WAVE_COLUMNS = 3
 """Up to so many coordinates products of waves represent a kernel; beyond there would be too many,
@@ -85,12 +86,31 @@ def features(
         return Waves(some, variance[largest].sqrt().to(like))
     engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     Z = engine.draw(most, dtype=torch.float64)
-    covariance = _gaussian(Z, Z, lengthscale)
-    covariance.diagonal().add_(JITTER)
-    root = torch.linalg.cholesky(covariance)
-    identity = torch.eye(most, dtype=torch.float64)
-    inverse = torch.linalg.solve_triangular(root, identity, upper=False)
-    return Inducing(Z.to(like), inverse.to(like), lengthscale)
+    return _projection(Z, lengthscale, like)
+
+
+def features_among(
+    U: Tensor, lengthscale: float, tolerance: float, most: int, like: Tensor
+) -> Inducing:
+    """Features of the same kernel where not all of the cube may be chosen.
+
+    Of points that fill what may be, the next is the one whose variance those before tell least of.
+    Where coordinates take few values that is far fewer, and they tell far more, than in a cube.
+
+    Args:
+        U: Points of the unit cube, `n x d`, float64.
+        lengthscale: ℓ.
+        tolerance: Variance that may be left untold at any of them.
+        most: Most features.
+        like: Gives dtype and device.
+    """
+    U = U.cpu()
+
+    def row(place: int) -> Tensor:
+        return _gaussian(U[place : place + 1], U, lengthscale)[0]
+
+    found = pivoted_cholesky(U.new_ones(len(U)), row, most, tolerance)
+    return _projection(U[found.places], lengthscale, like)
 
 
 def compressed(table: Tensor, tolerance: float) -> Tensor:
@@ -104,6 +124,15 @@ def compressed(table: Tensor, tolerance: float) -> Tensor:
     rotated: Tensor = table @ vectors  # the least first
     lost = rotated.square().cumsum(-1).amax(0)
     return rotated[:, lost > tolerance].flip(-1).contiguous()
+
+
+def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:
+    covariance = _gaussian(Z, Z, lengthscale)
+    covariance.diagonal().add_(JITTER)
+    root = torch.linalg.cholesky(covariance)
+    identity = torch.eye(len(Z), dtype=torch.float64)
+    inverse = torch.linalg.solve_triangular(root, identity, upper=False)
+    return Inducing(Z.to(like), inverse.to(like), lengthscale)
 
 
 def _gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:

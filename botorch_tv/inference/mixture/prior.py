@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank, Members
-from botorch_tv.inference.mixture.features import Features, compressed, features
+from botorch_tv.inference.mixture.features import (
+    Features,
+    compressed,
+    features,
+    features_among,
+)
 from botorch_tv.inference.scratch import Scratch
 
 MOST_COLUMNS = 8
@@ -93,18 +98,37 @@ def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
     return torch.nn.functional.pad(phi, (0, 1), value=1.0), left
 
 
-def prior_on_box(bank: Bank, lower: Tensor, upper: Tensor, context_dim: int) -> BankPrior:
-    """The prior on all points between two corners, each `d`."""
+def prior_on_box(
+    bank: Bank, lower: Tensor, upper: Tensor, context_dim: int, among: Tensor | None = None
+) -> BankPrior:
+    """The prior on points between two corners.
+
+    Args:
+        bank: Which processes.
+        lower: Lower corner, `d`.
+        upper: Upper corner, `d`.
+        context_dim: Number c of coordinates without bounds, behind the others.
+        among: Points of the unit cube that fill what may be chosen, `n x d`; None where that is
+            all of it.
+    """
     columns = len(lower) + context_dim
-    engine = torch.quasirandom.SobolEngine(len(lower), scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    cloud = engine.draw(CANDIDATES, dtype=torch.float64)
-    cloud[0] = 0.5
+    if among is None:
+        cloud = _even(CANDIDATES, len(lower))
+        cloud[0] = 0.5
+        own = _features(bank, columns, lower)
+    else:
+        cloud = among.double()
+        every = torch.cat([cloud.cpu(), _even(len(cloud), columns)[:, len(lower) :]], -1)
+        own = tuple(
+            features_among(every, one, bank.tolerance, bank.features, lower)
+            for one in bank.lengthscales_of(columns)
+        )
     return BankPrior(
         bank=bank,
         lower=lower,
         upper=upper,
         context_dim=context_dim,
-        features=_features(bank, columns, lower),
+        features=own,
         tables=None,
         starts=cloud[filling(cloud)].to(lower),
         variance=lower.new_ones(()),
@@ -159,3 +183,10 @@ def _features(bank: Bank, columns: int, like: Tensor) -> tuple[Features, ...]:
     return tuple(
         features(one, columns, bank.tolerance, bank.features, like) for one in lengthscales
     )
+
+
+def _even(number: int, columns: int) -> Tensor:
+    """Points that fill the unit cube evenly, `number x columns`."""
+    engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
+    points: Tensor = engine.draw(number, dtype=torch.float64)
+    return points

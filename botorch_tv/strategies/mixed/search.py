@@ -18,6 +18,8 @@ RAW = 256
 STARTS = 8
 SWEEPS = ((12, 3), (30, 1))
 """Evaluations per ascent, and how many points go on after it."""
+EDGES = 1.3
+"""By how much points are pulled apart that are to reach the ends of ranges."""
 BLOCK = 2**20
 """Points times observations scored together."""
 
@@ -31,9 +33,11 @@ class MixedSearch(Search):
 
     Args:
         space: The parameters.
+        fixed: Columns that are not searched, and what they are; None where all are.
     """
 
     space: Space
+    fixed: tuple[slice, Tensor] | None = None
 
     def check(self, box: Region) -> None:
         """The box is the unit cube of the space."""
@@ -57,7 +61,10 @@ class MixedSearch(Search):
                 return torch.cat([score(part.unsqueeze(0), None)[0] for part in parts])
 
         raw = self._raw(told, observed)
-        points, values = torch.cat([raw, seen]), value(torch.cat([raw, seen]))
+        points = torch.cat([raw, seen])
+        if self.fixed is not None:
+            points[:, self.fixed[0]] = self.fixed[1].to(points)
+        values = value(points)
         known = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
@@ -69,6 +76,12 @@ class MixedSearch(Search):
 
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
         return MultiStart(RAW).numbers(dim, rows, trials, features)
+
+    def among(self, number: int, dim: int) -> Tensor:
+        like = torch.empty((), dtype=torch.float64)
+        even = raw_points(number, len(self.space.axes), 0, like)
+        # Some at the ends of ranges, too, so that nothing lies outside of them all.
+        return self.space.spread((EDGES * (even - 0.5) + 0.5).clamp(0, 1))
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0]
@@ -103,7 +116,7 @@ class MixedSearch(Search):
         """Points after the best change of one listed value, or none, and scores, `q x D`, `q`."""
         options = [X.unsqueeze(1)]
         for axis, at in zip(self.space.axes, self.space.places):
-            if axis.levels is not None:
+            if axis.levels is not None and (self.fixed is None or at != self.fixed[0]):
                 others = X.unsqueeze(1).repeat(1, len(axis.levels), 1)
                 others[..., at] = axis.levels.to(X)
                 options.append(others)
