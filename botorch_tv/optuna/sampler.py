@@ -29,6 +29,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.mixed.default import default_strategy
 from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow, pretended
+from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
@@ -83,6 +84,10 @@ class DriftSampler(BaseSampler):
     ranges, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled independently.
     The model sees the values that were really tried, in the unit cube: a strategy's kernel has a
     lengthscale in shares of a range. Two categories are as far apart as the ends of a range.
+
+    **Categories.** Unless a strategy is given, a category that was not in the newest 20 trials is
+    tried again where it is believed to be best, one such in ten trials at most: that it became
+    better while the others stayed as they were is told by no other trial.
 
     Args:
         strategy: Whose choices they are; whether it maximises is taken from the study. It sees
@@ -281,6 +286,8 @@ class DriftSampler(BaseSampler):
 
     def _asked(self, strategy: Strategy, state: State, number: int, now: float) -> Tensor:
         generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
+        if self._strategy is None:
+            state = retried(state)
         return strategy.ask(state, now=now, generator=generator).X
 
     def _pretended(self, known: Known, now: float) -> State:

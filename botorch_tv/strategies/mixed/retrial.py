@@ -1,0 +1,79 @@
+"""Categories that have not been tried for long are tried again.
+
+Where nothing is told but values, a category that became the best while others stayed as they were
+shows in no measurement: a model learns from those others that nothing changes, and is sure of it
+everywhere. Only a measurement there can tell [Liu, Lee, Shroff, AAAI 2018].
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.mixed.space import Choice, Space
+from botorch_tv.strategies.state import State
+
+EVERY = 10
+"""One trial in so many may go to a category because of its age, however many there are."""
+PATIENCE = 20
+"""Trials without it after which it may."""
+
+
+class Category(NamedTuple):
+    """A category of one of some parameters."""
+
+    axis: int
+    level: int
+
+
+def overdue(space: Space, tried: Tensor) -> Category | None:
+    """The category that is to be tried again now, if any: the one not tried for the longest time.
+
+    Args:
+        space: The parameters.
+        tried: Points of all trials so far, the newest last, `n x D`.
+    """
+    trials = len(tried)
+    if trials < PATIENCE or trials % EVERY:
+        return None
+    found: list[Category] = []
+    oldest = PATIENCE
+    for number, (axis, at) in enumerate(zip(space.axes, space.places)):
+        if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
+            continue
+        level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
+        for each in range(len(axis.levels)):
+            when = (level == each).nonzero()
+            age = trials - 1 - int(when[-1]) if len(when) else trials
+            if age > oldest:
+                found, oldest = [], age
+            if age == oldest:
+                found.append(Category(number, each))
+    return found[trials // EVERY % len(found)] if found else None
+
+
+def retried(state: State) -> State:
+    """The state, in which only a category that is due may be chosen; as it is where none is.
+
+    Args:
+        state: Of one trial, on a box whose search knows of categories.
+    """
+    domain = state.domain
+    if not isinstance(domain, Box) or not isinstance(domain.search, MixedSearch):
+        return state
+    if state.told < PATIENCE:
+        return state
+    space = domain.search.space
+    tried = state.history.choice.tensor().reshape(state.told, -1)[:, : space.columns]
+    due = overdue(space, tried)
+    if due is None:
+        return state
+    levels = space.axes[due.axis].levels
+    assert levels is not None
+    search = replace(domain.search, fixed=(space.places[due.axis], levels[due.level]))
+    return state._replace(domain=Box(domain.bounds, context_dim=domain.context_dim, search=search))

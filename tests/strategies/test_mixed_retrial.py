@@ -1,0 +1,128 @@
+"""Categories that became better where nobody looked are found again."""
+
+import pytest
+import torch
+
+from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
+from botorch_tv.strategies.mixed.retrial import EVERY, PATIENCE, overdue, retried
+from botorch_tv.strategies.mixed.space import Axis, Choice, Number, Space
+
+SMALL = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
+SPACE = Space(
+    [
+        Axis("x", Number(0.0, 1.0)),
+        Axis("c", Choice(("a", "b", "c"))),
+        Axis("d", Choice((True, False))),
+    ]
+)
+
+
+def tried(letters: str, others: str | None = None) -> torch.Tensor:
+    others = "t" * len(letters) if others is None else others
+    rows = [
+        SPACE.point({"x": 0.1 * (n % 10), "c": c, "d": d == "t"})
+        for n, (c, d) in enumerate(zip(letters, others))
+    ]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def value(letters: str, others: str | None = None) -> object:
+    due = overdue(SPACE, tried(letters, others))
+    return due if due is None else SPACE.axes[due.axis].of.choices[due.level]
+
+
+BOTH = "tf" * 20
+
+
+@pytest.mark.parametrize(
+    ("letters", "others", "wanted"),
+    [
+        ("bc" + "a" * 18, BOTH, None),  # not for long enough
+        ("bbcc" + "a" * 16, BOTH, None),
+        ("bc" + "a" * 28, BOTH, "b"),
+        ("cb" + "a" * 28, BOTH, "c"),
+        ("a" * 8 + "bc" + "a" * 20, BOTH, "b"),
+        ("a" * 9 + "cb" + "a" * 19, BOTH, "c"),
+        ("bc" + "a" * 27, BOTH, None),  # one in ten trials at most
+        ("bc" + "a" * 29, BOTH, None),
+        ("abc" * 10, "f" + "t" * 29, False),
+        ("abc" * 10, BOTH, None),
+        ("bc" + "a" * 28, "tf" + "t" * 28, "b"),  # that of the oldest, whatever it is of
+        ("cb" + "a" * 18 + "c" + "a" * 9, "tf" + "t" * 28, False),
+    ],
+)
+def test_what_was_not_tried_for_longest_is_due(letters: str, others: str, wanted: object) -> None:
+    assert value(letters, others) == wanted
+
+
+def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
+    many = Space([Axis("m", Choice(tuple(range(40))))])
+    points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
+    seen = []
+    for _ in range(60 * EVERY):
+        due = overdue(many, points)
+        if due is not None:
+            seen.append(due.level)
+        new = torch.tensor([many.point({"m": 0 if due is None else due.level})])
+        points = torch.cat([points, new.double()])
+    assert set(seen) == set(range(1, 40))
+    assert len(seen) <= 60
+
+
+def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
+    """Going through all values of x says the same, and the others are left alone."""
+    space = Space([Axis("x", Number(0, 16, step=1)), Axis("c", Choice(("a", "b")))])
+    strategy = adaptive_gp_ucb(bank=SMALL)
+    letters = "ab" * 4 + "a" * 22
+    rows = [
+        TrialRow(float(n), n, space.point({"x": (5 * n) % 17, "c": c}), float((5 * n) % 17) / 16)
+        for n, c in enumerate(letters)
+    ]
+    state = TrialHistory.begin(strategy, space).brought_to(rows).state
+    plain = strategy.ask(state, now=30.0)
+    suggestion = strategy.ask(retried(state), now=30.0)
+    assert space.params(plain.X)["c"] == "a"
+    assert space.params(suggestion.X)["c"] == "b"
+    every = torch.tensor([space.point({"x": n, "c": "b"}) for n in range(17)]).double()
+    posterior = strategy.posterior(state, every, now=30.0)
+    mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
+    best = int((mean + suggestion.sqrt_beta * sd).argmax())
+    torch.testing.assert_close(suggestion.X, every[best])
+    late = strategy.ask(retried(strategy.tell(state, suggestion, 0.3)[0]), now=31.0)
+    assert space.params(late.X)["c"] == "a"
+
+
+def test_strategies_on_other_boxes_are_left_as_they_are() -> None:
+    strategy = adaptive_gp_ucb(bank=SMALL)
+    state = strategy.init(Box([(0.0, 1.0)]))
+    for n in range(PATIENCE + EVERY):
+        suggestion = strategy.suggestion_at(state, torch.tensor([0.03 * n]).double(), now=n + 1.0)
+        state, _ = strategy.tell(state, suggestion, float(n % 3))
+    assert retried(state) is state
+
+
+def test_a_hidden_flip_is_found() -> None:
+    """b becomes best while a stays as it is: paired seeds, with another trial of it and without."""
+    found = {True: 0, False: 0}
+    for seed in range(2):
+        for again in found:
+            noise = torch.Generator().manual_seed(seed)
+            space = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice(("a", "b")))])
+            strategy = adaptive_gp_ucb(bank=SMALL, maximize=False)
+            history = TrialHistory.begin(strategy, space)
+            rows: list[TrialRow] = []
+            for time in range(55):
+                state = history.state
+                X = strategy.ask(retried(state) if again else state, now=float(time)).X
+                params = space.params(X)
+                level = {"a": 0.5, "b": 1.0 if time < 25 else 0.0}[params["c"]]
+                y = level + (params["x"] - 0.3) ** 2
+                y += 0.05 * float(torch.randn((), generator=noise))
+                rows.append(TrialRow(float(time), time, space.point(params), y))
+                history = history.brought_to(rows)
+            late = [space.params(torch.tensor(row.point))["c"] for row in rows[25:]]
+            found[again] += late.count("b")
+    assert found[True] >= 0.4 * 60
+    assert found[False] <= 3
