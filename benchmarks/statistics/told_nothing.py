@@ -217,7 +217,8 @@ def play(label: str, strategy: Strategy, one: World, seeds: range, horizon: int)
         regret.append(highest - f)
         near.append(f > one.mean + 0.8 * (highest - one.mean))
         start = time.process_time()
-        state, _ = strategy.tell(state, suggestion, (f + noise[t - 1] - mean) / scale)
+        y = (f + noise[t - 1] - mean) / scale
+        state, _ = strategy.tell(state, suggestion, y, consume=True)
         seconds += time.process_time() - start
     total, close = torch.stack(regret, -1), torch.stack(near, -1).double()
     found = {

@@ -128,6 +128,21 @@ def test_a_saved_state_goes_on_as_if_never_stopped_and_inputs_stay(domain):
 
 
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_a_state_used_up_gives_its_memory_and_comes_to_the_same(domain):
+    player = strategy()
+    used, _ = play(player, domain, ALL)
+    kept = copy.deepcopy(used)
+    for t in range(3):
+        suggestion, y = player.ask(kept), torch.tensor([0.0, 5.0, -2.0 * t]).double()
+        before = [one.covariance.data_ptr() for one in used.data.running.groups]
+        used, _ = player.tell(used, suggestion, y, consume=True)
+        kept, _ = player.tell(kept, suggestion, y)
+        assert [one.covariance.data_ptr() for one in used.data.running.groups] == before
+    for one, other in zip(used.data.running.groups, kept.data.running.groups):
+        assert all(torch.equal(*pair) for pair in zip(one, other))
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_all_that_is_predicted_is_one_posterior(domain):
     player = strategy()
     state, _ = play(player, domain, ALL)

@@ -31,13 +31,16 @@ class Measurement(NamedTuple):
     """Which trials learn from it, `T`, bool."""
 
 
-def advanced(prior: BankPrior, running: RunningMixture, new: Measurement) -> RunningMixture:
+def advanced(
+    prior: BankPrior, running: RunningMixture, new: Measurement, *, consume: bool = False
+) -> RunningMixture:
     """The posterior of flat trials once a measurement has been learned from.
 
     Args:
         prior: Of the bank.
         running: Before, in units that are known.
         new: No earlier than what was learned before.
+        consume: Whether the memory of ``running`` may be reused.
     """
     takes, units = new.good, running.units
     fresh = running.shape == SHAPE
@@ -55,7 +58,7 @@ def advanced(prior: BankPrior, running: RunningMixture, new: Measurement) -> Run
             time=new.time,
             good=takes,
         )
-        after, nats = observed(group, passage, told, running.shape, prior.members)
+        after, nats = observed(group, passage, told, running.shape, prior.members, consume=consume)
         groups.append(after)
         gain.append(nats)
     share = weights(tuple(running.groups))

@@ -66,7 +66,13 @@ def moved(factor: Tensor, vector: Tensor) -> Tensor:
 
 
 def observed(
-    group: Group, passage: Passage, told: Told, shape: Tensor, members: Members
+    group: Group,
+    passage: Passage,
+    told: Told,
+    shape: Tensor,
+    members: Members,
+    *,
+    consume: bool = False,
 ) -> tuple[Group, Tensor]:
     """The group after time has passed and an observation was made.
 
@@ -81,6 +87,7 @@ def observed(
         told: The new one.
         shape: A of the inverse gamma on s² before it, `T`.
         members: Whose histories these are.
+        consume: Whether the covariance of ``group`` may become that of the new one.
 
     Returns:
         The group, and what the observation told, ½ ln(S / noise) in nats, `T x K`.
@@ -98,7 +105,11 @@ def observed(
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
     drift = torch.log1p(-H) + log_student(e, S, A, group.scale)
     learned = good.to(e)
-    covariance = _scaled(P, a.square(), a, grown)
+    jump, jumping = None, slice(members.still, None)
+    if H.shape[-1] > members.still:
+        before = Group(*(part[:, jumping] for part in group))
+        jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
+    covariance = _scaled(P, a, grown, consume=consume)
     square = covariance.shape[-1]
     # In place: of a covariance every pass over memory counts.
     covariance.view(-1, square, square).baddbmm_(
@@ -112,10 +123,7 @@ def observed(
         since=group.since.clone(),
     )
     nats = 0.5 * torch.where(good, S / told.noise, 1.0).log()
-    jumping = slice(members.still, None)
-    if H.shape[-1] > members.still:
-        before = Group(*(part[:, jumping] for part in group))
-        jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
+    if jump is not None:
         _take_in(after, jump, members)
     return after, nats
 
@@ -196,18 +204,19 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 
 
-def _scaled(P: Tensor, features: Tensor, cross: Tensor, added: Tensor) -> Tensor:
-    """P with a factor per block, the constant's aside, and a multiple of I added to the features'.
+def _scaled(P: Tensor, a: Tensor, added: Tensor, *, consume: bool) -> Tensor:
+    """P once the features have decayed by a and gained a multiple of I; the constant does not.
 
     Args:
         P: `T x K x (r + 1) x (r + 1)`.
-        features: Factor on the block of the features, `T x K`.
-        cross: Factor between these and the constant, `T x K`.
+        a: `T x K`.
         added: `T x K`.
+        consume: Whether P is overwritten.
     """
-    out = P * features[..., None, None]
-    out[..., :-1, -1] = P[..., :-1, -1] * cross.unsqueeze(-1)
-    out[..., -1, :-1] = P[..., -1, :-1] * cross.unsqueeze(-1)
-    out[..., -1, -1] = P[..., -1, -1]
+    edge = P[..., -1, :] * a.unsqueeze(-1)
+    edge[..., -1] = P[..., -1, -1]
+    factor = a.square()[..., None, None]
+    out = P.mul_(factor) if consume else P * factor
+    out[..., :, -1], out[..., -1, :] = edge, edge
     out.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(added.unsqueeze(-1))
     return out

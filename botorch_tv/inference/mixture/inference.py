@@ -66,12 +66,20 @@ class MixtureInference(Inference):
             running, anew = self._with_units(after, running)
         if anew is None:
             takes = good & running.units.known
-            running = advanced(prior, running, _measurement(after, told - 1, takes))
+            running = advanced(
+                prior, running, _measurement(after, told - 1, takes), consume=consume
+            )
         else:
             for number in range(told):
                 row = after.history.noise.row(number).reshape(-1).isfinite()
                 takes = anew if number < told - 1 else running.units.known
-                running = advanced(prior, running, _measurement(after, number, row & takes))
+                # What came out of the measurement before is nobody else's.
+                running = advanced(
+                    prior,
+                    running,
+                    _measurement(after, number, row & takes),
+                    consume=consume or number > 0,
+                )
         return after._replace(running=running.view(after.time.shape))
 
     def _with_units(
