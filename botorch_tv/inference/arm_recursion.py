@@ -5,19 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.arms import (
     ArmInference,
     ArmPosterior,
     log_numbers,
     per_trial,
-    scaled,
 )
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import AT_ONCE, REFRESH_ROUNDS, SMALL_RANK
 from botorch_tv.inference.data import Data
+from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Joint, basis_of
 from botorch_tv.inference.recursive import Recursion, amplifies, running_of
-from botorch_tv.inference.reductions import ArmReduction, RootReduction, RowReduction
+from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
 from botorch_tv.inference.regression import numbers_of_regression
 
 
@@ -84,7 +85,7 @@ class ArmRecursion(Recursion, ArmInference):
         template = -(-(basis.size**2) // trials) if form is RootReduction else 0
         return AT_ONCE * basis.arms + log_numbers(horizon) + numbers + template
 
-    def _form(self, basis: Basis) -> type[ArmReduction | RowReduction | RootReduction]:
+    def _form(self, basis: Basis) -> type[Reduction]:
         """How reductions are held; the same in all trials, whatever they play."""
         process = self.process
         if process.moves or process.slides:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
 from botorch_tv.inference.data import Data
+from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Inference, Joint, basis_of
 from botorch_tv.inference.regression import (
     information_gain,
@@ -132,11 +133,3 @@ def log_numbers(horizon: int) -> int:
 def per_trial(offset: Tensor | float) -> Tensor | float:
     """A prior mean per trial, ready to be added to `batch_shape x q`."""
     return offset.unsqueeze(-1) if isinstance(offset, Tensor) else offset
-
-
-def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
-    """A prior variance `M` or covariance `batch_shape x q x q`, times a factor per trial."""
-    if factor is None:
-        return prior
-    dims = 1 if prior.dim() == 1 else 2
-    return factor.view(*factor.shape, *[1] * dims) * prior

@@ -155,3 +155,11 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
 def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
     """0 up to ``low``, 1 from ``high`` on and linear between."""
     return ((values - low) / (high - low)).clamp(0, 1)
+
+
+def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
+    """A prior variance `M` or covariance `* x q x q` times a factor per trial; None for 1."""
+    if factor is None:
+        return prior
+    dims = 1 if prior.dim() == 1 else 2
+    return factor.view(*factor.shape, *[1] * dims) * prior

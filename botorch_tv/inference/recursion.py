@@ -16,7 +16,7 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import clear_
-from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
+from botorch_tv.inference.reductions import Reduction, RowReduction
 from botorch_tv.inference.regression import Observations, Trend, regress
 from botorch_tv.inference.rows import Rows
 
@@ -43,7 +43,7 @@ def running_prior(
     batch_shape: Size,
     variance: Tensor,
     *,
-    form: type[ArmReduction | RowReduction | RootReduction],
+    form: type[Reduction],
     trend: bool,
     read_only: bool = False,
 ) -> RunningPosterior:

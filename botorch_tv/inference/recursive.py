@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference import recursion
+from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FINEST_SHARE, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.data import Change, Data
@@ -16,7 +17,7 @@ from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, basis_of
 from botorch_tv.inference.recursion import RunningPosterior
-from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
+from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
 
 
 class Recursion(Inference):
@@ -76,7 +77,7 @@ class Recursion(Inference):
         return running_of(data).information_gain
 
     @abstractmethod
-    def _form(self, basis: Basis) -> type[ArmReduction | RowReduction | RootReduction]:
+    def _form(self, basis: Basis) -> type[Reduction]:
         """How reductions are held; the same in all trials, whatever they play."""
 
     def _located(self, basis: Basis, choice: Tensor) -> Tensor:

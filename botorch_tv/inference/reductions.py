@@ -1,9 +1,10 @@
 """What observations took away from the prior covariance, in three representations.
 
 All stand for D = prior - posterior and answer which covariance a new observation meets. Rows fit
-any decay; arms exploit that observations of one arm of a static objective are observations of one
-number, so that what is held grows with the arms played, not with the rounds; a root of the
-posterior, of a static objective too, draws samples from it at no more than an observation costs.
+any decay; arms, see :mod:`botorch_tv.inference.arm_reduction`, exploit that observations of one arm
+of a static objective are observations of one number, so that what is held grows with the arms
+played, not with the rounds; a root of the posterior, of a static objective too, draws samples from
+it at no more than an observation costs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.costs import FEWEST_ROWS, FIRST_SLOTS
+from botorch_tv.inference.costs import FEWEST_ROWS
 from botorch_tv.inference.linalg import clear_
 from botorch_tv.inference.rows import Rows, room_for
 
@@ -39,6 +40,16 @@ def most_rows(basis: Basis) -> int:
 
 class Reduction(ABC):
     """The covariance D that observations took away, one per trial."""
+
+    @classmethod
+    @abstractmethod
+    def none(cls, basis: Basis, batch_shape: Size) -> Reduction:
+        """Of no observation."""
+
+    @staticmethod
+    @abstractmethod
+    def numbers(basis: Basis, rounds: int) -> int:
+        """Numbers per trial, held and worked on, after so many observations, of as many arms."""
 
     @abstractmethod
     def at(self, basis: Basis, index: Tensor) -> Tensor:
@@ -113,7 +124,6 @@ class RowReduction(Reduction):
 
     @classmethod
     def none(cls, basis: Basis, batch_shape: Size) -> RowReduction:
-        """Of no observation."""
         zeros = basis.variance.new_zeros(batch_shape)
         rows = Rows.empty(
             batch_shape,
@@ -126,7 +136,6 @@ class RowReduction(Reduction):
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        """Numbers per trial, held and worked on, after so many rows were appended."""
         size, most = basis.size, most_rows(basis)
         first = min(most, 128)
         room = room_for(min(rounds, most), first)
@@ -210,137 +219,6 @@ class RowReduction(Reduction):
 
 
 @dataclass(frozen=True)
-class ArmReduction(Reduction):
-    """D = K_·A P K_A· for the arms A played, with P = (K_AA + N_A)⁻¹: any static objective.
-
-    Each trial fills slots with its own arms, in the order in which it first played them. Observing
-    the arm in slot j, once more or for the first time, is one and the same step, P + z zᵀ / s with
-    z = e_j - P k_A(x) and s = var(x) + noise: Sherman-Morrison, or bordering.
-
-    Args:
-        arms: The arm in every slot, `batch_shape x slots`, int64.
-        inverse: P, `batch_shape x slots x slots`, zero in slots not used.
-        count: Slots used, `batch_shape`, int64.
-        width: Slots used by any trial, or a few more; fewer than there are.
-    """
-
-    arms: Tensor
-    inverse: Tensor
-    count: Tensor
-    width: int
-
-    @classmethod
-    def none(cls, basis: Basis, batch_shape: Size) -> ArmReduction:
-        """Of no observation."""
-        device = basis.variance.device
-        return cls(
-            arms=torch.zeros(*batch_shape, FIRST_SLOTS, dtype=torch.int64, device=device),
-            inverse=basis.variance.new_zeros(*batch_shape, FIRST_SLOTS, FIRST_SLOTS),
-            count=torch.zeros(batch_shape, dtype=torch.int64, device=device),
-            width=0,
-        )
-
-    @staticmethod
-    def numbers(basis: Basis, rounds: int) -> int:
-        """Numbers per trial, held and worked on, after so many rounds, each of another arm."""
-        width = min(rounds, basis.arms, basis.size + 1)
-        slots = room_for(width + 1, FIRST_SLOTS)
-        older = slots // 2 if slots > FIRST_SLOTS else 0  # while they are copied
-        held = slots**2 + max(older**2, basis.numbers_of_mixture(width))
-        if width <= basis.size:
-            return held
-        return max(
-            slots**2 + (2 * width + basis.size) * basis.size,
-            RowReduction.numbers(basis, rounds - width),
-        )
-
-    def at(self, basis: Basis, index: Tensor) -> Tensor:
-        arms, inverse = self._used()
-        return (basis.between(index, arms) @ inverse) @ basis.row(arms)
-
-    def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
-        # One slot more than are used, for the arm may be new; slots not used weigh nothing.
-        arms = self.arms[..., : self.width + 1]
-        slots = torch.arange(self.width + 1, device=arms.device)
-        known = (arms == index.unsqueeze(-1)) & (slots < self.count.unsqueeze(-1))
-        slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), self.count)
-        chosen = slots == slot.unsqueeze(-1)
-        used, inverse = self._used()
-        between = basis.between(index.unsqueeze(-1), used).squeeze(-2)
-        weights = (between.unsqueeze(-2) @ inverse).squeeze(-2)
-        variance = basis.variance[index] - (between * weights).sum(-1)
-        direction = chosen.to(inverse.dtype)
-        direction.narrow(-1, 0, self.width).sub_(weights)
-        arms = torch.where(chosen, index.unsqueeze(-1), arms)
-        count = torch.maximum(self.count, slot + 1)
-        return variance, partial(self._bordered, basis, arms, count, direction)
-
-    def cleared(self, trials: Tensor) -> ArmReduction:
-        clear_(self._used()[1], trials)
-        return replace(self, count=self.count * ~trials)
-
-    def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        arms, inverse = self._used()
-        rows = basis.row(arms)
-        return basis.draw(rows.mT @ inverse @ rows, prior_factor, normal)
-
-    def copied(self) -> ArmReduction:
-        return replace(self, inverse=self.inverse.clone())
-
-    def as_rows(self, basis: Basis) -> RowReduction:
-        """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every arm that told something."""
-        arms, inverse = self._used()
-        used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
-        root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
-        rows = Rows.of(root.mT @ basis.row(arms), batch_dim=self.count.dim())
-        return replace(
-            RowReduction.none(basis, self.count.shape), rows=rows, weights=used.to(inverse)
-        )
-
-    def compact(self, basis: Basis) -> Reduction:
-        if self.width <= basis.size:
-            return self
-        arms, inverse = self._used()
-        rows = basis.row(arms)
-        return RowReduction.of_matrix(basis, rows.mT @ inverse @ rows)
-
-    def _used(self) -> tuple[Tensor, Tensor]:
-        return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
-
-    def _bordered(
-        self,
-        basis: Basis,
-        arms: Tensor,
-        count: Tensor,
-        direction: Tensor,
-        root: Tensor,
-        sign: int,
-        out: Tensor,
-    ) -> tuple[Tensor, ArmReduction]:
-        width = self.width + 1
-        scaled = direction * root.unsqueeze(-1)
-        step = basis.mixture(arms, scaled, out=out)
-        inverse = self.inverse[..., :width, :width]
-        inverse.addcmul_(scaled.unsqueeze(-1), scaled.unsqueeze(-2), value=sign)
-        arms = torch.cat([arms, self.arms[..., width:]], dim=-1)
-        # Reading the count makes a device wait, so there it is read only now and then.
-        if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
-            width = int(count.max()) if count.numel() > 0 else 0
-        return step, replace(self, arms=arms, count=count, width=width)._with_room()
-
-    def _with_room(self) -> ArmReduction:
-        """The same with a slot to spare."""
-        slots = self.arms.shape[-1]
-        if self.width < slots:
-            return self
-        return replace(
-            self,
-            arms=torch.nn.functional.pad(self.arms, (0, slots)),
-            inverse=torch.nn.functional.pad(self.inverse, (0, slots, 0, slots)),
-        )
-
-
-@dataclass(frozen=True)
 class RootReduction(Reduction):
     """D = I - L Lᵀ in features of the kernel, for any static objective: Potter's square root.
 
@@ -356,13 +234,11 @@ class RootReduction(Reduction):
 
     @classmethod
     def none(cls, basis: Basis, batch_shape: Size) -> RootReduction:
-        """Of no observation."""
         identity = torch.diag_embed(basis.variance.new_ones(basis.size))
         return cls(identity.repeat(*batch_shape, 1, 1))
 
     @staticmethod
     def numbers(basis: Basis, rounds: int) -> int:
-        """Numbers per trial, held and worked on, after any number of rounds."""
         return basis.size**2
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.factor import factor
-from botorch_tv.inference.reductions import ArmReduction, Reduction, RootReduction, RowReduction
+from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
 from botorch_tv.strategies import Grid
 
 GRID = Grid.regular(7, 2)

@@ -11,8 +11,9 @@ from gpytorch.kernels import RBFKernel
 from oracles.dense import DenseBandit
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
+from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.costs import LEAST_NOISE
-from botorch_tv.inference.reductions import ArmReduction, RowReduction
+from botorch_tv.inference.reductions import RowReduction
 from botorch_tv.strategies import Grid, State, Strategy, gp_ucb, sw_gp_ucb
 
 # Large readings leave large rounding.
