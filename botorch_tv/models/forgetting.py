@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from botorch.utils.types import DEFAULT, _DefaultType
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.nn import Module
@@ -121,7 +122,7 @@ def current(model: Module) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
 def age_noise(
     inflation: Inflation,
     time_dim: int,
-    noise: Tensor | None,
+    plain: Likelihood,
     batch_shape: torch.Size,
     learn: bool,
     noise_prior: Prior | _DefaultType,
@@ -131,15 +132,17 @@ def age_noise(
     Args:
         inflation: The inflation.
         time_dim: Column of time.
-        noise: Known variances at lag 0, `batch_shape x n`; None to learn one.
+        plain: Without it; where its variances are known they are those at lag 0, one is learned
+            else.
         batch_shape: Batch shape of the parameters.
         learn: Whether those of the inflation are learned, under their default priors.
         noise_prior: Of the variance at lag 0 where it is learned.
     """
+    known = isinstance(plain, FixedNoiseGaussianLikelihood)
     return AgeNoiseLikelihood(
         inflation if learn else FixedAging(inflation),
         time_dim,
-        noise=noise,
+        noise=plain.noise_covar.noise if known else None,
         batch_shape=batch_shape,
         noise_prior=noise_prior,
         noise_constraint=defaults.noise_bounds(),

@@ -15,7 +15,7 @@ from botorch.posteriors import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.kernels import Kernel
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, Likelihood
+from gpytorch.likelihoods import Likelihood
 from gpytorch.means import Mean
 from torch import Tensor
 
@@ -122,20 +122,7 @@ class TimeVaryingGP(AgingGP):
         learn_forgetting: bool = True,
     ) -> None:
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
-        check_inputs(train_X)
-        check_outputs(train_X, train_Y, train_Yvar)
-        d = train_X.shape[-1]
-        require(
-            -d <= time_dim < d,
-            f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
-        )
-        time = time_dim % d
-        times = train_X[..., time]
-        check_times(times)
-        check_magnitude("train_X", train_X)
-        check_magnitude("train_Y", train_Y)
-        if input_transform is not None and train_X.shape[-2]:
-            check_transform(input_transform, train_X, time)
+        time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         decay, inflation = separate(forgetting)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         presumed = forgetting is None and covar_module is None and not aged
@@ -155,11 +142,12 @@ class TimeVaryingGP(AgingGP):
         scaled &= outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
         _, aug_batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
-            require(d > 1, "train_X has no column but time; there is nothing to choose.")
+            others, times = train_X.shape[-1] - 1, train_X[..., time]
+            require(others > 0, "train_X has no column but time; there is nothing to choose.")
             first = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
             default_space = spatial_module is None
             if spatial_module is None:
-                spatial_module = defaults.space(d - 1, aug_batch_shape, scaled=scaled)
+                spatial_module = defaults.space(others, aug_batch_shape, scaled=scaled)
             covar_module = SpatioTemporalKernel(
                 spatial_module,
                 temporal_kernel(decay, first, aug_batch_shape, learn_forgetting),
@@ -185,13 +173,10 @@ class TimeVaryingGP(AgingGP):
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
-            known = None
-            if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-                known = self.likelihood.noise_covar.noise
             self.likelihood = age_noise(
                 inflation,
                 time,
-                known,
+                self.likelihood,
                 aug_batch_shape,
                 learn_forgetting,
                 defaults.noise_prior() if scaled else DEFAULT,
@@ -202,12 +187,11 @@ class TimeVaryingGP(AgingGP):
             temporal: Any = self.covar_module.temporal
             temporal.set_epsilon_per(temporal.unit, PRESUMED)
         if default_space:
+            targets = self.train_targets
             with torch.no_grad():
                 validate_input_scaling(
                     self.transform_inputs(train_X),
-                    self.train_targets.unsqueeze(-1)
-                    if self.num_outputs == 1
-                    else self.train_targets.mT,
+                    targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
                     ignore_X_dims=[time],
                 )
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
@@ -310,3 +294,27 @@ class TimeVaryingGP(AgingGP):
             subset._row_noise = rows[..., chosen, :]
         subset._tell_likelihood(subset.train_inputs[0])
         return subset  # type: ignore[no-any-return]
+
+
+def _checked_time(
+    train_X: Tensor,
+    train_Y: Tensor,
+    train_Yvar: Tensor | None,
+    input_transform: InputTransform | None,
+    time_dim: int,
+) -> int:
+    """The column of time, from 0 on; raises unless the data can be trained on."""
+    check_inputs(train_X)
+    check_outputs(train_X, train_Y, train_Yvar)
+    d = train_X.shape[-1]
+    require(
+        -d <= time_dim < d,
+        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
+    )
+    time = time_dim % d
+    check_times(train_X[..., time])
+    check_magnitude("train_X", train_X)
+    check_magnitude("train_Y", train_Y)
+    if input_transform is not None and train_X.shape[-2]:
+        check_transform(input_transform, train_X, time)
+    return time

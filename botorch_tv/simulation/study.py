@@ -126,14 +126,7 @@ def run_study(
     place = named_device(world.domain.device if device is None else device)
     if executor is None:
         usable_device(place)
-    if workers is None:
-        threads = torch.get_num_threads()
-        workers = threads if place.type == "cpu" else 1
-        if executor is not None:
-            workers = max(threads, WORKERS_ELSEWHERE)
-    workers = require_integer(
-        "run_study: workers", workers, 1, "give the chunks computed side by side."
-    )
+    workers = _number_of(workers, place, executor)
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
@@ -188,6 +181,18 @@ def run_study(
         }
     )
     return StudyResult(assembly.data.assign_attrs(attributes))
+
+
+def _number_of(workers: int | None, place: torch.device, executor: Executor | None) -> int:
+    """How many chunks are computed side by side."""
+    if workers is None:
+        threads = torch.get_num_threads()
+        workers = threads if place.type == "cpu" else 1
+        if executor is not None:
+            workers = max(threads, WORKERS_ELSEWHERE)
+    return require_integer(
+        "run_study: workers", workers, 1, "give the chunks computed side by side."
+    )
 
 
 def _go_on(
