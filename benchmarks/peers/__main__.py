@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS, ROOT, environment, write
+from benchmarks.statistics.errors import standard_error
 
 PLAIN = [name for name in WORLDS if not name.startswith("gmpb")]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -83,7 +84,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
             row = {
                 "seeds": len(seeds),
                 "regret": float(regret.mean()),
-                "standard_error": _standard_error(regret),
+                "standard_error": standard_error(regret),
                 "regret_per_unit_of_time": _mean(seeds, "regret_per_unit_of_time"),
                 "seconds_per_round": _mean(seeds, "seconds_per_round"),
                 "seconds_of_last_rounds": _mean(seeds, "seconds_of_last_rounds"),
@@ -95,17 +96,13 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
             if name != "nothing" and both:
                 gaps = [seeds[s]["regret_per_query"] - ours[s]["regret_per_query"] for s in both]
                 row["above_nothing"] = float(np.mean(gaps))
-                row["above_nothing_error"] = _standard_error(np.array(gaps))
+                row["above_nothing_error"] = standard_error(np.array(gaps))
             told[world][name] = row
     return told
 
 
 def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float:
     return float(np.mean([one[name] for one in seeds.values()]))
-
-
-def _standard_error(values: np.ndarray) -> float | None:
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
 
 
 def show(told: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.peers import LOOPS, Loop, Problem
 from benchmarks.speed.runs import (
     EPSILON,
@@ -230,9 +230,7 @@ def compare(together: dict[str, float], single: dict[str, float]) -> list[dict[s
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Verify, time, report; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed)
 
     contest = Contest.of(options)
     played = contest.play(options.trials)

@@ -35,7 +35,7 @@ from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Box, State, Strategy, tv_gp_ucb
 from botorch_tv.test_functions import DriftingHartmann, Orbit
@@ -204,9 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """
     options = parse(arguments)
     warnings.filterwarnings("ignore")
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=1, device=options.device)
-    print(headline(facts))
+    facts = begin(options.threads, seed=1, device=options.device)
     world = World(options.loops, options.rounds, options.device)
     regret, seconds, states = play(world, options.rounds, options.device)
     rivals = min(options.rivals, options.loops)

@@ -42,6 +42,20 @@ def environment(*, seed: int, device: torch.device | None = None) -> dict[str, A
     }
 
 
+def begin(threads: int, *, seed: int, device: torch.device | None = None) -> dict[str, Any]:
+    """The facts of a measurement, as :func:`environment`, which are printed first of all.
+
+    Args:
+        threads: Threads of torch from here on.
+        seed: Of its random numbers.
+        device: What is measured; the processor unless given.
+    """
+    torch.set_num_threads(threads)
+    facts = environment(seed=seed, device=device)
+    print(headline(facts))
+    return facts
+
+
 def headline(facts: dict[str, Any]) -> str:
     """The environment in a few lines for people."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())

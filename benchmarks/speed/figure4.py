@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.count import Count, world_count
 from benchmarks.speed.limits import DTYPES, LARGE
 from benchmarks.speed.rates import matmul_rates, memory_bandwidth
@@ -128,9 +128,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Time every case; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed, device=options.device)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed, device=options.device)
     square = [(LARGE, LARGE, LARGE)]
     rates = Rates(
         memory_bandwidth(options.device),

@@ -34,7 +34,7 @@ from typing import Any
 import torch
 
 from benchmarks.speed import scaling
-from benchmarks.speed.common import RESULTS, cores, device_title, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, device_title, write
 from benchmarks.speed.limits_report import draw, print_device
 from benchmarks.speed.rates import BEYOND_CACHE, Timed, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
@@ -164,9 +164,7 @@ def examine(device: torch.device, options: argparse.Namespace) -> dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure every device in turn; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed)
     devices = {}
     for name in options.devices:
         devices[name] = examine(torch.device(name), options)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.speed.common import RESULTS, environment, headline, resident_bytes, write
+from benchmarks.speed.common import RESULTS, begin, resident_bytes, write
 from benchmarks.speed.memory import state_bytes
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, now, rewards
 from benchmarks.speed.world import MarkovRewards
@@ -171,9 +171,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Measure every strategy in turn; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed, device=options.device)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed, device=options.device)
     print(f"{options.trials} trials, {options.points**2} arms, µs per trial and round\n")
     columns = "".join(f"{f'round {number}':>14}" for number in options.rounds)
     print(f"{'median':12}{columns}{'ratio':>8}{'of means':>10}{'MB grown':>10}{'log MB':>8}")

@@ -23,7 +23,7 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.models import TimeVaryingGP
 
 ROWS = 60
@@ -149,9 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_default_rate.json")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.first)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.first)
     seeds = range(options.first, options.first + options.sets)
     sets = [data_set(seed) for seed in seeds]
     found = {}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, GLRTrigger, Kept, Log, Observation, Retention
 from botorch_tv.simulation.rivals import unit_kernel
@@ -178,9 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_detection.json")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed)
     curves, pairs = [], []
     for size in SIZES:
         for exploration in EXPLORATIONS:

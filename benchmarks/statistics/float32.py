@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.summary import Paired
@@ -105,9 +105,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run both studies and compare them; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed, device=options.device)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed, device=options.device)
     double, single = study(torch.float64, options), study(torch.float32, options)
     found = {label: compare(single, double, label) for label in LABELS}
     print(f"\n{'float32 - float64':18}{'regret':>9}{'differs':>9}{'± s.e.':>8}{'parted':>8}")

@@ -16,10 +16,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
@@ -91,9 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_later.json")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=options.seed)
-    print(headline(facts))
+    facts = begin(options.threads, seed=options.seed)
     players, tables = line_up(PLAYERS, settings(options.horizon)), {}
     for name, world in worlds().items():
         result = run_study(

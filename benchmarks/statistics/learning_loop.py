@@ -43,6 +43,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.statistics.errors import standard_error
 from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
@@ -210,10 +211,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     for label in totals:
         if label != "learning":
             difference = totals[label] - totals["learning"]
-            error = difference.std(ddof=1) / len(difference) ** 0.5
             record[f"{label} less learning"] = {
                 "mean": float(difference.mean()),
-                "standard error": float(error),
+                "standard error": standard_error(difference),
             }
     return record
 

@@ -43,6 +43,7 @@ import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
 from benchmarks.speed.common import RESULTS, environment, headline
+from benchmarks.statistics.errors import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
 from botorch_tv.strategies.mixed.default import learning_strategy
@@ -195,22 +196,17 @@ def compared(runs: Sequence[dict[str, Any]], samplers: Sequence[str]) -> dict[st
         rows = [own[sampler][seed] for seed in seeds]
         totals[sampler] = np.array([row["regret"] for row in rows])
         means = {key: float(np.mean([row[key] for row in rows])) for key in MEANS}
-        figures[sampler] = means | {"standard error": error(totals[sampler])}
+        figures[sampler] = means | {"standard error": standard_error(totals[sampler])}
     first, *others = samplers
     for sampler in others:
         more = totals[sampler] - totals[first]
-        mean, uncertain = float(more.mean()), error(more)
+        mean, uncertain = float(more.mean()), standard_error(more)
         figures[f"{sampler} less {first}"] = {
             "mean": mean,
             "standard error": uncertain,
             "standard errors above 0": mean / uncertain if uncertain else None,
         }
     return figures
-
-
-def error(values: np.ndarray) -> float | None:
-    """Standard error of a mean; None of a single value."""
-    return float(values.std(ddof=1) / len(values) ** 0.5) if len(values) > 1 else None
 
 
 def begun(path: Path, parameters: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from botorch_tv.forgetting import Markov
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.learning import Free, PanelMarginalLogLikelihood, Refit, learn
@@ -211,9 +211,7 @@ PANEL: dict[str, Callable[[int, float, int], dict[str, float]]] = {
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Simulate, fit and compare; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=0)
-    print(headline(facts))
+    facts = begin(options.threads, seed=0)
     print(f"\n{'':46}{'truth':>8}{'mean':>9}{'± s.e.':>9}{'largest':>9}")
     found: dict[str, list[dict[str, Any]]] = {}
 

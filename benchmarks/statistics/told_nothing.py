@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.statistics.errors import standard_error
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Strategy, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
@@ -239,19 +240,15 @@ def summary(runs: dict[str, Any], horizon: int) -> dict[str, Any]:
     }
     found: dict[str, Any] = {}
     for label, each in regret.items():
-        found[label] = {"mean": float(each.mean()), "standard error": _error(each)}
+        found[label] = {"mean": float(each.mean()), "standard error": standard_error(each)}
         if label != "told nothing" and "told nothing" in regret:
             off = regret["told nothing"] - each
             found[label]["told nothing less this"] = float(off.mean())
-            found[label]["its standard error"] = _error(off)
+            found[label]["its standard error"] = standard_error(off)
             found[label]["told nothing as a share"] = float(
                 regret["told nothing"].mean() / each.mean()
             )
     return found
-
-
-def _error(each: Tensor) -> float:
-    return float(each.std() / len(each) ** 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
