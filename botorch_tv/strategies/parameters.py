@@ -36,9 +36,11 @@ class BoxParameter(ABC):
         low, high = self.scaled(self.low), self.scaled(self.high)
         return min(max((self.scaled(value) - low) / (high - low), 0.0), 1.0)
 
-    @abstractmethod
     def value(self, place: float, dtype: torch.dtype) -> float:
         """The value at a place, as far as a dtype tells places apart."""
+        low, high = self.scaled(self.low), self.scaled(self.high)
+        value = low + (high - low) * place
+        return self.rounded(math.exp(value) if self.log else value, dtype)
 
     @abstractmethod
     def rounded(self, value: float, dtype: torch.dtype) -> float:
@@ -99,11 +101,6 @@ class Float(BoxParameter):
             "count from an origin of your own.",
         )
 
-    def value(self, place: float, dtype: torch.dtype) -> float:
-        low, high = self.scaled(self.low), self.scaled(self.high)
-        value = low + (high - low) * place
-        return self.rounded(math.exp(value) if self.log else value, dtype)
-
     def rounded(self, value: float, dtype: torch.dtype) -> float:
         size = self.scaled(self.high) - self.scaled(self.low)
         digits = DIGITS[dtype] - math.ceil(math.log10(min(size, 1.0) if self.log else size))
@@ -143,10 +140,5 @@ class Integer(BoxParameter):
             )
         self._check()
 
-    def value(self, place: float, dtype: torch.dtype) -> int:
-        low, high = self.scaled(self.low), self.scaled(self.high)
-        value = low + (high - low) * place
-        return int(self.rounded(math.exp(value) if self.log else value, dtype))
-
-    def rounded(self, value: float, dtype: torch.dtype) -> float:
+    def rounded(self, value: float, dtype: torch.dtype) -> int:
         return min(max(round(value), self.low), self.high)

@@ -6,7 +6,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from gmpb import GMPB, GMPBConfig
 
 Landscape = TypeVar("Landscape")
+
+
+class Played(TypedDict, total=False):
+    """How landscapes are played, whichever they are; :class:`PeaksWorld` has the defaults."""
+
+    noise: float
+    shift: float
+    scale: float
+    search: Search | None
 
 
 class PeaksWorld(World, Generic[Landscape]):
@@ -131,17 +140,8 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         ImportError: If the extra ``worlds`` is not installed.
     """
 
-    def __init__(
-        self,
-        config: GMPBConfig,
-        *,
-        noise: float = 0.0,
-        shift: float = 0.0,
-        scale: float = 1.0,
-        search: Search | None = None,
-    ) -> None:
-        given = {"noise": noise, "shift": shift, "scale": scale}
-        super().__init__(config.d, period=config.change_frequency, search=search, **given)
+    def __init__(self, config: GMPBConfig, **played: Unpack[Played]) -> None:
+        super().__init__(config.d, period=config.change_frequency, **played)
         self.config = config
 
     def landscape(self, seed: int) -> GMPB:
@@ -190,13 +190,9 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         *,
         scenario: Literal[1, 2, 3] = 2,
         period: int,
-        noise: float = 0.0,
-        shift: float = 0.0,
-        scale: float = 1.0,
-        search: Search | None = None,
+        **played: Unpack[Played],
     ) -> None:
-        given = {"noise": noise, "shift": shift, "scale": scale}
-        super().__init__(dim, period=period, search=search, **given)
+        super().__init__(dim, period=period, **played)
         require(
             scenario in (1, 2, 3),
             f"MovingPeaksWorld: scenario is {scenario!r}, but there are 1, 2 and 3.",
