@@ -8,7 +8,14 @@ from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.prior import MOST_COLUMNS, prior_on_box
-from botorch_tv.inference.mixture.running import FIRST, MixtureUnits, mixture_prior, units_of
+from botorch_tv.inference.mixture.running import (
+    FIRST,
+    MixtureUnits,
+    clock_again,
+    looks_again,
+    mixture_prior,
+    units_of,
+)
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.checks import check_inputs, check_now
@@ -114,25 +121,31 @@ def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor,
 
 
 def _units(y: Tensor, time: Tensor) -> MixtureUnits:
-    """Units of every trial from its first observations, `T x n`, in order of time."""
+    """Units of every trial as they are after `T x n` observations, in order of time."""
     trials, n = y.shape
     good, none = torch.ones_like(y, dtype=torch.bool), y.new_zeros(trials, n, 0)
     units: MixtureUnits | None = None
+    settled = False
     for so_far in range(min(n, FIRST), n + 1):
         rows = slice(None), slice(so_far)
-        found = units_of(y[rows], good[rows], time[rows], none[rows], min(n, FIRST))
-        if units is not None:
-            known = units.known
-            found = MixtureUnits(
-                *(
-                    torch.where(known.view(-1, *[1] * (new.dim() - 1)), old, new)
-                    for old, new in zip(units, found)
-                )
-            )
-        units = found
-        if so_far and bool(units.known.all()):
-            return units
-    raise InputDataError(
-        f"train_Y holds {n} observations without a spread, from which no unit can be told; add "
-        "some that differ."
+        if not settled:
+            found = units_of(y[rows], good[rows], time[rows], none[rows], min(n, FIRST))
+            units = found if units is None else _chosen(units, found)
+            settled = bool(so_far) and bool(units.known.all())
+        if looks_again(so_far) and units is not None:
+            units, _ = clock_again(units, time[rows], good[rows])
+    if units is None or not settled:
+        raise InputDataError(
+            f"train_Y holds {n} observations without a spread, from which no unit can be told; add "
+            "some that differ."
+        )
+    return units
+
+
+def _chosen(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
+    """What is known already, or else what was found."""
+    known = units.known
+    pairs = zip(units, found)
+    return MixtureUnits(
+        *(torch.where(known.view(-1, *[1] * (new.dim() - 1)), old, new) for old, new in pairs)
     )

@@ -54,8 +54,10 @@ class Adaptive(Strategy):
 
     See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain,
     each far from those before it; their mean, standard deviation and median time apart are the
-    units of all that follows, so that y, x and time may be in any. What is predicted is the
-    mixture's mean and variance; a sample is that of a member drawn first.
+    units of all that follows, so that y, x and time may be in any. After 8, 16, 32, ... rounds the
+    median time apart is looked at again, and where it is another by more than a factor of three
+    everything is learned anew in it: a trial run in seconds before a night of hours sets no rates.
+    What is predicted is the mixture's mean and variance; a sample is that of a member drawn first.
 
     An observation that lies before others is refused, as by all strategies; :class:`Loop` replays
     its log. ``tell(noise=)`` is refused: while the scale of y is integrated out a variance in units
@@ -137,7 +139,7 @@ class Adaptive(Strategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The median time between the measurements that set the units, or all there are before."""
+        """The median time between measurements that rates count in, or of all before it is set."""
         running, log = running_mixture(state.data), state.history
         step = running.units.clock.view(state.time.shape).to(state.time)
         if running.settled:

@@ -45,7 +45,7 @@ class Members(NamedTuple):
 class Bank:
     """The processes that a strategy which is told nothing holds possible.
 
-    Rates and hazards count per median time between the first measurements, lengthscales in shares
+    Rates and hazards count per median time between measurements, lengthscales in shares
     of the sides of the domain, noise variances in those of the objective's. All combinations are
     members, equally likely at first.
 

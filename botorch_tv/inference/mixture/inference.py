@@ -22,6 +22,9 @@ from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
     MixtureUnits,
     RunningMixture,
+    begun_anew,
+    clock_again,
+    looks_again,
     mixture_prior,
     passages,
     units_of,
@@ -64,6 +67,8 @@ class MixtureInference(Inference):
         anew = None
         if not running.settled:
             running, anew = self._with_units(after, running)
+        if looks_again(told):
+            running, anew = self._with_clock(after, running, anew)
         if anew is None:
             takes = good & running.units.known
             running = advanced(
@@ -107,6 +112,18 @@ class MixtureInference(Inference):
         anew = units.known & ~known
         settled = bool(units.known.all())
         return running._replace(settled=settled), anew if bool(anew.any()) else None
+
+    def _with_clock(
+        self, data: Data, running: RunningMixture, anew: Tensor | None
+    ) -> tuple[RunningMixture, Tensor | None]:
+        """Trials in their units, those begun anew whose clock was far off, and which learn anew."""
+        history, shape = data.history, (running.shape.shape[0], data.rounds)
+        good = history.noise.tensor().reshape(shape).isfinite()
+        units, apart = clock_again(running.units, history.time.tensor().reshape(shape), good)
+        if not bool(apart.any()):
+            return running, anew
+        running = begun_anew(bank_prior(data), running._replace(units=units), apart)
+        return running, apart if anew is None else anew | apart
 
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""

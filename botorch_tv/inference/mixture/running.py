@@ -21,6 +21,11 @@ FIRST = 4
 of them find narrow peaks more often where little is explored; at the usual width the band does."""
 
 
+APART = 3.0
+"""How far the clock may be from the median time between all measurements, as a factor; that
+between rates that a bank holds possible. Beyond it the rates are no longer those of the data."""
+
+
 class MixtureUnits(NamedTuple):
     """Found from the first measurements."""
 
@@ -29,7 +34,8 @@ class MixtureUnits(NamedTuple):
     spread: Tensor
     """Their standard deviation, positive, `batch_shape`."""
     clock: Tensor
-    """The median time between them, `batch_shape`, float64."""
+    """The median time between them, or between all so far where that was looked at again and lay
+    far from it, `batch_shape`, float64."""
     context_centre: Tensor
     """Mean of the context, `batch_shape x c`."""
     context_spread: Tensor
@@ -169,4 +175,48 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
         context_centre=middle,
         context_spread=torch.where(around > 0, around, 1.0),
         known=(number >= least) & differs,
+    )
+
+
+def looks_again(number: int) -> bool:
+    """Whether the clock is compared with all that was told after so many rounds: 8, 16, 32, ..."""
+    return number >= 2 * FIRST and number & (number - 1) == 0
+
+
+def clock_again(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[MixtureUnits, Tensor]:
+    """Units whose clock is that of all measurements so far, where it was far from it.
+
+    A trial run in seconds before a night of hours, or the first suggestions that take no time to
+    compute, would else count rates in a unit in which no drift that matters is slow enough.
+
+    Args:
+        units: Before.
+        time: Of all measurements, `T x n`.
+        good: Which of them did not fail, `T x n`, bool.
+
+    Returns:
+        The units, and which trials have another clock, `T`, bool. What these learned counts in the
+        old one and is to be learned anew.
+    """
+    found = median_gap(time, good)
+    ratio = found / units.clock
+    apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
+    return units._replace(clock=torch.where(apart, found, units.clock)), apart
+
+
+def begun_anew(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
+    """Flat trials, some of which have learned nothing yet, in the units that they have."""
+    fresh = mixture_prior(prior, where.shape)
+
+    def chosen(old: Tensor, new: Tensor) -> Tensor:
+        return torch.where(where.view(-1, *[1] * (old.dim() - 1)), new, old)
+
+    pairs = zip(running.groups, fresh.groups)
+    return running._replace(
+        groups=tuple(Group(*map(chosen, one, new)) for one, new in pairs),
+        shape=chosen(running.shape, fresh.shape),
+        time=chosen(running.time, fresh.time),
+        information_gain=chosen(running.information_gain, fresh.information_gain),
+        jumped=chosen(running.jumped, fresh.jumped),
+        jumped_with=chosen(running.jumped_with, fresh.jumped_with),
     )

@@ -1,0 +1,118 @@
+"""The unit of time of a bank: found from the first measurements, and looked at again."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from oracles import mixture
+
+from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.running import FIRST, looks_again
+from botorch_tv.models import adaptive_model
+
+BANK = Bank(
+    rates=(0.0, 0.05),
+    hazards=(0.0,),
+    lengthscales=(0.3, 0.6),
+    noise_ratios=(0.01, 0.1),
+    features=24,
+)
+JUMPY = Bank(
+    rates=(0.05,), hazards=(0.0, 0.1), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
+)
+SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+
+
+def data(gaps):
+    """Measurements so far apart in time."""
+    generator = torch.Generator().manual_seed(3)
+    gaps = torch.as_tensor(gaps, dtype=torch.float64)
+    X = torch.rand(len(gaps), 2, dtype=torch.float64, generator=generator)
+    t = gaps.cumsum(0)
+    error = torch.randn(len(gaps), dtype=torch.float64, generator=generator)
+    return X, t, 50 + 5 * torch.cos(3 * X.sum(-1) - 0.3 * t) + 0.3 * error
+
+
+def told(player, X, t, y, shape=()):
+    state = player.init(Box(SQUARE), batch_shape=shape)
+    for row in range(len(y)):
+        suggestion = player.suggestion_at(state, X[row].expand(*shape, 2), now=float(t[row]))
+        state, _ = player.tell(state, suggestion, y[row].expand(shape))
+    return state
+
+
+def by_the_book(X, t, y, query, now, clock, features):
+    centre, spread = float(y[:FIRST].mean()), float(y[:FIRST].std(correction=0))
+    members = [
+        mixture.member(
+            each.at(X).numpy(),
+            ((y - centre) / spread).numpy(),
+            t.numpy() / clock,
+            each.at(query).numpy(),
+            np.full(len(query), now / clock),
+            rate=rate,
+            noise=noise,
+        )
+        for each, rate, noise in itertools.product(features, BANK.rates, BANK.noise_ratios)
+    ]
+    _, mean, covariance, _ = mixture.mixture(members)
+    return mean * spread + centre, covariance * spread**2
+
+
+@pytest.mark.parametrize(
+    ("gaps", "counted"),
+    [
+        ([0.001] * 4 + [1.0] * 8, 8),  # seconds, then hours
+        ([1.0] * 5 + [0.02] * 9, 8),
+        ([1.0] * 8 + [50.0] * 12, 16),
+        ([1.0] * 4 + [2.0] * 12, FIRST),  # not far enough
+        ([0.001] * 4 + [1.0] * 3, FIRST),  # not looked at again yet
+    ],
+)
+def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
+    """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
+    X, t, y = data(gaps)
+    clock = float(t[:counted].diff().median())
+    player = adaptive_gp_ucb(bank=BANK)
+    state = told(player, X, t, y)
+    assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
+    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=BANK)
+    query, now = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]]), float(t[-1]) + 0.5
+    mean, covariance = by_the_book(X, t, y, query, now, clock, model.prior.features)
+    posterior = player.posterior(state, query, now=now)
+    np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
+    there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
+    np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+
+
+def test_trials_begin_anew_each_for_itself():
+    """One whose clock is far off, one whose clock is not, and one that has no units yet."""
+    player, n = adaptive_gp_ucb(bank=JUMPY), 18
+    gaps = torch.ones(n, 3, dtype=torch.float64)
+    gaps[:4, 0] = 1e-3
+    X, _, _ = data([1.0] * n)
+    t, level = gaps.cumsum(0), torch.linspace(0, 2, n, dtype=torch.float64)
+    y = torch.stack([level.sin(), level.cos(), torch.where(level < 1.3, 0.0, level)], -1)
+    batch = player.init(Box(SQUARE), batch_shape=(3,))
+    for row in range(n):
+        at = player.suggestion_at(batch, X[row].expand(3, 2), now=t[row])
+        batch, _ = player.tell(batch, at, y[row])
+    query = SQUARE.new_tensor([[0.3, 0.3]])
+    for trial in range(3):
+        state = told(player, X, t[:, trial], y[:, trial])
+        wanted = player.posterior(state, query, now=float(t[-1, trial]) + 1)
+        got = player.posterior(batch, query.expand(3, 1, 2), now=t[-1] + 1)
+        torch.testing.assert_close(got.mean[trial], wanted.mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(got.variance[trial], wanted.variance, rtol=0, atol=1e-9)
+        jump = player.jump(batch)[trial]
+        torch.testing.assert_close(jump, player.jump(state), rtol=0, atol=1e-9)
+    assert player.step(batch)[:2].tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_it_is_looked_at_whenever_the_data_have_doubled():
+    assert [n for n in range(100) if looks_again(n)] == [8, 16, 32, 64]
+    assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
