@@ -275,5 +275,5 @@ class Committee(Strategy):
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
     """One of several tensors `batch_shape x ...`, of every trial."""
     stacked = torch.stack(parts)
-    index = member.view(*member.shape, *[1] * (parts[0].dim() - member.dim()))
+    index = member.view((*member.shape, *[1] * (parts[0].dim() - member.dim())))
     return stacked.gather(0, index.expand(parts[0].shape).unsqueeze(0)).squeeze(0)

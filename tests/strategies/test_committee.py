@@ -70,6 +70,32 @@ def test_a_batch_is_its_trials(name):
             torch.testing.assert_close(mine, theirs[trial : trial + 1], rtol=0, atol=1e-8)
 
 
+@each
+@pytest.mark.parametrize("domain", [GRID, Box([(0.0, 1.0)])], ids=["grid", "box"])
+def test_one_trial_needs_no_batch_shape(name, domain):
+    """It is that of a batch of one: ask, tell, recommend, posterior and the model."""
+    one = COMMITTEES[name]()
+    alone, single = one.init(domain), one.init(domain, batch_shape=(1,))
+    for t in range(7):
+        mine, theirs = (
+            one.ask(state, generator=[torch.Generator().manual_seed(t)])
+            for state in (alone, single)
+        )
+        y, heard = math.sin(5 * float(mine.X.sum()) + t), torch.tensor(t != 3)
+        alone, info = one.tell(alone, mine, y, ok=heard)
+        told = torch.tensor([y], dtype=D)
+        single, other = one.tell(single, theirs, told, ok=heard.unsqueeze(0))
+        pairs = [*zip(mine[:1], theirs[:1]), *zip(mine[2:6], theirs[2:6]), *zip(info, other)]
+        for a, b in [*pairs, (mine.member, theirs.member)]:
+            torch.testing.assert_close(a, b.squeeze(0), rtol=0, atol=1e-8)
+    X = one.recommend(alone)
+    torch.testing.assert_close(X, one.recommend(single).squeeze(0), rtol=0, atol=1e-6)
+    wanted = one.posterior(single, X.view(1, 1, -1))
+    for found in (one.posterior(alone, X.unsqueeze(0)), one.as_model(alone).posterior(X[None])):
+        torch.testing.assert_close(found.mean, wanted.mean.squeeze(0), rtol=0, atol=1e-8)
+        torch.testing.assert_close(found.variance, wanted.variance.squeeze(0), rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
 def test_alone_a_member_does_what_it_does_by_itself(kind):
     more = {"block": 5, "horizon": 24} if kind is BanditOverBandits else {}
