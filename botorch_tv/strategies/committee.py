@@ -104,7 +104,8 @@ class Committee(Strategy):
             state: Before the round.
             suggestion: Of the member ``suggestion.member``; None where that is not known.
             y: What was observed, `batch_shape`.
-            noise: Its variance, infinite where the measurement failed, `batch_shape`.
+            noise: Its variance as that member has it, infinite where the measurement failed,
+                `batch_shape`.
         """
 
     @abstractmethod
@@ -205,8 +206,10 @@ class Committee(Strategy):
 
     def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
-        memory = self.learn(state, suggestion, measured.y, measured.noise)
         followed = self.leading(state) if suggestion.member is None else suggestion.member
+        pairs = zip(self.members, state.members)
+        variance = _picked([_noise_of(one, own, measured) for one, own in pairs], followed)
+        memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
         for one, own in zip(self.members, state.members):
             after, info = one.tell(
@@ -270,6 +273,15 @@ class Committee(Strategy):
         """As :meth:`Strategy.numbers_per_trial`, of all members."""
         pairs = zip(self.members, state.members)
         return sum(one.numbers_per_trial(own, horizon, trials) for one, own in pairs)
+
+
+def _noise_of(member: Strategy, state: State, measured: Measured) -> Tensor:
+    """Variance of an observation as one member has it, infinite where it failed, `batch_shape`."""
+    variance = measured.noise
+    if measured.told_noise is None:
+        variance = torch.where(variance.isfinite(), member.noise, variance)
+    inference = member.inference_for(state.domain, state.basis)
+    return inference.believed_noise(state.data, variance)
 
 
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:

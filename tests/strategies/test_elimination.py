@@ -112,3 +112,22 @@ def test_noise_alone_rejects_no_more_than_promised():
 def test_delta_is_a_chance(delta):
     with pytest.raises(ValueError, match="PriorElimination: delta"):
         PriorElimination(members=(constant(0.0),), delta=delta)
+
+
+@pytest.mark.parametrize("order", [0, 1], ids=["quiet first", "noisy first"])
+def test_the_noise_of_the_band_is_that_of_the_prior_that_was_followed(order):
+    """Its own prior judges an error: √(2 σ² ln(2π² / (3δ))) beside √β sd, and sd = 1 at first."""
+    variances = (0.01, 1.0) if order == 0 else (1.0, 0.01)
+    members = tuple(
+        gp_ucb(kernel=SETTING.module(), noise=noise, width=Constant(1.0), mean=mean)
+        for noise, mean in zip(variances, (0.0, 0.5))
+    )
+    one = PriorElimination(members=members, delta=DELTA)
+    followed = variances[1]  # of the higher mean
+    edge = 1 + math.sqrt(2 * followed * math.log(2 * math.pi**2 / (3 * DELTA)))
+    for error, beyond in ((0.99 * edge, False), (1.01 * edge, True)):
+        state = one.init(SETTING.domain)
+        suggestion = one.ask(state)
+        assert int(suggestion.member) == 1
+        state, _ = one.tell(state, suggestion, 0.5 - error)
+        assert one.rejected(state).tolist() == [False, beyond]
