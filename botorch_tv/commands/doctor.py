@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import time
+from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from gpytorch.kernels import RBFKernel
@@ -16,6 +17,14 @@ from botorch_tv.identity.versions import versions
 from botorch_tv.memory import free_bytes
 from botorch_tv.strategies import Grid, tv_gp_ucb
 
+EXTRAS = {
+    "study": ("xarray", "h5netcdf", "h5py", "pandas", "matplotlib", "tqdm"),
+    "fast": ("numba",),
+    "optuna": ("optuna",),
+    "ax": ("ax-platform",),
+    "worlds": ("gmpb", "deap"),
+}
+"""What may be installed besides, as pyproject.toml has it; what developers need left out."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
 """Of posterior means and deviations, of a prior deviation of 1; rounding makes about 1e-12."""
@@ -24,9 +33,10 @@ TOLERANCE = 1e-8
 def examine() -> tuple[str, bool]:
     """What is to be known for a report of a fault, in text, and whether all is exact."""
     lines = [f"python {platform.python_version()} on {platform.system()} {platform.machine()}"]
-    lines += [f"{name} {version}" for name, version in versions().items()]
+    found = versions() | {"botorch_tv": library()}
+    lines += [f"{name} {version}" for name, version in found.items()]
+    lines += [extra_in_words(extra) for extra in EXTRAS]
     lines += [
-        f"code {library()}",
         f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "
         f"{free_bytes(torch.device('cpu')) / 2**30:.1f} GiB of memory free",
     ]
@@ -45,6 +55,20 @@ def examine() -> tuple[str, bool]:
             f"after {ROUNDS} rounds on {POINTS**2} arms, {1e3 * seconds / ROUNDS:.2f} ms a round"
         )
     return "\n".join(lines), good
+
+
+def extra_in_words(extra: str) -> str:
+    """Versions of what an extra brings, and how to have what is not there."""
+    found: dict[str, str | None] = {}
+    for name in EXTRAS[extra]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    missing = [name for name, one in found.items() if one is None]
+    there = ", ".join(f"{name} {one}" for name, one in found.items() if one is not None)
+    cure = f"without {', '.join(missing)}: pip install 'botorch-tv[{extra}]'" if missing else ""
+    return f"[{extra}] {'; '.join(part for part in (there, cure) if part)}"
 
 
 def check(device: torch.device) -> tuple[float, float]:
