@@ -14,7 +14,7 @@ from botorch_tv.inference.arms import (
 )
 from botorch_tv.inference.basis import Basis, FeatureBasis
 from botorch_tv.inference.costs import AT_ONCE, REFRESH_ROUNDS, SMALL_RANK
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Joint, basis_of
 from botorch_tv.inference.recursive import Recursion, amplifies, running_of
@@ -25,9 +25,7 @@ from botorch_tv.inference.regression import numbers_of_regression
 class ArmRecursion(Recursion, ArmInference):
     """A rank-one step on all arms per round."""
 
-    def predict(
-        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
-    ) -> ArmPosterior:
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         running, basis, scratch = running_of(data), basis_of(data), basis_of(data).scratch
         mean, sd = running.mean, scratch.take("sd", running.mean.shape, running.mean)
         trend, prior, square = running.trend, None, None
@@ -36,7 +34,7 @@ class ArmRecursion(Recursion, ArmInference):
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * trend.response
         if self.process.moves:
-            attenuation, before, prior = self._motion(data, data.time, data, now)
+            attenuation, before, prior = self._motion(data, data.time, data, present.now)
             factor, square = attenuation.unsqueeze(-1), attenuation.square()
             mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
             torch.mul(running.variance, square.unsqueeze(-1), out=sd)
@@ -56,9 +54,9 @@ class ArmRecursion(Recursion, ArmInference):
             draw=draw,
         )
 
-    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
         basis = basis_of(data)
-        mean, reduction, prior, estimate = self._present(data, now, index)
+        mean, reduction, prior, estimate = self._moved_to(data, present.now, index)
         return Joint(
             mean=mean + per_trial(self.prior_mean(estimate)),
             covariance=scaled(basis.gram(index), prior)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.costs import AT_ONCE, DECAYS_AT_ONCE, JOINTLY
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Inference, Joint, basis_of
 from botorch_tv.inference.regression import (
@@ -46,29 +46,26 @@ class ArmInference(Inference):
     """An inference over finitely many arms."""
 
     @abstractmethod
-    def predict(
-        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
-    ) -> ArmPosterior:
-        """The posterior on all arms at time ``now``, lags counted from ``reference``.
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        """The posterior on all arms at present.
 
         Args:
             data: The observations.
-            now: The present, `batch_shape`.
-            reference: Time from which lags are counted, `batch_shape`.
+            present: When.
             normal: What ``draw`` will be asked to make a draw of, where that is known already.
         """
 
     @abstractmethod
-    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
         """As :meth:`joint`, for one group of arms, `batch_shape x q`, without its dimension."""
 
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         q = choice.shape[-1]
         together = max(1, JOINTLY // q)
         means, blocks, gain = [], [], None
         for part in torch.split(choice, together, dim=-2):
             number = part.shape[-2]
-            mean, covariance, gain = self.at_arms(data, part.flatten(-2), now, reference)
+            mean, covariance, gain = self.at_arms(data, part.flatten(-2), present)
             lead = mean.shape[:-1]
             means.append(mean.reshape(*lead, number, q))
             square = covariance.reshape(*lead, number, q, number, q)
@@ -77,19 +74,15 @@ class ArmInference(Inference):
         assert gain is not None
         return Joint(torch.cat(means, -2), torch.cat(blocks, -3), gain)
 
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        return information_gain(
-            basis_of(data), self.observations(data, now, reference, inflation_power=2)
-        )
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        return information_gain(basis_of(data), self.observations(data, present, inflation_power=2))
 
 
 class ArmRegression(ArmInference):
     """Regression on the log at every round: any process."""
 
-    def predict(
-        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
-    ) -> ArmPosterior:
-        basis, observations = basis_of(data), self.observations(data, now, reference)
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
+        basis, observations = basis_of(data), self.observations(data, present)
         posterior = regress_on_arms(basis, observations, normal)
         prior = scaled(basis.variance, observations.prior_factor)
 
@@ -106,8 +99,8 @@ class ArmRegression(ArmInference):
             draw=draw,
         )
 
-    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        basis, observations = basis_of(data), self.observations(data, now, reference)
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        basis, observations = basis_of(data), self.observations(data, present)
         posterior = regress(basis, observations)
         prior = scaled(basis.gram(index), observations.prior_factor)
         mean = basis.inner(posterior.coordinates.unsqueeze(-2), index).squeeze(-1)

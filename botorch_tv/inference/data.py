@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from botorch_tv.inference.recursion import RunningPosterior
 
 
+class Present(NamedTuple):
+    """When a round is decided."""
+
+    now: Tensor
+    """The present, `batch_shape`."""
+    reference: Tensor
+    """Time from which lags are counted: now, or that of the newest observation, `batch_shape`."""
+
+
 class History(NamedTuple):
     """The log of choices, n rounds long."""
 
@@ -229,8 +238,7 @@ class Data(NamedTuple):
     def observations(
         self,
         process: Process,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         *,
         inflation_power: int = 1,
         decay: Decay | None = None,
@@ -241,8 +249,7 @@ class Data(NamedTuple):
 
         Args:
             process: How they are forgotten.
-            now: The present, `batch_shape`.
-            reference: Time from which lags are counted, `batch_shape`.
+            present: When.
             inflation_power: 2 squares the factor on the noise, as the doubly weighted gain does.
             decay: Takes the place of the process's.
             noise_factor: Multiplies all noise variances, `batch_shape`; None for 1.
@@ -260,7 +267,7 @@ class Data(NamedTuple):
             noise = noise * noise_factor.unsqueeze(-1)
         root = noise.rsqrt()
         if process.ages:
-            lag = reference.unsqueeze(-1) - time
+            lag = present.reference.unsqueeze(-1) - time
             growth = inflation_power * process.inflation.log_factor(lag)
             root = torch.exp(-0.5 * (noise.log() + growth))
         if self.mask is not None:
@@ -270,7 +277,7 @@ class Data(NamedTuple):
             return Observations(choice, y, root, estimates_mean=estimates)
         decay = process.decay if decay is None else decay
         elapsed = self.elapsed
-        age = (now.unsqueeze(-1) - self.origin.unsqueeze(-1)).clamp_min(0)
+        age = (present.now.unsqueeze(-1) - self.origin.unsqueeze(-1)).clamp_min(0)
         return Observations(
             choice,
             y,

@@ -9,7 +9,7 @@ from torch import Tensor
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FAMILIAR, REFRESH_ROUNDS, ROOT_MATRICES
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
@@ -33,13 +33,12 @@ class PointRecursion(Recursion, PointInference):
     def predict(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         normal: Normal | None = None,
         most: int = 0,
     ) -> FeaturePosterior:
         running, basis, trials = running_of(data), point_basis_of(data), data.time.numel()
-        mean, reduction, prior, offset = self._present(data, now)
+        mean, reduction, prior, offset = self._moved_to(data, present.now)
         assert isinstance(reduction, RowReduction)
         root = basis.root(reduction.matrix(), prior).view(trials, basis.size, basis.size)
         function = None

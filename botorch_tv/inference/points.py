@@ -13,7 +13,7 @@ from torch import Size, Tensor
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import DECAY_MATRICES, FACTOR_BLOCK, POSTERIOR_MATRICES
-from botorch_tv.inference.data import Data, temporal_rows
+from botorch_tv.inference.data import Data, Present, temporal_rows
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.growing_factor import (
     Factor,
@@ -42,24 +42,22 @@ class PointInference(Inference):
     def predict(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         normal: Normal | None = None,
         most: int = 0,
     ) -> GaussianPosterior:
-        """The posterior at time ``now``, lags counted from ``reference``, of flattened trials.
+        """The posterior at present, of flattened trials.
 
         Args:
             data: The observations.
-            now: The present, `batch_shape`.
-            reference: Time from which lags are counted, `batch_shape`.
+            present: When.
             normal: Random numbers for a function drawn from it; None for none.
             most: Rows that a trial could have if it kept all of them.
         """
 
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         with torch.no_grad():
-            posterior = self.predict(data, now, reference)
+            posterior = self.predict(data, present)
         shape, q = data.time.shape, choice.shape[-2]
         mean, covariance = posterior.joint(choice.reshape(data.time.numel(), *choice.shape[-3:]))
         offset = self.prior_mean(posterior.offset)
@@ -91,22 +89,21 @@ class PointRegression(PointInference):
     def predict(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         normal: Normal | None = None,
         most: int = 0,
     ) -> RegressionPosterior:
         kernel, moves = _box_prior(data).points, self.process.moves
         pairs = normal is not None and moves
-        observations = self._flat_observations(data, now, reference, pairs=pairs)
+        observations = self._flat_observations(data, present, pairs=pairs)
         draw = None
         if normal is not None:
             draw = _path_draw(kernel, observations, normal, most)
         return point_posterior(kernel, observations, draw, self._factor(data, observations))
 
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
-        observations = self._flat_observations(data, now, reference, inflation_power=2)
-        return self._factor(data, observations).log_diagonal.view_as(now)
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        observations = self._flat_observations(data, present, inflation_power=2)
+        return self._factor(data, observations).log_diagonal.view_as(present.now)
 
     def _factor(self, data: Data, observations: Observations) -> Factor:
         """That of the observations, most of it known where the log has only grown."""
@@ -142,8 +139,7 @@ class PointRegression(PointInference):
     def observations(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         inflation_power: int = 1,
         pairs: bool = True,
     ) -> Observations:
@@ -151,23 +147,21 @@ class PointRegression(PointInference):
         factor = box_prior.noise_factor
         return data.observations(
             self.process,
-            now,
-            reference,
+            present,
             inflation_power=inflation_power,
             decay=box_prior.decay,
-            noise_factor=None if factor is None else factor.view_as(now),
+            noise_factor=None if factor is None else factor.view_as(present.now),
             pairs=pairs,
         )
 
     def _flat_observations(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         inflation_power: int = 1,
         pairs: bool = False,
     ) -> Observations:
-        observations = self.observations(data, now, reference, inflation_power, pairs)
+        observations = self.observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
 
         def flat(part: Tensor | None) -> Tensor | None:

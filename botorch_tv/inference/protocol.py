@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.inference.prior import Prior
@@ -76,18 +76,17 @@ class Inference(ABC):
         return after
 
     @abstractmethod
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         """The joint posterior within each of e groups of q arms or points; differentiable in these.
 
         Args:
             data: The observations.
             choice: Arms, `batch_shape x e x q`, or points, `batch_shape x e x q x (d + c)`.
-            now: The present, `batch_shape`.
-            reference: Time from which lags are counted, `batch_shape`.
+            present: When.
         """
 
     @abstractmethod
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         """The information gain with the factor on the noise squared, `batch_shape`."""
 
     @abstractmethod
@@ -121,11 +120,9 @@ class Inference(ABC):
         assert estimate is not None
         return estimate
 
-    def observations(
-        self, data: Data, now: Tensor, reference: Tensor, inflation_power: int = 1
-    ) -> Observations:
-        """The observations kept at time ``now``; see :meth:`Data.observations`."""
-        return data.observations(self.process, now, reference, inflation_power=inflation_power)
+    def observations(self, data: Data, present: Present, inflation_power: int = 1) -> Observations:
+        """The observations kept; see :meth:`Data.observations`."""
+        return data.observations(self.process, present, inflation_power=inflation_power)
 
 
 def basis_of(data: Data) -> Basis:

@@ -12,7 +12,7 @@ from botorch_tv.inference import recursion
 from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FINEST_SHARE, LEAST_NOISE, REFRESH_ROUNDS
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, basis_of
@@ -73,7 +73,7 @@ class Recursion(Inference):
         changed = change.leaving or change.any_rows or change.cleared is not None
         return self._anew(after) if changed or restarts else after
 
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_of(data).information_gain
 
     @abstractmethod
@@ -97,7 +97,7 @@ class Recursion(Inference):
 
     def _anew(self, data: Data) -> Data:
         """The data, its posterior computed from the rows kept, at the time of the newest of all."""
-        observations, basis = self.observations(data, data.time, data.time), basis_of(data)
+        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
         observations = observations._replace(choice=self._located(basis, observations.choice))
         running = recursion.from_observations(basis, observations)
         if self._form(basis) is RootReduction and not amplifies(data.least_noise, basis):
@@ -155,7 +155,7 @@ class Recursion(Inference):
         origin = basis.variance.new_zeros((), dtype=torch.float64)
         return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
 
-    def _present(
+    def _moved_to(
         self, data: Data, now: Tensor, index: Tensor | None = None
     ) -> tuple[Tensor, Reduction, Tensor | None, Tensor | None]:
         """The posterior at time ``now``, of all arms or some, as the recursion holds it.

@@ -563,16 +563,15 @@ class Strategy(Parts):
             context: As in :meth:`ask`.
         """
         require_state(state)
-        present, reference = clock(state, now, self.step(state))
+        present = clock(state, now, self.step(state))
         return Decision(
             process=self.process,
             inference=self.inference_for(state.domain, state.basis),
             width=self.width,
             sign=1 if self.maximize else -1,
             state=state,
-            data=self._left(state, present),
-            now=present,
-            reference=reference,
+            data=self._left(state, present.now),
+            present=present,
             context=context,
         )
 
@@ -595,6 +594,6 @@ class Strategy(Parts):
             mean=choice.mean,
             sd=choice.sd,
             sqrt_beta=sqrt_beta.to(choice.mean),
-            time=decision.now,
+            time=decision.present.now,
             made_by=self._mark,
         )

@@ -13,7 +13,7 @@ from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FEW_ARMS, WAVES
-from botorch_tv.inference.data import Data
+from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.fourier import FREQUENCIES
 from botorch_tv.inference.mixture.inference import PointMixture
@@ -56,8 +56,7 @@ class Decision:
         sign: 1 where the largest value is wanted, -1 where the smallest is.
         state: All that has been told.
         data: What is left of it now.
-        now: The present, `batch_shape`.
-        reference: Time from which lags are counted, `batch_shape`.
+        present: When it is decided.
         context: What is known before the choice, `batch_shape x c`; None where nothing is.
     """
 
@@ -67,8 +66,7 @@ class Decision:
     sign: int
     state: State
     data: Data
-    now: Tensor
-    reference: Tensor
+    present: Present
     context: Tensor | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Choice:
@@ -90,13 +88,13 @@ class Decision:
 
     def joint(self, choice: Tensor) -> Joint:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
-        return self.inference.joint(self.data, choice, self.now, self.reference)
+        return self.inference.joint(self.data, choice, self.present)
 
     def arm_means(self) -> Tensor:
         """The posterior mean on all arms of a grid, `batch_shape x M`."""
         inference = self.inference
         assert isinstance(inference, ArmInference)
-        posterior = inference.predict(self.data, self.now, self.reference)
+        posterior = inference.predict(self.data, self.present)
         unit = inference.unit(self.data)
         mean = posterior.mean if unit is None else posterior.mean * unit.unsqueeze(-1)
         return mean + per_trial(posterior.offset)
@@ -107,8 +105,7 @@ class Decision:
         if isinstance(width.gain, DoublyWeighted):
             doubly = gain
             if self.process.ages:
-                clock = (self.now, self.reference)
-                doubly = self.inference.doubly_weighted_gain(self.data, *clock)
+                doubly = self.inference.doubly_weighted_gain(self.data, self.present)
         return width.sqrt_beta(
             WidthContext(
                 t=self.state.told + 1,
@@ -125,19 +122,19 @@ class Decision:
         normal, room = None, max(prior.arms, prior.normals)
         if exploration.samples:
             normal = leading_normals(draws, prior.normals, room)
-        posterior = inference.predict(self.data, self.now, self.reference, normal)
+        posterior = inference.predict(self.data, self.present, normal)
         of = self._round(posterior.information_gain, posterior.offset, draws)
         return ArmCandidates(of, posterior, normal), posterior.offset
 
     def _points(
         self, exploration: Exploration, draws: Draws
     ) -> tuple[BoxCandidates, Tensor | float]:
-        inference, box, shape = self.inference, self.state.domain, self.now.shape
+        inference, box, shape = self.inference, self.state.domain, self.present.now.shape
         assert isinstance(inference, (PointInference, PointMixture))
         assert isinstance(box, Box)
         expert = self.state.expert
         most = self.state.told + (0 if expert is None else expert.y.shape[-1])
-        plain = (self.data, self.now, self.reference)
+        plain = (self.data, self.present)
 
         def with_function() -> PointPosterior:
             return inference.predict(*plain, draws.normal, most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
+from botorch_tv.inference.data import Present
 from botorch_tv.strategies.checks import as_time, require_forward, require_same_kind
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import shown
@@ -42,8 +43,8 @@ def grouped(state: State, X: Tensor) -> Tensor:
     return X.reshape(lead.numel(), *shape, *X.shape[-2:]).movedim(0, dims)
 
 
-def clock(state: State, now: float | Tensor | None, step: float | Tensor) -> tuple[Tensor, Tensor]:
-    """The present and the time from which lags are counted, each `batch_shape`.
+def clock(state: State, now: float | Tensor | None, step: float | Tensor) -> Present:
+    """The present, and the time from which lags are counted.
 
     Args:
         state: All that has been told.
@@ -51,7 +52,7 @@ def clock(state: State, now: float | Tensor | None, step: float | Tensor) -> tup
         step: From one round to the next, a number or `batch_shape`.
     """
     if now is None:
-        return state.time + step, state.time
+        return Present(state.time + step, state.time)
     present = as_time(state, now, "now")
     require_forward(state, present, "now")
-    return present, present
+    return Present(present, present)

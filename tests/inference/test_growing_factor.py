@@ -19,6 +19,7 @@ from botorch_tv.forgetting import (
     Wiener,
 )
 from botorch_tv.inference import growing_factor
+from botorch_tv.inference.data import Present
 from botorch_tv.inference.growing_factor import GrowingFactor, Log, factor_of
 from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ts, gp_ucb
 
@@ -140,7 +141,9 @@ def test_a_round_computes_the_rows_that_are_new(
 def test_histories_that_part_do_not_meet_again() -> None:
     strategy = MOVING
     root = told(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 9, asks=True)
-    early = strategy.inference_for(SQUARE, root.basis).predict(root.data, root.time, root.time)
+    early = strategy.inference_for(SQUARE, root.basis).predict(
+        root.data, Present(root.time, root.time)
+    )
     X = QUERY.expand(TRIALS, -1, -1)
     before = [one.clone() for one in early.at(X)]
     futures = [told(strategy, root, 11, seed, asks=True) for seed in (1, 2, 3)]

@@ -190,7 +190,7 @@ def test_functions_drawn_have_the_moments_that_are_predicted(domain):
     for _ in range(each):
         size = (trials, state.basis.normals)
         normal = torch.randn(*size, dtype=torch.float64, generator=generator)
-        told = state.data, decision.now, decision.reference
+        told = state.data, decision.present
         if domain is GRID:
             functions.append(inference.predict(*told).draw(normal)[:, ::7] * unit)
         else:

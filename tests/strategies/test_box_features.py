@@ -20,6 +20,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.costs import FAMILIAR, FEW_FEATURES
+from botorch_tv.inference.data import Present
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
@@ -202,7 +203,7 @@ def test_functions_drawn_have_the_posterior(moves):
 
     functions = []
     for _ in range(each):
-        posterior = inference.predict(state.data, now, now, normal)
+        posterior = inference.predict(state.data, Present(now, now), normal)
         functions.append(posterior.sample_at(X.expand(trials, 5, 2)))
     drawn = torch.stack(functions, -1)  # trials x 5 x each
     _, covariance = posterior.joint(X.expand(trials, 1, 5, 2))
@@ -245,7 +246,7 @@ def test_rounds_take_the_same_however_many_there_were():
     assert late - early < 30 * 40_000, "the log alone grows"
     state = measured(strategy, state, FAMILIAR + 40)
     inference = strategy.inference_for(state.domain, state.basis)
-    posterior = inference.predict(state.data, state.time, state.time)
+    posterior = inference.predict(state.data, Present(state.time, state.time))
     X, live = posterior.familiar(1, None)
     torch.testing.assert_close(X, posterior.X[:, 40:], rtol=0, atol=0)
     assert live.shape == (1, FAMILIAR)

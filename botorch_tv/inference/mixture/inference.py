@@ -6,7 +6,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
-from botorch_tv.inference.data import Change, Data
+from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
 from botorch_tv.inference.mixture.filter import Passage
@@ -144,13 +144,13 @@ class MixtureInference(Inference):
         own = (share * s2 * prior.members.noise).sum((-2, -1)) * running.units.spread.square()
         return noise * own.view_as(noise)
 
-    def doubly_weighted_gain(self, data: Data, now: Tensor, reference: Tensor) -> Tensor:
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         return running_mixture(data).information_gain
 
-    def joint(self, data: Data, choice: Tensor, now: Tensor, reference: Tensor) -> Joint:
+    def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
         prior, running = bank_prior(data), running_mixture(data).flat()
         with torch.no_grad():
-            parts = self.moments(data, now)
+            parts = self.moments(data, present.now)
         shape, trials = data.time.shape, running.shape.shape[0]
         groups, q = choice.shape[len(shape)], choice.shape[len(shape) + 1]
         flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
@@ -186,12 +186,10 @@ class MixtureInference(Inference):
 class ArmMixture(MixtureInference, ArmInference):
     """On the arms of a grid."""
 
-    def predict(
-        self, data: Data, now: Tensor, reference: Tensor, normal: Tensor | None = None
-    ) -> ArmPosterior:
+    def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
         prior, running = bank_prior(data), running_mixture(data)
         assert prior.tables is not None
-        parts, tables = self.moments(data, now), prior.tables
+        parts, tables = self.moments(data, present.now), prior.tables
         means, variances = [], []
         for part, (table, left) in zip(parts, tables):
             together = max(1, ARMS_AT_ONCE // table.numel())
@@ -206,7 +204,7 @@ class ArmMixture(MixtureInference, ArmInference):
         shape = (*data.time.shape, prior.arms)
 
         def draw(normal: Tensor) -> Tensor:
-            one = _drawn(data, now, normal.reshape(len(mean), -1))
+            one = _drawn(data, present.now, normal.reshape(len(mean), -1))
             values = torch.zeros_like(mean)
             for number, (table, _) in enumerate(tables):
                 values = values + one.of(number, table)
@@ -220,8 +218,8 @@ class ArmMixture(MixtureInference, ArmInference):
             draw=draw,
         )
 
-    def at_arms(self, data: Data, index: Tensor, now: Tensor, reference: Tensor) -> Joint:
-        joint = self.joint(data, index.unsqueeze(-2), now, reference)
+    def at_arms(self, data: Data, index: Tensor, present: Present) -> Joint:
+        joint = self.joint(data, index.unsqueeze(-2), present)
         return Joint(joint.mean.squeeze(-2), joint.covariance.squeeze(-3), joint.information_gain)
 
 
@@ -231,17 +229,15 @@ class PointMixture(MixtureInference):
     def predict(
         self,
         data: Data,
-        now: Tensor,
-        reference: Tensor,
+        present: Present,
         normal: Normal | None = None,
         most: int = 0,
     ) -> MixturePosterior:
-        """The posterior at time ``now``, of flattened trials, in units of the starts.
+        """The posterior at present, of flattened trials, in units of the starts.
 
         Args:
             data: The observations.
-            now: The present, `batch_shape`.
-            reference: Not looked at: nothing ages.
+            present: When; nothing ages.
             normal: Random numbers for a function drawn from it; None for none.
             most: Not looked at.
         """
@@ -252,10 +248,10 @@ class PointMixture(MixtureInference):
         live = data.history.noise.tensor(first).isfinite()
         path = None
         if normal is not None:
-            path = _drawn(data, now, normal(prior.normals).reshape(trials, -1))
+            path = _drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
         return MixturePosterior(
             prior=prior,
-            parts=self.moments(data, now),
+            parts=self.moments(data, present.now),
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
             offset=running.units.centre,
