@@ -177,7 +177,7 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     """
     # 2 L with the constants apart, since this is asked in every round; 1 / delta may be no number.
     constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
-    doubled = since.to(sd.dtype).log().mul_(4).add_(constant)
+    doubled = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4)
     return (sd + noise**0.5).mul_(doubled.sqrt_())
 
 

@@ -66,8 +66,8 @@ class ArmReduction(Reduction):
         # One slot more than are used, for the arm may be new; slots not used weigh nothing.
         arms = self.arms[..., : self.width + 1]
         slots = torch.arange(self.width + 1, device=arms.device)
-        known = (arms == index.unsqueeze(-1)) & (slots < self.count.unsqueeze(-1))
-        slot = torch.where(known.any(-1), known.to(torch.uint8).argmax(-1), self.count)
+        # What is left in a slot not used any more is never below the count.
+        slot = torch.where(arms == index.unsqueeze(-1), slots, self.count.unsqueeze(-1)).amin(-1)
         chosen = slots == slot.unsqueeze(-1)
         used, inverse = self._used()
         between = basis.between(index.unsqueeze(-1), used).squeeze(-2)
@@ -81,7 +81,7 @@ class ArmReduction(Reduction):
 
     def cleared(self, trials: Tensor) -> ArmReduction:
         clear_(self._used()[1], trials)
-        return replace(self, count=self.count * ~trials)
+        return replace(self, count=self.count.masked_fill(trials, 0))
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         arms, inverse = self._used()

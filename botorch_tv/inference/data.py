@@ -15,7 +15,7 @@ from botorch_tv.forgetting.retention import Kept
 from botorch_tv.inference.answers import checked
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.regression import Observations
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.rows import Rows, append_together
 
 if TYPE_CHECKING:
     from botorch_tv.inference.growing_factor import GrowingFactor
@@ -145,14 +145,14 @@ class Data(NamedTuple):
             since=self.since + 1,
             least_noise=min(self.least_noise, least_noise),
             history=History(
-                choice=log.choice.append(choice),
-                y=log.y.append(y),
-                noise=log.noise.append(noise),
-                time=log.time.append(time),
+                log.choice.append(choice),
+                *append_together((log.y, log.noise, log.time), (y, noise, time)),
             ),
         )
 
-    def keep(self, answers: Iterable[Kept | Tensor]) -> tuple[Data, Change]:
+    def keep(
+        self, answers: Iterable[Kept | Tensor], *, all_good: bool | None = None
+    ) -> tuple[Data, Change]:
         """What is left once rules have answered: rows that all keep, and a reset if one says so.
 
         A device is not waited for, so that on a CPU alone it shows that nothing has changed where a
@@ -160,6 +160,8 @@ class Data(NamedTuple):
 
         Args:
             answers: Of each rule.
+            all_good: Where the newest row has just been told: whether it is known to have failed
+                in no trial.
 
         Returns:
             The data, whose posterior is still that of all rows, and what has changed.
@@ -168,16 +170,15 @@ class Data(NamedTuple):
             InputDataError: If an answer does not fit the log.
         """
         length, looks = self.rounds - self.dropped, _looks(self)
-        newest, change, kept = length, Change(), None
+        newest, change, mask = length, Change(), self.mask
         resets: list[Tensor] = []
         for answer in answers:
             one = checked(answer, self.time, length)
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            rows, clears = self._rows_of(one, looks), False
-            if rows is not None:
-                kept = rows if kept is None else kept & rows
-                clears = _clears(one, looks)
+            left, clears = self._left(one, mask, looks), False
+            if left is not mask:
+                mask, clears = left, _clears(one, looks)
                 change = change.with_cleared(one.where) if clears else change.with_any_rows()
             if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
                 resets.append(one.reset)
@@ -185,12 +186,9 @@ class Data(NamedTuple):
             elif one.reset is True:
                 resets.append(torch.ones_like(self.time, dtype=torch.bool))
                 change = change._replace(restarts=True)
-        if newest == length and kept is None and not resets:
+        if newest == length and mask is self.mask and not resets:
             return self, change
         change = change._replace(leaving=range(self.dropped, self.rounds - newest))
-        mask = self.mask
-        if kept is not None:
-            mask = kept if mask is None else mask & kept
         if mask is not None and looks:
             newest = min(newest, _newest_in_use(mask))
         mask = None if mask is None else mask[..., length - newest :]
@@ -198,22 +196,43 @@ class Data(NamedTuple):
         if not resets:
             return data, change
         reset = functools.reduce(torch.logical_or, resets)
+        if change.cleared is reset and all_good is not None:
+            return data._begun_with_newest(reset, all_good), change._replace(reset=reset)
         if self.mask is not None:
             reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log
         return data._begun_anew(reset), change._replace(reset=reset)
 
-    def _rows_of(self, answer: Kept, looks: bool) -> Tensor | None:
-        """Rows that stay by an answer for single trials or rows; None where all stay."""
+    def _left(self, answer: Kept, mask: Tensor | None, looks: bool) -> Tensor | None:
+        """A mask, None for all rows, once an answer for single trials or rows has been heard.
+
+        Looked at, it is the same object where nothing has changed.
+        """
         rows, length = answer.rows, self.rounds - self.dropped
         if rows is None:
             if answer.where is None or answer.newest is None or answer.newest >= length:
-                return None
+                return mask
             if looks and not bool(answer.where.any()):
-                return None
-            place = torch.arange(length, device=self.time.device)
-            rows = ~(answer.where.unsqueeze(-1) & (place < length - answer.newest))
-        stays = rows if self.mask is None else rows | ~self.mask
-        return None if looks and bool(stays.all()) else rows
+                return mask
+            older, some = length - answer.newest, answer.where.unsqueeze(-1)
+            known = self.kept if mask is None else mask
+            parts = known[..., :older].masked_fill(some, False), known[..., older:]
+            left = torch.cat(parts, -1)
+        else:
+            left = rows if mask is None else mask & rows
+        if looks and bool(left.all() if mask is None else (left == mask).all()):
+            return mask
+        return left
+
+    def _begun_with_newest(self, reset: Tensor, all_good: bool) -> Data:
+        """The clocks counted from the newest row, alone in some trials, `batch_shape`."""
+        started = self.time
+        if not all_good:
+            started = torch.where(
+                self.history.noise.row(self.rounds - 1) < math.inf, started, math.inf
+            )
+        return self._replace(
+            origin=torch.where(reset, started, self.origin), since=self.since.masked_fill(reset, 1)
+        )
 
     def _begun_anew(self, reset: Tensor) -> Data:
         """The clocks counted from the first row kept, in some trials, `batch_shape`."""

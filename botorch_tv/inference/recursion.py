@@ -113,17 +113,17 @@ def cleared_(running: RunningPosterior, variance: Tensor, trials: Tensor) -> Run
 
     The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
     """
-    kept = ~trials
     trend = running.trend
     if trend is not None:
         clear_(trend.response, trials)
-        trend = trend._replace(cross=trend.cross * kept, weight=trend.weight * kept)
+        cross, weight = trend.cross.masked_fill(trials, 0), trend.weight.masked_fill(trials, 0)
+        trend = trend._replace(cross=cross, weight=weight)
     return running._replace(
         mean=clear_(running.mean, trials),
         variance=clear_(running.variance, trials, variance),
         reduction=running.reduction.cleared(trials),
-        information_gain=running.information_gain * kept,
-        number=running.number * kept,
+        information_gain=running.information_gain.masked_fill(trials, 0),
+        number=running.number.masked_fill(trials, 0),
         trend=trend,
     )
 
@@ -170,7 +170,7 @@ def observe_(
     running.variance.addcmul_(step, step, value=-sign)
     return running._replace(
         reduction=reduction.compact(basis),
-        information_gain=running.information_gain + 0.5 * torch.log1p(variance / signed),
+        information_gain=running.information_gain.add(torch.log1p(variance / signed), alpha=0.5),
         number=running.number + (sign if all_good else sign * noise.isfinite()),
         trend=_trend_observed(running.trend, basis, step, index, surprise, root, sign),
     )

@@ -52,12 +52,13 @@ class Recursion(Inference):
         if process.moves:
             attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
             running = recursion.moved_(running, basis, attenuation, earlier, prior)
-        kept = before.mask
         if change.cleared is not None:
             running = recursion.cleared_(running, self._first_variance(basis), change.cleared)
-            kept = before.kept & ~change.cleared.unsqueeze(-1)
         newest = after.rounds - 1
         running = self._observed(running, after, newest, prior, all_good=change.all_good)
+        kept = before.mask
+        if change.leaving and change.cleared is not None:
+            kept = before.kept & ~change.cleared.unsqueeze(-1)
         for number in change.leaving:
             among = None if kept is None else kept[..., number - before.dropped]
             running = self._observed(running, after, number, prior, leaving=True, among=among)

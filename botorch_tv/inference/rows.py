@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -80,13 +81,19 @@ class Rows:
 
     def append(self, row: Tensor) -> Rows:
         """These rows and one more, `batch_shape x event_shape`."""
+        longer, place = self._lengthened()
+        place.copy_(row)
+        return longer
+
+    def _lengthened(self) -> tuple[Rows, Tensor]:
+        """These rows and one more, and where that is to be written."""
         storage = self._storage
         capacity = storage.tensor.shape[self._batch_dim]
         if self._length == capacity or storage.written > self._length:
             storage = self._copied(capacity=max(capacity, 2 * self._length, FIRST_ROWS))
-        storage.tensor.select(self._batch_dim, self._length).copy_(row)
         storage.written = self._length + 1
-        return Rows(storage, self._length + 1, self._batch_dim)
+        longer = Rows(storage, self._length + 1, self._batch_dim)
+        return longer, storage.tensor.select(self._batch_dim, self._length)
 
     def _copied(self, capacity: int) -> _Storage:
         old = self._storage.tensor
@@ -98,3 +105,11 @@ class Rows:
 
     def __reduce__(self) -> tuple[object, tuple[Tensor, int]]:
         return Rows.of, (self.tensor().clone(), self._batch_dim)
+
+
+def append_together(sequences: Sequence[Rows], rows: Sequence[Tensor]) -> list[Rows]:
+    """Each sequence and a row more, where that is one operation of a device for all of them."""
+    longer = [one._lengthened() for one in sequences]
+    places = [place for _, place in longer]
+    torch._foreach_copy_(places, [row.expand_as(place) for row, place in zip(rows, places)])
+    return [one for one, _ in longer]

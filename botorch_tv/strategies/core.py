@@ -345,7 +345,8 @@ class Strategy(Parts):
             measured.least_noise,
             all_good=all_good,
         )
-        after, change = grown.keep(answers(rules, state, grown, grown.time, before.since, newest))
+        heard = answers(rules, state, grown, grown.time, before.since, newest)
+        after, change = grown.keep(heard, all_good=all_good)
         data = inference.observe(
             before,
             after,
@@ -353,8 +354,9 @@ class Strategy(Parts):
             consume=consume and before.running is state.data.running,
         )
         resets = [one for one in (expired, change.reset) if one is not None]
-        none = torch.zeros_like(measured.time, dtype=torch.bool)
-        reset = functools.reduce(torch.logical_or, resets, none)
+        if not resets:
+            resets.append(torch.zeros_like(measured.time, dtype=torch.bool))
+        reset = functools.reduce(torch.logical_or, resets)
         advanced = state._replace(data=data)
         if self._remembers:
             advanced = advanced._replace(

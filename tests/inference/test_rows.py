@@ -2,7 +2,7 @@ import copy
 
 import torch
 
-from botorch_tv.inference.rows import Rows, room_for
+from botorch_tv.inference.rows import Rows, append_together, room_for
 
 
 def empty(capacity: int = 2) -> Rows:
@@ -51,3 +51,18 @@ def test_a_copy_has_memory_of_its_own() -> None:
     twin = copy.deepcopy(rows)
     assert torch.equal(twin.tensor(), rows.tensor())
     assert twin.tensor().data_ptr() != rows.tensor().data_ptr()
+
+
+def test_a_row_of_several_sequences_at_a_time() -> None:
+    """Of other dtypes, one broadcast; a sequence that another future has continued is copied."""
+    first = Rows.empty(torch.Size([2]), dtype=torch.float64, device=torch.device("cpu"), capacity=1)
+    other = Rows.empty(torch.Size([2]), dtype=torch.float32, device=torch.device("cpu"))
+    rows = [torch.tensor([1.0, 2.0], dtype=torch.float64), torch.tensor(3.0)]
+    one, two = append_together([first, other], rows)
+    again, _ = append_together([first, other], [7 * rows[0], rows[1]])
+    longer, _ = append_together([one, two], [rows[0] + 1, rows[1]])
+    assert one.tensor().tolist() == [[1.0], [2.0]]
+    assert two.tensor().tolist() == [[3.0], [3.0]]
+    assert again.tensor().tolist() == [[7.0], [14.0]]
+    assert longer.tensor().tolist() == [[1.0, 2.0], [2.0, 3.0]]
+    assert (len(first), len(one), len(longer)) == (0, 1, 2)
