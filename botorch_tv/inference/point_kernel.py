@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
+
+Covariance = Callable[[Tensor], Tensor]
+"""Points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
 
 SMALLEST_SQUARE = 1e-30
 """Squared distances are at least this, so that the root has a derivative."""
@@ -37,8 +41,30 @@ class Stationary:
 
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
-        square = self._squared_distance(X1, X2)
-        return self.outputscale * profile(square, self.smoothness)
+        return self.against(X2)(X1)
+
+    def against(self, X2: Tensor) -> Covariance:
+        """Covariances with points that stay the same, `trials x n x d`, prepared once."""
+        second = self.scaled(X2)
+        if self.smoothness < 1:
+            # Near zero this kernel is linear in the distance, whose rounding must then be small.
+            def square(first: Tensor) -> Tensor:
+                return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
+        else:
+            # About a common centre little is lost to cancellation.
+            centre = second.detach().mean(-2, keepdim=True)
+            around = second - centre
+            squares = around.square().sum(-1).unsqueeze(-2)
+
+            def square(first: Tensor) -> Tensor:
+                first = first - centre
+                sizes = first.square().sum(-1, keepdim=True) + squares
+                return torch.baddbmm(sizes, first, around.mT, alpha=-2)
+
+        def covariance(X1: Tensor) -> Tensor:
+            return self.outputscale * profile(square(self.scaled(X1)), self.smoothness)
+
+        return covariance
 
     def variance(self, X: Tensor) -> Tensor:
         """Prior variances, `trials x q x d -> trials x q`."""
@@ -57,17 +83,6 @@ class Stationary:
         X = X if self.columns is None else X.index_select(-1, self.columns)
         return X / self.lengthscale
 
-    def _squared_distance(self, X1: Tensor, X2: Tensor) -> Tensor:
-        first, second = self.scaled(X1), self.scaled(X2)
-        if self.smoothness < 1:
-            # Near zero this kernel is linear in the distance, whose rounding must then be small.
-            return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
-        # About a common centre little is lost to cancellation.
-        centre = second.detach().mean(-2, keepdim=True)
-        first, second = first - centre, second - centre
-        squares = first.square().sum(-1, keepdim=True) + second.square().sum(-1).unsqueeze(-2)
-        return torch.baddbmm(squares, first, second.mT, alpha=-2)
-
 
 @dataclass(frozen=True)
 class General:
@@ -79,6 +94,10 @@ class General:
         """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
         covariance: Tensor = self.kernel(X1, X2).to_dense()
         return covariance
+
+    def against(self, X2: Tensor) -> Covariance:
+        """Covariances with points that stay the same, `trials x n x d`."""
+        return lambda X1: self.covariance(X1, X2)
 
     def variance(self, X: Tensor) -> Tensor:
         """Prior variances, `trials x q x d -> trials x q`."""

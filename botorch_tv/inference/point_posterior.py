@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 from botorch_tv.inference.costs import CACHED_NUMBERS, FAMILIAR
 from botorch_tv.inference.fourier import FourierFeatures
 from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
-from botorch_tv.inference.point_kernel import PointKernel
+from botorch_tv.inference.point_kernel import Covariance, PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 
 SMALLEST_VARIANCE = 1e-18
@@ -146,6 +147,11 @@ class RegressionPosterior(GaussianPosterior):
     information_gain: Tensor
     path: Path | None = None
 
+    @cached_property
+    def _cross(self) -> Covariance:
+        """Spatial covariances with the points measured."""
+        return self.kernel.against(self.X)
+
     @property
     def has_function(self) -> bool:
         return self.path is not None
@@ -163,7 +169,7 @@ class RegressionPosterior(GaussianPosterior):
         return X, self.live.gather(1, best)
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self.kernel.covariance(X, self.X)
+        cross = self._cross(X)
         reduction = self._whitened(cross).square().sum(-1)
         prior = self.kernel.variance(X)
         if self.prior_factor is not None:
@@ -172,11 +178,11 @@ class RegressionPosterior(GaussianPosterior):
         return _times(cross, self.weights), variance.sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
-        return _times(self.kernel.covariance(X, self.X), self.weights)
+        return _times(self._cross(X), self.weights)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
         trials, groups, q, _ = X.shape
-        cross = self.kernel.covariance(X.flatten(1, 2), self.X)
+        cross = self._cross(X.flatten(1, 2))
         whitened = self._whitened(cross).view(trials, groups, q, cross.shape[-1])
         each = self.kernel
         if groups != 1:
@@ -195,7 +201,7 @@ class RegressionPosterior(GaussianPosterior):
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
         prior = _times(self.path.waves.at(X), self.path.weight)
-        return prior - _times(self.kernel.covariance(X, self.X), self.path.correction)
+        return prior - _times(self._cross(X), self.path.correction)
 
     def select(self, trials: Tensor) -> RegressionPosterior:
         return RegressionPosterior(
