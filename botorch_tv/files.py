@@ -118,13 +118,23 @@ def alone(path: Path) -> Iterator[None]:
             f"{path} cannot be guarded against other processes on this system; use Loop in Python, "
             "in one process."
         ) from error
-    path = path.resolve()
-    handle = os.open(path.with_name(f"{_beginning(path)}lock"), os.O_CREAT | os.O_RDWR, 0o666)
+    handle = os.open(beside(path, "lock"), os.O_CREAT | os.O_RDWR, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def beside(path: Path, ending: str) -> Path:
+    """A hidden file that belongs to another, and lies next to where that really is.
+
+    Args:
+        path: The other.
+        ending: What tells it from others that belong to it.
+    """
+    path = path.resolve()
+    return path.with_name(f"{_beginning(path)}{ending}")
 
 
 def is_running(host: str, process: int) -> bool | None:

@@ -132,7 +132,7 @@ def _alone(path: Path) -> Iterator[None]:
 def _loaded(path: Path) -> Loop:
     from botorch_tv import Loop
 
-    return Loop.load(path, _strategy(path))
+    return Loop.load(path, _strategy(path), snapshot=True)
 
 
 def _strategy(path: Path) -> Strategy:

@@ -66,6 +66,10 @@ class Rows:
         length = tensor.shape[batch_dim]
         return cls(_Storage(tensor, written=length), length, batch_dim)
 
+    def replaced(self, tensor: Tensor) -> Rows:
+        """Other rows of the same kind, `batch_shape x n x event_shape`, which are not copied."""
+        return Rows.of(tensor, self._batch_dim)
+
     def __len__(self) -> int:
         return self._length
 

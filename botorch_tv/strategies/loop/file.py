@@ -102,7 +102,7 @@ class LoopFile:
         Raises:
             OSError: If that fails; an older file is then as it was.
         """
-        content = {"format": FORMAT, "version": VERSION, "made_with": _libraries()}
+        content = {"format": FORMAT, "version": VERSION, "made_with": libraries()}
         content |= {one.name: getattr(self, one.name) for one in fields(self)}
         content["clock"] = None if self.clock is None else asdict(self.clock)
         units = _units(self.domain, self.clock, self.kind)
@@ -144,7 +144,7 @@ class LoopFile:
         )
 
     def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
-        here = _libraries()
+        here = libraries()
         unlike = differences({name: made_with.get(name) for name in here}, here)
         if unlike:
             warnings.warn(
@@ -307,7 +307,8 @@ def _require_checksum(content: Mapping[str, Any], text: bytes) -> None:
     )
 
 
-def _libraries() -> dict[str, str]:
+def libraries() -> dict[str, str]:
+    """Versions of all that computes a state."""
     return versions() | {"botorch_tv": library()}
 
 

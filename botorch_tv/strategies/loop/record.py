@@ -30,6 +30,12 @@ from botorch_tv.strategies.loop.shown import (
     numbered_consultation,
     table,
 )
+from botorch_tv.strategies.loop.snapshot import (
+    Snapshot,
+    place_of_next,
+    read_snapshot,
+    write_snapshot,
+)
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
 from botorch_tv.strategies.state import State
@@ -180,11 +186,16 @@ class Record:
         domain: Domain | Bounds | None = None,
         *,
         device: torch.device | str | None = None,
+        snapshot: bool = False,
     ) -> Self:
         """The loop of a file, which goes on as if never stopped.
 
         Every answer is told anew, so that this takes as long as telling them did. The next choices
         and consultations are the same, up to rounding, which depends on processor and threads.
+
+        With ``snapshot`` it takes the same time however many there are: the state after most of
+        them is written beside the file every now and then, some 10 to 100 MB, and gone on from. One
+        of other answers, another strategy or other versions is not looked at, nor is a damaged one.
 
         Args:
             path: The file.
@@ -193,6 +204,8 @@ class Record:
             domain: Its domain; made from the file unless given, which works for a :class:`Grid`,
                 and for a :class:`Box` with one of the searches of this package.
             device: Where to compute; as before unless given.
+            snapshot: Whether to keep a state beside the file; for :func:`adaptive_gp_ucb` alone,
+                whose answers take long to tell.
 
         Raises:
             ValueError: If the file is damaged or of another version, or was saved with another
@@ -215,17 +228,26 @@ class Record:
         fix = "pass domain=, or give a copy of the file."
         with refused(f"{path}: the strategy cannot begin on its domain", fix):
             loop = cls(strategy, domain, pending=file.pending, dtype=file.kind, device=place)
-        loop._restore(file, path)
+        loop._restore(file, path, snapshot=snapshot)
         return loop
 
-    def _restore(self, file: LoopFile, path: Path) -> None:
+    def _restore(self, file: LoopFile, path: Path, *, snapshot: bool) -> None:
         """Take in all that a file holds."""
         self._units.clock = LoopClock.of(file.clock)
         row: Answer | Reply
         fix = "Correct it in a copy of the file, without its line of sha256."
-        for row in file.answers:
+        replay, begun = self._replay, 0
+        there = read_snapshot(path, file, self._strategy, replay.start) if snapshot else None
+        if there is not None:
+            begun = there.moment.told
+            replay.begin(there.moment, file.answers[:begun], there.resets, there.notes)
+        following = place_of_next(file, self._strategy, begun) if snapshot else None
+        for row in file.answers[begun:]:
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
-                self._replay.add(row, keep=2 * self.pending)
+                replay.add(row, keep=2 * self.pending)
+            if len(replay.answers) == following:
+                now = Snapshot(replay.newest, replay.resets, replay.notes)
+                write_snapshot(path, file, now)
         for row in file.replies:
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)

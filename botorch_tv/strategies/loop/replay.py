@@ -65,12 +65,24 @@ class Replay:
     @property
     def state(self) -> State:
         """After all answers."""
-        return self._recent[-1].state
+        return self.newest.state
 
     @property
     def start(self) -> State:
         """Before any answer."""
         return self._start.state
+
+    def begin(
+        self, moment: Moment, answers: Iterable[Answer], resets: list[bool], notes: list[Note]
+    ) -> None:
+        """Take over what another replay has after some answers, in place of telling them."""
+        self.answers, self.resets, self.notes = list(answers), list(resets), list(notes)
+        self._recent = [moment]
+
+    @property
+    def newest(self) -> Moment:
+        """After all answers."""
+        return self._recent[-1]
 
     def before(self, time: float) -> State:
         """The state in which an answer of some time finds the loop."""
