@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from botorch.exceptions import InputDataError
@@ -26,6 +26,22 @@ Score = Callable[[Tensor, Tensor | None], Tensor]
 """Scores points, `trials x q x d -> trials x q`, differentiably where gradients are recorded; else
 any number of points will do, which are looked at in blocks. The second argument names the trials
 that the points belong to, None for all."""
+
+
+class Sought(NamedTuple):
+    """What is to be found: the highest score of every trial."""
+
+    score: Score
+    observed: Tensor
+    """Points measured, or as many of them as are looked at, `trials x n x d`."""
+    live: Tensor
+    """Which of these are in use, `trials x n`, bool."""
+    told: int
+    """Rounds told, so that different rounds look at different points."""
+    unit: float
+    """Of scores, in which ties are told and progress is measured."""
+    whole: bool = False
+    """Whether the score is to be asked about all trials at a time."""
 
 
 class Region(Protocol):
@@ -60,27 +76,12 @@ class Search(ABC):
         """Raise an ``InputDataError`` unless this search fits the box."""
 
     @abstractmethod
-    def best(
-        self,
-        box: Region,
-        score: Score,
-        observed: Tensor,
-        live: Tensor,
-        told: int,
-        unit: float,
-        *,
-        whole: bool = False,
-    ) -> Tensor:
+    def best(self, box: Region, sought: Sought) -> Tensor:
         """The best point of every trial, `trials x d`.
 
         Args:
             box: Where to search.
-            score: What to maximise.
-            observed: Points measured, or as many of them as are looked at, `trials x n x d`.
-            live: Which of these are in use, `trials x n`.
-            told: Rounds told, so that different rounds look at different points.
-            unit: Unit of scores, in which ties are told and progress is measured.
-            whole: Whether the score is to be asked about all trials at a time.
+            sought: What for.
         """
 
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
@@ -138,21 +139,11 @@ class DiscreteSearch(Search):
             )
         box.require_inside(self.X, "DiscreteSearch: X")
 
-    def best(
-        self,
-        box: Region,
-        score: Score,
-        observed: Tensor,
-        live: Tensor,
-        told: int,
-        unit: float,
-        *,
-        whole: bool = False,
-    ) -> Tensor:
-        X = self._points.like(observed)
+    def best(self, box: Region, sought: Sought) -> Tensor:
+        X = self._points.like(sought.observed)
         with torch.no_grad():
-            values = score(X.expand(len(observed), *X.shape), None)
-        return X[first_maximum(values, TIE_TOLERANCE * unit, Scratch())]
+            values = sought.score(X.expand(len(sought.observed), *X.shape), None)
+        return X[first_maximum(values, TIE_TOLERANCE * sought.unit, Scratch())]
 
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
         return _numbers_of_scores(len(self.X), rows, trials, features)
@@ -195,25 +186,13 @@ class MultiStart(Search):
     def check(self, box: Region) -> None:
         """Every box will do."""
 
-    def best(
-        self,
-        box: Region,
-        score: Score,
-        observed: Tensor,
-        live: Tensor,
-        told: int,
-        unit: float,
-        *,
-        whole: bool = False,
-    ) -> Tensor:
-        start = self._starts(box, score, observed, live, told)
-        first = min(SCOUTING, self.evaluations)
-        scouted, values = _climbed(box, score, start, first, unit, whole)
+    def best(self, box: Region, sought: Sought) -> Tensor:
+        start = self._starts(box, sought)
+        scouted, values = _climbed(box, sought, start, min(SCOUTING, self.evaluations))
         # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
         rank = (values / TIE_TOLERANCE).round().argsort(dim=-1, descending=True, stable=True)
         better = rank[:, : math.ceil(start.shape[1] / 3)]
-        ends = (self.evaluations, unit, whole)
-        end, values = _climbed(box, score, _at(scouted, better), *ends)
+        end, values = _climbed(box, sought, _at(scouted, better), self.evaluations)
         best = first_maximum(values, TIE_TOLERANCE, Scratch())
         return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
 
@@ -225,15 +204,14 @@ class MultiStart(Search):
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
-    def _starts(
-        self, box: Region, score: Score, observed: Tensor, live: Tensor, told: int
-    ) -> Tensor:
+    def _starts(self, box: Region, sought: Sought) -> Tensor:
         """Where ascents begin, in the unit cube, `trials x starts x d`."""
-        raw = raw_points(self.raw_samples, box.dim, told, observed)
+        observed = sought.observed
+        raw = raw_points(self.raw_samples, box.dim, sought.told, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
-            values = score(box.from_unit(points), None)
-        seen = values[:, len(raw) :].masked_fill(~live, -math.inf)
+            values = sought.score(box.from_unit(points), None)
+        seen = values[:, len(raw) :].masked_fill(~sought.live, -math.inf)
         peaks = _peaks(raw, values[:, : len(raw)])
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         number = peaks.topk(min(restarts, len(raw))).indices
@@ -251,11 +229,9 @@ class MultiStart(Search):
         return box.from_unit(draws.uniform(box.dim))
 
 
-def _climbed(
-    box: Region, score: Score, start: Tensor, evaluations: int, unit: float, whole: bool
-) -> tuple[Tensor, Tensor]:
-    """Where ascents end in the unit cube, `trials x starts x d`, and their scores / ``unit``."""
-    climb = _Climb(box, score, start, unit, whole)
+def _climbed(box: Region, sought: Sought, start: Tensor, evaluations: int) -> tuple[Tensor, Tensor]:
+    """Where ascents end in the unit cube, `trials x starts x d`, and their scores in their unit."""
+    climb = _Climb(box, sought, start)
     end = minimize(
         climb, start.flatten(0, 1), 0.0, 1.0, evaluations=evaluations, value_tolerance=1e-8
     )
@@ -270,8 +246,8 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 class _Climb:
     """Minus the score in its unit, and its gradient, at points of the unit cube."""
 
-    def __init__(self, box: Region, score: Score, start: Tensor, unit: float, whole: bool) -> None:
-        self.box, self.score, self.unit, self.whole = box, score, unit, whole
+    def __init__(self, box: Region, sought: Sought, start: Tensor) -> None:
+        self.box, self.sought = box, sought
         self.trials, self.starts, self.dim = start.shape
         self.number = -1
 
@@ -279,7 +255,7 @@ class _Climb:
         if len(rows) != self.number:
             self.number = len(rows)
             trials, self.group = torch.unique(rows // self.starts, return_inverse=True)
-            if self.whole:
+            if self.sought.whole:
                 trials, self.group = torch.arange(self.trials), rows // self.starts
             self.some = None if len(trials) == self.trials else trials
             self.groups, self.slot = len(trials), rows % self.starts
@@ -287,7 +263,8 @@ class _Climb:
         points[self.group, self.slot] = x
         with torch.enable_grad():
             points.requires_grad_()
-            values = self.score(self.box.from_unit(points), self.some) / self.unit
+            values = self.sought.score(self.box.from_unit(points), self.some)
+            values = values / self.sought.unit
             (gradient,) = torch.autograd.grad(values.sum(), points)
         at = (self.group, self.slot)
         return -values.detach()[at], -gradient[at]

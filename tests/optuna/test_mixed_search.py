@@ -10,6 +10,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies import Box
 from botorch_tv.strategies.mixed.search import MixedSearch
+from botorch_tv.strategies.search import Sought
 
 FLOAT = FloatDistribution(0.0, 1.0)
 SPACES = {
@@ -46,9 +47,8 @@ def best(space, score, observed=None):
     observed = torch.empty(0, space.columns).double() if observed is None else observed
     live = torch.ones(1, len(observed), dtype=torch.bool)
     search = MixedSearch(space)
-    return search.best(
-        box, lambda X, trials: score(X), observed.unsqueeze(0), live, len(observed), 1.0
-    )[0]
+    sought = Sought(lambda X, trials: score(X), observed.unsqueeze(0), live, len(observed), 1.0)
+    return search.best(box, sought)[0]
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -25,7 +25,7 @@ from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
-from botorch_tv.strategies.search import _Climb
+from botorch_tv.strategies.search import Sought, _Climb
 
 D = torch.float64
 NOISE, EPSILON = 0.01, 0.04
@@ -274,7 +274,8 @@ def test_every_evaluation_is_counted_for_its_own_trial():
 
     start = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(0))
     start[1] = 0.5  # one trial is done at once
-    end = minimize(_Climb(box, score, start, 1.0, False), start.flatten(0, 1), 0.0, 1.0)
+    sought = Sought(score, start, torch.ones(4, 3, dtype=torch.bool), 0, 1.0)
+    end = minimize(_Climb(box, sought, start), start.flatten(0, 1), 0.0, 1.0)
     wanted = (peaks / 2).repeat_interleave(3, 0)
     torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
     assert math.isfinite(float(end.value.sum()))

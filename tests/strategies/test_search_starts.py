@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from botorch_tv.strategies import Box, MultiStart
-from botorch_tv.strategies.search import _at, _peaks, spread
+from botorch_tv.strategies.search import Sought, _at, _peaks, spread
 
 D = torch.float64
 UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
@@ -62,12 +62,12 @@ def test_a_narrow_hill_beside_a_broad_one_is_climbed():
     """The best raw samples all lie on the broad hill; its many good points are one peak."""
     search = MultiStart(raw_samples=64, restarts=2)
     nothing = torch.zeros(1, 0, 2, dtype=D), torch.zeros(1, 0, dtype=torch.bool)
-    start = search._starts(UNIT, two_hills, *nothing, 0)
+    start = search._starts(UNIT, Sought(two_hills, *nothing, 0, 1.0))
     raw = raw_samples(64, 2).unsqueeze(0)
     best = _at(raw, two_hills(raw, None).topk(2).indices)
     assert bool(((best - BROAD).norm(dim=-1) < 0.3).all())  # so a filter is needed here
     assert float((start - NARROW).norm(dim=-1).min()) < 0.15
-    found = search.best(UNIT, two_hills, *nothing, 0, 1.0)
+    found = search.best(UNIT, Sought(two_hills, *nothing, 0, 1.0))
     torch.testing.assert_close(found[0], NARROW, rtol=0, atol=0.01)
 
 
@@ -77,7 +77,7 @@ def test_a_third_of_the_starts_are_the_best_observations():
     seen = torch.rand(2, 5, 2, dtype=D, generator=torch.Generator().manual_seed(1))
     live = torch.tensor([[True, True, False, True, True], [False, False, True, False, False]])
     heights = two_hills(seen, None).masked_fill(~live, -torch.inf)
-    start = search._starts(UNIT, two_hills, seen, live, 0)
+    start = search._starts(UNIT, Sought(two_hills, seen, live, 0, 1.0))
     assert start.shape == (2, 6, 2)
     for trial, number in enumerate((2, 1)):
         wanted = seen[trial, heights[trial].topk(number).indices]

@@ -23,6 +23,7 @@ from botorch_tv.strategies.candidates.round import (
     best_of,
     checked_scores,
 )
+from botorch_tv.strategies.search import Sought
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ class BoxCandidates(RoundCandidates):
             return torch.cat([some._scored(score, part) for part in parts], 1)
 
         measured, live = posterior.familiar(self.sign, self._functions.context)
-        X = box.search.best(
-            box,
+        sought = Sought(
             value,
             measured[..., : box.dim],
             live,
@@ -131,6 +131,7 @@ class BoxCandidates(RoundCandidates):
             self.scale if unit is None else unit,
             whole=not alone,
         )
+        X = box.search.best(box, sought)
         if first_without_data:
             X = torch.where(posterior.live.any(-1, keepdim=True), X, box.search.first(box, X))
         return X.view(*self._shape, box.dim)

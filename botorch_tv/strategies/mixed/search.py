@@ -11,7 +11,7 @@ from torch import Tensor
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.search import MultiStart, Region, Score, Search, raw_points
+from botorch_tv.strategies.search import MultiStart, Region, Score, Search, Sought, raw_points
 
 RAW = 256
 """Points scored in the first place."""
@@ -42,25 +42,16 @@ class MixedSearch(Search):
     def check(self, box: Region) -> None:
         """The box is the unit cube of the space."""
 
-    def best(
-        self,
-        box: Region,
-        score: Score,
-        observed: Tensor,
-        live: Tensor,
-        told: int,
-        unit: float,
-        *,
-        whole: bool = False,
-    ) -> Tensor:
-        number, seen = observed.shape[1], observed[0, live[0]]
+    def best(self, box: Region, sought: Sought) -> Tensor:
+        observed, unit = sought.observed, sought.unit
+        number, seen = observed.shape[1], observed[0, sought.live[0]]
 
         def value(X: Tensor) -> Tensor:
             parts = torch.split(X, max(1, BLOCK // max(1, number)))
             with torch.no_grad():
-                return torch.cat([score(part.unsqueeze(0), None)[0] for part in parts])
+                return torch.cat([sought.score(part.unsqueeze(0), None)[0] for part in parts])
 
-        raw = self._raw(told, observed)
+        raw = self._raw(sought.told, observed)
         points = torch.cat([raw, seen])
         if self.fixed is not None:
             points[:, self.fixed[0]] = self.fixed[1].to(points)
@@ -69,7 +60,7 @@ class MixedSearch(Search):
         fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
         for evaluations, left in SWEEPS:
-            X, values = self._changed(self._climbed(X, score, unit, evaluations), value)
+            X, values = self._changed(self._climbed(X, sought.score, unit, evaluations), value)
             X = X[values.topk(min(left, len(X))).indices]
         X = self.space.rounded(X)
         return X[value(X).argmax()].unsqueeze(0)
