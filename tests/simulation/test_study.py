@@ -271,7 +271,8 @@ def test_diagnosis_adds_variables_and_changes_nothing(whole: StudyResult) -> Non
         "simple_regret",
         "model_noise",
     }
-    np.testing.assert_array_equal(told.data["model_noise"], [0.02] * len(PLAYERS))
+    assert told.data["model_noise"].shape == told.data["mean"].shape
+    assert (told.data["model_noise"] == 0.02).all()
 
 
 def test_what_diagnosis_records() -> None:

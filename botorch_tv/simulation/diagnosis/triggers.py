@@ -113,7 +113,7 @@ def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
             "error_of_model": of_model,
             "error_of_noise": of_noise,
             "cause": pd.Series(
-                _causes(of_model, of_noise, band, sd, model_noise(data, label) ** 0.5),
+                _causes(of_model, of_noise, band, sd, model_noise(data, label)[trial, step] ** 0.5),
                 dtype=object,
             ),
         }
@@ -121,7 +121,11 @@ def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
 
 
 def _causes(
-    of_model: np.ndarray, of_noise: np.ndarray, band: np.ndarray, sd: np.ndarray, noise_sd: float
+    of_model: np.ndarray,
+    of_noise: np.ndarray,
+    band: np.ndarray,
+    sd: np.ndarray,
+    noise_sd: np.ndarray,
 ) -> list[str]:
     """Which part of the band was exceeded, per alarm."""
     granted = band / (sd + noise_sd)

@@ -82,7 +82,7 @@ def plot_triggers(
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     _draw_predictions(above, rounds, values, alarms)
-    _draw_surprises(below, rounds, values, model_noise(data, label) ** 0.5, alarms)
+    _draw_surprises(below, rounds, values, model_noise(one, label)[0] ** 0.5, alarms)
     figure.suptitle(_headline(label, number, alarms), x=0.01, ha="left", fontsize=11.5)
     trials = data.sizes["trial"]
     caption = ""
@@ -126,7 +126,7 @@ def _draw_surprises(
     axes: Axes,
     rounds: np.ndarray,
     values: dict[str, np.ndarray],
-    noise_sd: float,
+    noise_sd: np.ndarray,
     alarms: pd.DataFrame,
 ) -> None:
     mean, band, sd = values["mean"], values["band"], values["sd"]

@@ -12,7 +12,6 @@ import xarray as xr
 from torch import Tensor
 
 from botorch_tv.simulation.recorders.recorder import Recorder, Seen, Variable, require_recorded
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 
 VARIABLES = {
@@ -23,11 +22,13 @@ VARIABLES = {
     "sqrt_beta": "sqrt(beta_t), half the width of the band played, in units of sd",
     "band": "what |y_t - mean| had to exceed for an alarm; NaN without a trigger",
     "simple_regret": "regret of the arm recommended before y_t was seen",
+    "model_noise": "noise variance σ² of an observation, as the strategy believes before y_t",
 }
 """Variables of shape `strategy x trial x round`, and what they hold."""
 
 MODEL_NOISE = "model_noise"
-"""Variable of shape `strategy`: noise variance σ² of a new observation in the strategy's model."""
+"""One of these, for who is told nothing believes another σ² in every round. In older files it has
+the shape `strategy`."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,13 @@ class Diagnosis(Recorder):
             "sqrt_beta": suggestion.sqrt_beta,
             "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
             "simple_regret": seen.regret(seen.objective.at(player.recommended_arm(state))),
+            MODEL_NOISE: player.believed_noise(state).expand_as(suggestion.sd),
         }
-
-    def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
-        noise = [float(one.noise) for one in strategies.values()]
-        return xr.Dataset({MODEL_NOISE: ("strategy", np.array(noise, dtype=np.float64))})
 
 
 def is_diagnosed(data: xr.Dataset) -> bool:
     """Whether everything a diagnosis reads was recorded."""
-    return all(name in data for name in (*VARIABLES, MODEL_NOISE))
+    return all(name in data for name in VARIABLES)
 
 
 def with_present_names(data: xr.Dataset) -> xr.Dataset:
@@ -86,6 +84,9 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
     return np.asarray(values, dtype=np.float64)
 
 
-def model_noise(data: xr.Dataset, strategy: str) -> float:
-    """Noise variance σ² in the model of one strategy."""
-    return float(data[MODEL_NOISE].sel(strategy=strategy))
+def model_noise(data: xr.Dataset, strategy: str) -> np.ndarray:
+    """Noise variance σ² as one strategy believed, `trials x rounds`."""
+    if "round" in data[MODEL_NOISE].dims:
+        return recorded(data, MODEL_NOISE, strategy)
+    one = float(data[MODEL_NOISE].sel(strategy=strategy))
+    return np.full((data.sizes["trial"], data.sizes["round"]), one)

@@ -7,7 +7,7 @@ from synthetic_results import drawn_diagnosis, make_diagnosed, make_result
 
 from botorch_tv.simulation import Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
-from botorch_tv.strategies import Grid, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Grid, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
 
 NORMAL = NormalDist()
 
@@ -145,3 +145,19 @@ def test_right_model_is_calibrated_and_a_static_one_is_not():
             assert share == pytest.approx(level, abs=4 * error)
             assert error < 0.02
     assert float(bands["objective"].sel(strategy="GP", level=0.9)) < 0.5
+
+
+def test_the_noise_is_what_is_believed_and_not_its_unit():
+    """Who is told nothing counts noise in one of its own, and has 1 for ``noise``."""
+    grid, kernel = Grid.regular(points=12, dim=1), unit_kernel("se", 0.2)
+    world = MarkovWorld(grid, kernel=kernel, epsilon=0.01, noise=0.04)
+    wrong = tv_gp_ucb(kernel=kernel, noise=1.0, epsilon=0.01)
+    players = {"told nothing": adaptive_gp_ucb(), "told": wrong}
+    result = run_study(world, players, trials=6, horizon=60, record=(Diagnosis(),))
+    noise = result.data["model_noise"]
+    assert (noise.sel(strategy="told") == 1).all()
+    late = noise.isel(round=slice(50, None)).mean(("trial", "round"))
+    assert 0.02 < float(late.sel(strategy="told nothing")) < 0.08
+    inside = result.calibration([0.5])["observation"]
+    assert float(inside.sel(strategy="told")) > 0.9
+    assert float(inside.sel(strategy="told nothing")) < 0.75
