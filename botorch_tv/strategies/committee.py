@@ -236,6 +236,12 @@ class Committee(Strategy):
             return member.suggestion_at(state, suggestion.X, now=suggestion.time)
         return suggestion._replace(made_by=None, member=None)
 
+    @without_gradients
+    def arm_means(self, state: State) -> Tensor:
+        """As :meth:`Strategy.arm_means`, by the member that leads."""
+        pairs = zip(self.members, state.members)
+        return _picked([one.arm_means(own) for one, own in pairs], self.leading(state))
+
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
         """By the member that leads."""
         pairs = zip(self.members, state.members)

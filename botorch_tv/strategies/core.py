@@ -445,6 +445,8 @@ class Strategy(Parts):
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
+        The context, where there is one, comes behind.
+
         Args:
             state: All that has been told.
             now: As in :meth:`ask`.
@@ -459,6 +461,18 @@ class Strategy(Parts):
         """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
         require_state(state)
         return self._best(state, now, as_context(state, None))
+
+    @without_gradients
+    def arm_means(self, state: State) -> Tensor:
+        """The mean of f on all arms of a grid, a :meth:`step` after the newest time told.
+
+        Args:
+            state: All that has been told.
+
+        Returns:
+            `batch_shape x M`, the prior mean included.
+        """
+        return self.decision(state).arm_means()
 
     @outside_inference_mode
     def posterior(

@@ -45,7 +45,7 @@ class PredictionError(Recorder):
         }
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
-        mean = posterior_mean(seen.strategy, seen.state)
+        mean = seen.strategy.arm_means(seen.state)
         error = (mean - on_all_arms(seen.objective, seen.state)).square_()
         return {SQUARED_ERROR: error.mean(-1), MAP: error}
 
@@ -64,19 +64,6 @@ def require_maps(data: xr.Dataset) -> None:
     """
     names = (MAP, MAP_ERROR, PLACE, SQUARED_ERROR)
     require_recorded(data, names, "PredictionError", "--prediction-error")
-
-
-def posterior_mean(player: Strategy, state: State) -> Tensor:
-    """The mean of f_now on all arms of a grid, one round after the newest time told.
-
-    Args:
-        player: A strategy; how it explores makes no difference.
-        state: All that has been told to it.
-
-    Returns:
-        `batch_shape x M`, the prior mean included.
-    """
-    return player.decision(state).arm_means()
 
 
 def on_all_arms(objective: Objective, state: State) -> Tensor:

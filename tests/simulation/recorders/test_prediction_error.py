@@ -22,13 +22,15 @@ from botorch_tv.simulation.assembly import RunningAverages
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.layout import ResultLayout, error_of, scatter_of
 from botorch_tv.simulation.panels import make_panel
-from botorch_tv.simulation.recorders.prediction_error import MAP, posterior_mean
+from botorch_tv.simulation.recorders.prediction_error import MAP
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
+    bob_gp_ucb,
     gp_ts,
     gp_ucb,
+    pe_gp_ucb,
     random_search,
     sw_gp_ucb,
     tv_gp_ucb,
@@ -145,8 +147,10 @@ def test_merging_is_the_two_pass_formula(order: list[int]) -> None:
         ui_gp_ucb(kernel=KERNEL, noise=NOISE, alpha=1.0),
         gp_ts(kernel=KERNEL, noise=NOISE),
         sparq_gp_ucb(kernel=KERNEL, noise=NOISE),
+        pe_gp_ucb(kernel=KERNEL, noise=NOISE, epsilons=(0.0, 0.3)),
+        bob_gp_ucb(kernel=KERNEL, noise=NOISE, windows=(2, 5), block=3, horizon=9),
     ],
-    ids=["TV", "SW", "UI", "TS", "SparQ"],
+    ids=["TV", "SW", "UI", "TS", "SparQ", "PE", "BOB"],
 )
 def test_means_are_those_of_the_posterior(player) -> None:
     state = player.init(GRID, batch_shape=(3,))
@@ -158,7 +162,7 @@ def test_means_are_those_of_the_posterior(player) -> None:
         if asked is not None:
             y = torch.randn(asked.mask.shape, dtype=torch.float64)
             state = player.absorb(state, asked, y)
-    mean = posterior_mean(player, state)
+    mean = player.arm_means(state)
     assert mean.shape == (3, 16)
     expected = player.posterior(state, GRID.X).mean.squeeze(-1)
     torch.testing.assert_close(mean, expected, rtol=0, atol=1e-7)
