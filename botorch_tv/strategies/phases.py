@@ -38,7 +38,8 @@ class Phase(NamedTuple):
 def phase_lengths(period: int) -> tuple[int, ...]:
     """N_i = ceil(sqrt(H N_(i-1))) with N_0 = 1, the last cut so that they add up to H.
 
-    Li and Scarlett, AISTATS 2022; computed in whole numbers.
+    BPE of Li and Scarlett, AISTATS 2022, as in its authors' code (github.com/lizihan97/BPE, the
+    batch sizes of ``B = 0``); computed in whole numbers.
 
     Args:
         period: H.
@@ -75,9 +76,11 @@ class PhasedElimination(Strategy):
 
         mean(x) + sqrt(beta) sd(x) >= max over those alive of mean - sqrt(beta) sd.
 
-    Of the paper's text the summary alone could be had. Lengths of phases are those of Li and
-    Scarlett (AISTATS 2022), :func:`phase_lengths`; ``width``, which uses no information gain, is to
-    be told. On a grid.
+    Of the text of Iwazaki and Takeno the summary and the introduction alone could be had, which
+    name restarts, phases and the random order, but no constants. Lengths of phases and the rule of
+    elimination are those of BPE, Li and Scarlett (AISTATS 2022), see :func:`phase_lengths`, checked
+    against its authors' code; that R-PERP has the same lengths within a period is assumed.
+    ``width``, which uses no information gain, is to be told. On a grid.
 
     Args:
         period: Rounds H between restarts.

@@ -97,8 +97,8 @@ def bob_gp_ucb(
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
 
-    See :class:`~botorch_tv.strategies.phases.PhasedElimination`. On a grid. Their rules for both
-    numbers could not be had.
+    See :class:`~botorch_tv.strategies.phases.PhasedElimination`, which says what is theirs. On a
+    grid. Their rules for both numbers could not be had.
 
     Args:
         period: Rounds H between restarts.
