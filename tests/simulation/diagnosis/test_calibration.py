@@ -158,6 +158,6 @@ def test_the_noise_is_what_is_believed_and_not_its_unit():
     assert (noise.sel(strategy="told") == 1).all()
     late = noise.isel(round=slice(50, None)).mean(("trial", "round"))
     assert 0.02 < float(late.sel(strategy="told nothing")) < 0.08
-    inside = result.calibration([0.5])["observation"]
+    inside = result.calibration([0.5])["observation"].squeeze("level")
     assert float(inside.sel(strategy="told")) > 0.9
     assert float(inside.sel(strategy="told nothing")) < 0.75
