@@ -1,32 +1,28 @@
-"""Strategy, the frozen configuration of a bandit.
+"""Strategy, the frozen configuration of a bandit, and how it plays.
 
 A strategy serves one trial (``batch_shape=()``) or thousands that advance together. Its methods are
-pure: they return new states and leave the old ones as they were.
+pure: they return new states and leave the old ones as they were. Its parts are in
+:mod:`botorch_tv.strategies.parts`, what it believes in :mod:`botorch_tv.strategies.believing`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from botorch.exceptions import InputDataError
-from botorch.posteriors import GPyTorchPosterior
-from gpytorch.distributions import MultivariateNormal
-from linear_operator.operators import DenseLinearOperator
 from torch import Size, Tensor
 
-from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.forgetting import Observation
 from botorch_tv.forgetting.parts import brought
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
-from botorch_tv.inference.modes import outside_inference_mode, without_gradients
+from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.protocol import Joint
+from botorch_tv.strategies.believing import Believing
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
@@ -38,26 +34,22 @@ from botorch_tv.strategies.consultation import Consultation
 from botorch_tv.strategies.deciding import (
     Choice,
     Decision,
-    believed_noise,
-    numbers_of_search,
     regresses_on_few,
 )
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
 from botorch_tv.strategies.keeping import answers, remembered, settled
 from botorch_tv.strategies.learned import relearned, require_learnable
-from botorch_tv.strategies.located import clock, grouped, located
+from botorch_tv.strategies.located import located
 from botorch_tv.strategies.measured import Measured, as_measured
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
-from botorch_tv.strategies.model import StrategyModel
-from botorch_tv.strategies.parts import Parts
 from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.validation import require, require_floating
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Strategy(Parts):
+class Strategy(Believing):
     """A bandit: decay x inflation x retention x exploration.
 
     Every posterior is a posterior on f_now, with
@@ -375,24 +367,6 @@ class Strategy(Parts):
         )
         return advanced, info
 
-    def predicts(self, state: State) -> bool:
-        """Whether anything is predicted yet: always, by strategies that are told a prior."""
-        require_state(state)
-        return True
-
-    def describe(
-        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
-    ) -> str:
-        """What is believed of the objective now, in words; of most strategies what they were told.
-
-        Args:
-            state: All that has been told.
-            said: How a time is written.
-            unit: Of time, such as "hours".
-        """
-        require_state(state)
-        return f"What it was told: {self!r}."
-
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
@@ -434,171 +408,6 @@ class Strategy(Parts):
         raise InputDataError(
             f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
         )
-
-    @without_gradients
-    def recommend(
-        self,
-        state: State,
-        *,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-    ) -> Tensor:
-        """The point with the best posterior mean now, without exploration, `batch_shape x d`.
-
-        The context, where there is one, comes behind.
-
-        Args:
-            state: All that has been told.
-            now: As in :meth:`ask`.
-            context: As in :meth:`ask`.
-        """
-        require_state(state)
-        best = self._best(state, now, as_context(state, context))
-        return state.domain.points(best, state.basis.variance)
-
-    @without_gradients
-    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
-        require_state(state)
-        return self._best(state, now, as_context(state, None))
-
-    @without_gradients
-    def arm_means(self, state: State) -> Tensor:
-        """The mean of f on all arms of a grid, a :meth:`step` after the newest time told.
-
-        Args:
-            state: All that has been told.
-
-        Returns:
-            `batch_shape x M`, the prior mean included.
-        """
-        return self.decision(state).arm_means()
-
-    @outside_inference_mode
-    def posterior(
-        self,
-        state: State,
-        X: Tensor,
-        *,
-        now: float | Tensor | None = None,
-        observation_noise: bool = False,
-    ) -> GPyTorchPosterior:
-        """The posterior of f_now at some points.
-
-        Args:
-            state: All that has been told.
-            X: Points of the domain, `e x batch_shape x q x d` with any dimensions e, or what can be
-                expanded to that; the context, where there is one, comes behind.
-            now: As in :meth:`ask`.
-            observation_noise: Whether to add the noise of a new observation.
-
-        Returns:
-            A joint posterior over q points, batched over `e x batch_shape`; on a box differentiable
-            in ``X``.
-
-        Raises:
-            InputDataError: If a point is outside the domain or the shape does not fit.
-        """
-        require_state(state)
-        groups = grouped(state, X)
-        choice = located(state, groups, groups.shape[state.time.dim() : -1])
-        mean, covariance, _ = self._joint(state, choice, now)
-        if observation_noise:
-            noise = self.believed_noise(state).to(mean)[..., None, None, None]
-            identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
-            covariance = covariance + noise * identity
-        dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
-        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
-        covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
-        # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
-        return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
-
-    def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
-        """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
-
-        Args:
-            state: All that has been told.
-            now: As in :meth:`ask`.
-        """
-        require_state(state)
-        return StrategyModel(self, state, now)
-
-    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Numbers held and worked on per trial by round ``horizon``, for sizing batches.
-
-        The most there can be. On a grid it is above what is needed as far as arms are played again.
-
-        Args:
-            state: Any state of this strategy.
-            horizon: Rounds.
-            trials: Trials that run together, among which some memory is shared.
-        """
-        inference = self.inference_for(state.domain, state.basis)
-        rows = inference.rows_searched(state.data, horizon)
-        search = numbers_of_search(self.exploration, state.domain, rows, trials)
-        return inference.numbers_per_trial(state.data, horizon, trials, search)
-
-    def believed_noise(self, state: State) -> Tensor:
-        """Noise variance of a new observation, as learned or given, `batch_shape`."""
-        return believed_noise(self.inference_for(state.domain, state.basis), state.data)
-
-    def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """What |y - mean| must exceed to set off a reset, `batch_shape`.
-
-        The smallest of those that rules tell; None where none does.
-
-        Args:
-            state: The state that made the suggestion.
-            suggestion: Where it will be measured.
-        """
-        data = self._left(state, suggestion.time)
-        noise = self.believed_noise(state)
-        bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
-        told = [band for band in bands if band is not None]
-        return torch.stack(told).amin(0) if told else None
-
-    def _left(self, state: State, now: Tensor) -> Data:
-        """What is left of the data at time ``now``."""
-        return settled(self.inference_for(state.domain, state.basis), state, now)[0]
-
-    def step(self, state: State) -> float | Tensor:
-        """Time from the newest measurement to the next, where nobody says when it is: 1."""
-        return 1.0
-
-    def decision(
-        self,
-        state: State,
-        now: float | Tensor | None = None,
-        context: Tensor | None = None,
-    ) -> Decision:
-        """What is known of f_now when a round is to be decided.
-
-        Args:
-            state: All that has been told.
-            now: As in :meth:`ask`.
-            context: As in :meth:`ask`.
-        """
-        require_state(state)
-        present = clock(state, now, self.step(state))
-        return Decision(
-            process=self.process,
-            inference=self.inference_for(state.domain, state.basis),
-            width=self.width,
-            sign=1 if self.maximize else -1,
-            state=state,
-            data=self._left(state, present.now),
-            present=present,
-            context=context,
-        )
-
-    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
-        """The choice of the best posterior mean."""
-        decision = self.decision(state, now, context)
-        return decision.chosen(BestMean(), draws_from(None, state)).choice
-
-    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
-        """The joint posterior of f_now within groups of arms or points."""
-        return self.decision(state, now).joint(choice)
 
     def _suggestion(self, decision: Decision, choice: Choice) -> Suggestion:
         domain, sqrt_beta = decision.state.domain, choice.sqrt_beta

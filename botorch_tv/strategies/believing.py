@@ -1,0 +1,213 @@
+"""What a strategy believes once it has been told something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from botorch.posteriors import GPyTorchPosterior
+from gpytorch.distributions import MultivariateNormal
+from linear_operator.operators import DenseLinearOperator
+from torch import Tensor
+
+from botorch_tv.acquisition.exploration import BestMean
+from botorch_tv.inference.data import Data
+from botorch_tv.inference.modes import outside_inference_mode, without_gradients
+from botorch_tv.inference.protocol import Joint
+from botorch_tv.strategies.checks import as_context, require_state
+from botorch_tv.strategies.deciding import Decision, believed_noise, numbers_of_search
+from botorch_tv.strategies.draws import draws_from
+from botorch_tv.strategies.keeping import settled
+from botorch_tv.strategies.located import clock, grouped, located
+from botorch_tv.strategies.model import StrategyModel
+from botorch_tv.strategies.parts import Parts
+from botorch_tv.strategies.state import State, Suggestion
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Believing(Parts):
+    """The posterior of a :class:`~botorch_tv.strategies.core.Strategy`, and what it recommends."""
+
+    def predicts(self, state: State) -> bool:
+        """Whether anything is predicted yet: always, by strategies that are told a prior."""
+        require_state(state)
+        return True
+
+    def describe(
+        self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
+    ) -> str:
+        """What is believed of the objective now, in words; of most strategies what they were told.
+
+        Args:
+            state: All that has been told.
+            said: How a time is written.
+            unit: Of time, such as "hours".
+        """
+        require_state(state)
+        return f"What it was told: {self!r}."
+
+    @without_gradients
+    def recommend(
+        self,
+        state: State,
+        *,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Tensor:
+        """The point with the best posterior mean now, without exploration, `batch_shape x d`.
+
+        The context, where there is one, comes behind.
+
+        Args:
+            state: All that has been told.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+        """
+        require_state(state)
+        best = self._best(state, now, as_context(state, context))
+        return state.domain.points(best, state.basis.variance)
+
+    @without_gradients
+    def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
+        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
+        require_state(state)
+        return self._best(state, now, as_context(state, None))
+
+    @without_gradients
+    def arm_means(self, state: State) -> Tensor:
+        """The mean of f on all arms of a grid, a :meth:`step` after the newest time told.
+
+        Args:
+            state: All that has been told.
+
+        Returns:
+            `batch_shape x M`, the prior mean included.
+        """
+        return self.decision(state).arm_means()
+
+    @outside_inference_mode
+    def posterior(
+        self,
+        state: State,
+        X: Tensor,
+        *,
+        now: float | Tensor | None = None,
+        observation_noise: bool = False,
+    ) -> GPyTorchPosterior:
+        """The posterior of f_now at some points.
+
+        Args:
+            state: All that has been told.
+            X: Points of the domain, `e x batch_shape x q x d` with any dimensions e, or what can be
+                expanded to that; the context, where there is one, comes behind.
+            now: As in :meth:`ask`.
+            observation_noise: Whether to add the noise of a new observation.
+
+        Returns:
+            A joint posterior over q points, batched over `e x batch_shape`; on a box differentiable
+            in ``X``.
+
+        Raises:
+            InputDataError: If a point is outside the domain or the shape does not fit.
+        """
+        require_state(state)
+        groups = grouped(state, X)
+        choice = located(state, groups, groups.shape[state.time.dim() : -1])
+        mean, covariance, _ = self._joint(state, choice, now)
+        if observation_noise:
+            noise = self.believed_noise(state).to(mean)[..., None, None, None]
+            identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+            covariance = covariance + noise * identity
+        dims, lead = state.time.dim(), X.shape[:-2][: max(0, X.dim() - 2 - state.time.dim())]
+        mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
+        covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
+        # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
+        return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
+
+    def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
+        """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
+
+        Args:
+            state: All that has been told.
+            now: As in :meth:`ask`.
+        """
+        require_state(state)
+        return StrategyModel(self, state, now)
+
+    def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
+        """Numbers held and worked on per trial by round ``horizon``, for sizing batches.
+
+        The most there can be. On a grid it is above what is needed as far as arms are played again.
+
+        Args:
+            state: Any state of this strategy.
+            horizon: Rounds.
+            trials: Trials that run together, among which some memory is shared.
+        """
+        inference = self.inference_for(state.domain, state.basis)
+        rows = inference.rows_searched(state.data, horizon)
+        search = numbers_of_search(self.exploration, state.domain, rows, trials)
+        return inference.numbers_per_trial(state.data, horizon, trials, search)
+
+    def believed_noise(self, state: State) -> Tensor:
+        """Noise variance of a new observation, as learned or given, `batch_shape`."""
+        return believed_noise(self.inference_for(state.domain, state.basis), state.data)
+
+    def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
+        """What |y - mean| must exceed to set off a reset, `batch_shape`.
+
+        The smallest of those that rules tell; None where none does.
+
+        Args:
+            state: The state that made the suggestion.
+            suggestion: Where it will be measured.
+        """
+        data = self._left(state, suggestion.time)
+        noise = self.believed_noise(state)
+        bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
+        told = [band for band in bands if band is not None]
+        return torch.stack(told).amin(0) if told else None
+
+    def _left(self, state: State, now: Tensor) -> Data:
+        """What is left of the data at time ``now``."""
+        return settled(self.inference_for(state.domain, state.basis), state, now)[0]
+
+    def step(self, state: State) -> float | Tensor:
+        """Time from the newest measurement to the next, where nobody says when it is: 1."""
+        return 1.0
+
+    def decision(
+        self,
+        state: State,
+        now: float | Tensor | None = None,
+        context: Tensor | None = None,
+    ) -> Decision:
+        """What is known of f_now when a round is to be decided.
+
+        Args:
+            state: All that has been told.
+            now: As in :meth:`ask`.
+            context: As in :meth:`ask`.
+        """
+        require_state(state)
+        present = clock(state, now, self.step(state))
+        return Decision(
+            process=self.process,
+            inference=self.inference_for(state.domain, state.basis),
+            width=self.width,
+            sign=1 if self.maximize else -1,
+            state=state,
+            data=self._left(state, present.now),
+            present=present,
+            context=context,
+        )
+
+    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+        """The choice of the best posterior mean."""
+        decision = self.decision(state, now, context)
+        return decision.chosen(BestMean(), draws_from(None, state)).choice
+
+    def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
+        """The joint posterior of f_now within groups of arms or points."""
+        return self.decision(state, now).joint(choice)
