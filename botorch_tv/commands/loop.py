@@ -40,7 +40,7 @@ def add_loop_options(commands: Any) -> None:
     def step(name: str, run: Any, told: str) -> Any:
         parser = steps.add_parser(name, help=told, description=told)
         parser.set_defaults(run=run)
-        parser.add_argument("file", type=Path, metavar="FILE")
+        parser.add_argument("file", type=Path, metavar="FILE", help="that holds the loop")
         return parser
 
     new = step("new", _new, "begin a loop in a new file")
@@ -52,12 +52,16 @@ def add_loop_options(commands: Any) -> None:
     new.add_argument("--minimize", action="store_true", help="the smallest value is wanted")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON")
     tell = step("tell", _tell, "take in what came out")
-    # Python's own takes -8e-06 for an option.
-    tell._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    tell.add_argument("y", nargs="?", type=float, metavar="Y")
+    observe = step("observe", _observe, "take in what was measured where nobody suggested it")
+    for parser in (tell, observe):  # Python's own takes -8e-06 for an option.
+        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    tell.add_argument("y", nargs="?", type=float, metavar="Y", help="what came out")
+    observe.add_argument("y", type=float, metavar="Y", help="what came out")
+    told = "where, as temperature=60; of all parameters"
+    observe.add_argument("values", nargs="+", type=_value, metavar="NAME=VALUE", help=told)
     tell.add_argument("--failed", action="store_true", help="there is no Y")
     option(tell, "--number", "of the suggestion (default: the only one open)", type=int)
-    for parser in (ask, tell):
+    for parser in (ask, tell, observe):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
         option(parser, "--time", told, type=_time)
     status = step("status", _status, "say what was measured, what is open, and what is believed")
@@ -107,6 +111,14 @@ def _tell(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _observe(arguments: argparse.Namespace) -> int:
+    with _alone(arguments.file):
+        loop = _loaded(arguments.file)
+        loop.observe(dict(arguments.values), arguments.y, time=vars(arguments).get("time"))
+        loop.save(arguments.file)
+    return 0
+
+
 def _status(arguments: argparse.Namespace) -> int:
     loop, picture = _loaded(arguments.file), vars(arguments).get("plot")
     print(loop.describe())
@@ -125,8 +137,15 @@ def _alone(path: Path) -> Iterator[None]:
         raise ValueError(
             f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
         )
+    from botorch.exceptions import InputDataError
+
+    from botorch_tv.commands.loop_words import in_shell_words
+
     with alone(path):
-        yield
+        try:
+            yield
+        except InputDataError as error:
+            raise InputDataError(in_shell_words(str(error), path)) from error
 
 
 def _loaded(path: Path) -> Loop:
@@ -159,6 +178,16 @@ def _parameter(text: str) -> tuple[str, Float | Integer]:
         return name, Float(float(low), float(high), log="log" in kinds)
     except ValueError as error:
         raise ValueError(f"{text!r} is no parameter ({error}); {FORM}.") from error
+
+
+def _value(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no value of a parameter; give NAME=VALUE, such as temperature=60"
+        ) from error
 
 
 def _time(text: str) -> float | datetime:

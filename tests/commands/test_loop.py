@@ -3,9 +3,10 @@
 import json
 import math
 import random
+import re
 import signal
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,54 @@ def test_refused(
     assert run(*(names.get(one, one) for one in argv)) == cli.EXIT_ERROR
     assert message in capsys.readouterr().err
     assert file.read_bytes() == before
+
+
+def test_what_was_measured_before_is_taken_in(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "temperature=20:80", "layers=1:8:int")
+    before = ("--time", "2026-03-01T08:00+00:00")
+    assert run("observe", file, "-8e-3", "layers=3", "temperature=60", *before) == 0
+    assert run("observe", file, "2", "temperature=20", "layers=1") == 0
+    loop = Loop.load(file)
+    assert loop.table()["number"].tolist() == [0, 0]
+    assert loop.table()[["temperature", "layers", "y"]].to_numpy().tolist() == [
+        [60, 3, -8e-3],
+        [20, 1, 2],
+    ]
+    assert loop.table()["time"][0] == datetime(2026, 3, 1, 8, tzinfo=UTC)
+
+
+def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody at a shell can call what Python calls."""
+    file, early = str(tmp_path / "loop.json"), ("--time", "2026-03-01T08:00+00:00")
+    run("new", file, "x=0:1", "--pending", "2")
+    late = ("--time", "2026-03-02T08:00+00:00")
+    told = {}
+    for name, argv in {
+        "none": ("tell", file, "1"),
+        "first": ("ask", file, *late),
+        "second": ("ask", file, *late),
+        "full": ("ask", file),
+        "which": ("tell", file, "1"),
+        "unknown": ("tell", file, "1", "--number", "9"),
+        "not finite": ("tell", file, "nan", "--number", "1"),
+        "told": ("tell", file, "1", "--number", "1", *late),
+        "twice": ("tell", file, "2", "--number", "1"),
+        "past": ("ask", file, *early),
+        "elsewhere": ("observe", file, "1", "x=2"),
+        "missing": ("observe", file, "1", "z=0.5"),
+        "no number": ("observe", file, "1", "x=one"),
+    }.items():
+        good = run(*argv) == 0
+        assert good == (name in ("first", "second", "told")), name
+        told[name] = capsys.readouterr().err
+    for name, words in told.items():
+        assert not re.search(r"\w\(|\+=|suggestion=|\bnow\b", words), (name, words)
+    assert f"botorch-tv loop ask {file} for one" in told["none"]
+    assert f"botorch-tv loop tell {file} Y --number 1 what came out" in told["full"]
+    assert f"botorch-tv loop tell {file} --failed --number 1 what will never come" in told["full"]
+    assert "say which is meant, as in --number 1" in told["which"]
+    assert f"botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME" in told["twice"]
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])
