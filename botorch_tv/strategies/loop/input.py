@@ -57,7 +57,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     """
     own = like(state)
     try:
-        X = torch.as_tensor(value, dtype=own.dtype, device=own.device)
+        X = _tensor(value, dtype=own.dtype, device=own.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputDataError(
             f"{name} is {value!r}; give points as rows of {columns} numbers."
@@ -103,7 +103,7 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     """
     if state.domain.dim == 1 and _parameters(state) is None:
         for name, column, dim, shape in (("X", X, 2, "n x 1"), ("y", y, 1, "n")):
-            given = torch.as_tensor(column).dim() if _is_numbers(column) else dim
+            given = _tensor(column).dim() if _is_numbers(column) else dim
             if given != dim:
                 raise InputDataError(
                     f"{name} is {shown(column)}, but in one dimension X must have shape n x 1 and "
@@ -112,10 +112,47 @@ def as_table(X: object, y: object, state: State) -> Tensor:
     return as_places("X", X, state)
 
 
+def check_labels(columns: Mapping[str, object]) -> None:
+    """Refuse columns of pandas whose rows have different labels.
+
+    Rows belong together by their place; pandas puts them together by their labels, and a column
+    that was sorted or filtered by itself has these in another order.
+
+    Args:
+        columns: Of a table, by the names of the arguments.
+
+    Raises:
+        InputDataError: Naming two of them.
+    """
+    found = ((name, _labels(column)) for name, column in columns.items())
+    labelled = [(name, labels) for name, labels in found if labels is not None]
+    for name, labels in labelled[1:]:
+        first, wanted = labelled[0]
+        if not labels.equals(wanted):
+            raise InputDataError(
+                f"{name} has the row labels {shown(list(labels))} and {first} "
+                f"{shown(list(wanted))}, but rows belong together by their place; give "
+                f"{name}.loc[{first}.index], or {name}.to_numpy() where they are in order."
+            )
+
+
+def _tensor(value: Any, **wanted: Any) -> Tensor:
+    """As ``torch.as_tensor``, which warns of the read-only arrays that pandas hands out."""
+    if not getattr(getattr(value, "flags", None), "writeable", True):
+        value = value.copy()
+    return torch.as_tensor(value, **wanted)
+
+
+def _labels(value: object) -> Any:
+    """The index of a DataFrame or Series; None for all else, such as the method of a list."""
+    labels = getattr(value, "index", None)
+    return labels if hasattr(labels, "equals") else None
+
+
 def _is_numbers(value: object) -> bool:
     """Whether it is a column or rows of numbers."""
     try:
-        torch.as_tensor(value)
+        _tensor(value)
     except (TypeError, ValueError, RuntimeError):
         return False
     return True
@@ -252,7 +289,7 @@ def _column(
 ) -> list[Any]:
     """One value per row, whatever it is."""
     try:
-        series = torch.as_tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
+        series = _tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
         if series.dtype != dtype:  # numbers would all be taken for True
             raise TypeError
     except (TypeError, ValueError, RuntimeError) as error:

@@ -26,6 +26,7 @@ from botorch_tv.strategies.loop.input import (
     as_place,
     as_replies,
     as_table,
+    check_labels,
     measurements,
 )
 from botorch_tv.strategies.loop.log import (
@@ -150,13 +151,16 @@ class Loop(Looking):
 
         Raises:
             InputDataError: If the columns do not fit each other or the domain, or a value is not
-                finite; rows without a measurement are to be left out.
+                finite; rows without a measurement are to be left out. If columns of pandas have
+                different row labels.
             ValueError: If there is no domain, X or y.
         """
         strategy, domain, X, y = _with_strategy(strategy, domain, X, y)
         loop = cls(
             strategy, domain, pending=pending, seed=seed, unit=unit, dtype=dtype, device=device
         )
+        columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context}
+        check_labels(columns)
         points = as_table(X, y, loop.state)
         times = None
         if time is not None:

@@ -161,6 +161,20 @@ def test_other_libraries_datetimes() -> None:
     assert loop.history.time.tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("name", ["y", "time", "noise"])
+def test_rows_that_pandas_would_pair_otherwise_are_refused(name: str) -> None:
+    """A column sorted by itself has the labels of other rows."""
+    points = pd.DataFrame([{"temperature": 30 + t, "rate": 0.1, "layers": 2} for t in range(3)])
+    column = pd.Series([0.3, 0.1, 0.2])
+    table = {"y": [1.0, 2.0, 3.0], name: column.sort_values()}
+    with pytest.raises(InputDataError, match=rf"{name}\.loc\[X\.index\], or {name}\.to_numpy"):
+        Loop.from_table(strategy(), MACHINE, points, **table)
+    for right in (column, column.sort_values().loc[points.index], column.to_numpy()):
+        loop = Loop.from_table(strategy(), MACHINE, points, **{**table, name: right})
+        wanted = loop.table().sort_values("temperature")[name]
+        assert wanted.tolist() == pytest.approx([0.3, 0.1, 0.2])
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_a_saved_loop_goes_on_and_can_be_read(dtype: torch.dtype, tmp_path: Path) -> None:
     file = tmp_path / "loop.json"
