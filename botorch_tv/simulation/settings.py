@@ -88,11 +88,19 @@ class StudySettings:
         return replace(self, strategies={label: self.strategies[label] for label in labels})
 
     def initial_states(self) -> dict[str, State]:
-        """A state of every strategy by label; the grid remembers the factored kernels.
+        """A state of every strategy by label, made once, for kernels are evaluated for it.
 
         Raises:
             ValueError: If single precision is too coarse for so many rounds.
         """
+        return self._states
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is sent to a worker, which makes states of its own."""
+        return {name: part for name, part in vars(self).items() if name != "_states"}
+
+    @cached_property
+    def _states(self) -> dict[str, State]:
         states = {
             label: player.init(self.world.domain, dtype=self.dtype, device=self.device)
             for label, player in self.strategies.items()

@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import math
+import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ import torch
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import (
     Grid,
     Strategy,
+    domains,
     et_gp_ucb,
     gp_ts,
     gp_ucb,
@@ -320,3 +323,32 @@ def test_a_device_that_is_not_there(device: str, message: str, tmp_path: Path) -
     with pytest.raises(ValueError, match=message):
         study(device=device, save_to=tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_kernel_is_evaluated_once_for_each_part_that_has_one(monkeypatch) -> None:
+    """A matrix has no formula to be known by: for the world and each of two strategies once."""
+    domain, evaluated = Grid.regular(3, 2), []
+    matrix = unit_kernel("se", 0.3)(domain.X).to_dense().detach()
+    usual = domains.covariance_matrix
+
+    def watched(kernel: object, X: torch.Tensor) -> torch.Tensor:
+        evaluated.append(kernel)
+        return usual(kernel, X)
+
+    monkeypatch.setattr(domains, "covariance_matrix", watched)
+    world = MarkovWorld(domain, kernel=matrix, epsilon=0.1, noise=0.02)
+    players = {"GP": gp_ucb(kernel=matrix, noise=0.02), "ET": et_gp_ucb(kernel=matrix, noise=0.02)}
+    run_study(world, players, trials=4, horizon=3, chunk=None, workers=2, progress=False)
+    assert len(evaluated) == 3
+
+
+def test_workers_are_sent_no_states() -> None:
+    world = MarkovWorld(Grid.regular(9, 2), kernel=unit_kernel("se", 0.3), epsilon=0.1, noise=0.02)
+    players = {"GP": gp_ucb(kernel=unit_kernel("se", 0.3), noise=0.02)}
+    settings = StudySettings(world, players, 3, 0, torch.float64, torch.device("cpu"))
+    sizes = [len(pickle.dumps(settings))]
+    states = settings.initial_states()
+    assert settings.initial_states() is states
+    sizes.append(len(pickle.dumps(settings)))
+    assert sizes[1] - sizes[0] < 8 * 81**2 / 4, "of a factored kernel, which a state has"
+    assert pickle.loads(pickle.dumps(settings)).initial_states().keys() == states.keys()
