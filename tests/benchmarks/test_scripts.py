@@ -1,6 +1,7 @@
 """Every script runs at a small size and writes what it promises."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import dummy
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks.speed import compiled, figure4, limits, rates, scaling
+from benchmarks.speed import compiled, executors, figure4, limits, rates, scaling
 from benchmarks.statistics import float32
 from botorch_tv.papers import markov
 
@@ -92,3 +93,20 @@ def test_scaling(tmp_path):
     first, last = record["strategies"]["TV-GP-UCB"]["at"]
     assert last["state_bytes"] >= first["state_bytes"] > 0
     assert last["log_bytes"] == 2 * first["log_bytes"]
+
+
+def test_executors(tmp_path, monkeypatch):
+    """In threads; that processes serve is tested with the studies."""
+
+    def pool(number, **settings):
+        return ThreadPoolExecutor(number)
+
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", pool)
+    path = tmp_path / "executors.json"
+    small = ["--trials", "8", "--horizon", "3", "--points", "4", "--repeats", "1"]
+    executors.main([*small, "--out", str(path)])
+    record = json.loads(path.read_text())
+    one, several = record["seconds, one worker"], record["seconds, several"]
+    assert record["ratio"] == pytest.approx(one[0] / several[0])
+    assert record["identical"] is True
+    assert record["workers"] == 2
