@@ -7,7 +7,7 @@ import gzip
 import re
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,8 @@ def read_table(path: Path, times: str | None = None) -> Panel:
     it stands; so does one that is called date, datetime, time or timestamp. A first column without
     a name, which data frames write, numbers the rows and is left out. The first line names the arms
     if it holds text, or if it alone holds nothing but different whole numbers, as tables of
-    numbered sensors do. Missing readings are empty cells, NA or NaN.
+    numbered sensors do. Missing readings are empty cells, NA or NaN. Dates such as 1/2/2026, whose
+    month may come first or second in all rows, are refused.
 
     Args:
         path: A file that ends in ``.csv`` or ``.csv.gz``, in UTF-8.
@@ -52,8 +53,9 @@ def read_table(path: Path, times: str | None = None) -> Panel:
             names; ``""`` says that there is none. It is looked for unless given.
 
     Raises:
-        ValueError: If lines differ in length, a cell is neither a number nor empty, there are two
-            columns of dates, no column of the name, or one that may be times or an arm.
+        ValueError: If lines differ in length, a cell is neither a number nor empty, dates may be
+            read in two ways, there are two columns of dates, no column of the name, or one that
+            may be times or an arm.
     """
     rows = _rows(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
@@ -218,7 +220,7 @@ def _are_numbers(cells: np.ndarray) -> bool:
 
 
 def _is_date(cell: str) -> bool:
-    return bool(_DATE.match(cell)) and _as_times([cell]) is not None
+    return bool(_DATE.match(cell)) and len(_readings([cell])) > 0
 
 
 def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray | None:
@@ -227,8 +229,8 @@ def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndar
         return np.array([_value(cell) for cell in cells])
     if not _is_date(str(cells[0])):
         return None
-    times = _as_times(cells.tolist())
-    if times is None:
+    readings = _readings(cells.tolist())
+    if not readings:
         wrong = next((number for number, cell in enumerate(cells) if not _is_date(str(cell))), None)
         raise ValueError(
             f"{file}: its dates are not all written like {str(cells[0])!r}; write them alike."
@@ -236,22 +238,37 @@ def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndar
             else f"{file} line {rows[wrong].line}: {str(cells[wrong])!r} is no date, but the "
             f"column starts with {str(cells[0])!r}."
         )
-    return times
+    if len(readings) > 1:
+        row = int(np.flatnonzero(readings[0] != readings[1])[0])
+        days = " or ".join(str(one[row].astype("datetime64[D]")) for one in readings)
+        raise ValueError(
+            f"{file} line {rows[row].line}: {str(cells[row])!r} may be {days}, and no row tells "
+            "which; write the year first, as in 2026-03-01."
+        )
+    return readings[0]
 
 
-def _as_times(cells: list[str]) -> np.ndarray | None:
-    """Dates in ISO form, else as pandas guesses them, else with the day before the month."""
+def _readings(cells: list[str]) -> list[np.ndarray]:
+    """What times dates may mean: in ISO form one, else with the month before the day, or behind."""
+    iso = _as_times(cells, format="ISO8601")
+    if iso is not None:
+        return [iso]
+    both = [_as_times(cells), _as_times(cells, dayfirst=True)]
+    found = [one for one in both if one is not None]
+    return found[:1] if all(np.array_equal(found[0], one) for one in found) else found
+
+
+def _as_times(cells: list[str], **options: Any) -> np.ndarray | None:
+    """Dates as pandas reads them; None if it does not."""
     import pandas as pd
 
-    for options in ({"format": "ISO8601"}, {}, {"dayfirst": True}):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # it guesses the format aloud
-                times = pd.to_datetime(cells, utc=True, **options)
-        except (ValueError, OverflowError):
-            continue
-        return np.asarray(times.tz_convert(None).to_numpy())
-    return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it guesses the format aloud
+            times = pd.to_datetime(cells, utc=True, **options)
+    except (ValueError, OverflowError):
+        return None
+    return np.asarray(times.tz_convert(None).to_numpy())
 
 
 def _numbers(file: str, rows: list[_Row], place: int, label: str, cells: np.ndarray) -> np.ndarray:

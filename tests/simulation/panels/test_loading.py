@@ -194,6 +194,8 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
         ("a,b\n1,inf\n", "line 2, column 'b': 'inf' is infinite"),
         ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is no date"),
         ("d,b\n2020-01-01,1\n1/2/2020,2\n", "not all written like '2020-01-01'"),
+        ("d,b\n01/02/2020,1\n02/02/2020,2\n", "'01/02/2020' may be 2020-01-02 or 2020-02-01"),
+        ("d;b\n02.02.2020;1\n03.02.2020;2\n", "line 3: '03.02.2020' may be 2020-03-02 or 2020-02"),
         ("d,b\n2020-01-02,1\n2020-01-01,2\n", "not after"),
         ("d,e,b\n2020-01-01,2020-01-01,1\n", "two columns of dates"),
         ("d\n2020-01-01\n", "no column of readings"),
@@ -202,6 +204,33 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
 def test_bad_tables(tmp_path, text, message):
     with pytest.raises(ValueError, match=message):
         load_panel(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ("30/01/2020", "31/01/2020", "01/02/2020"),  # no thirtieth month
+        ("1/30/2020", "1/31/2020", "2/1/2020"),
+        ("2020/01/30", "2020/01/31", "2020/02/01"),
+        ("2020-1-30", "2020-1-31", "2020-2-1"),
+        ("30.01.2020 00:00", "31.01.2020 00:00", "01.02.2020 00:00"),
+        ("30 Jan 2020", "31 Jan 2020", "1 Feb 2020"),
+    ],
+)
+def test_dates_are_read_as_the_only_ones_that_they_can_be(tmp_path, dates):
+    panel = load_panel(
+        written(tmp_path, "d,a\n" + "".join(f"{one},{n}\n" for n, one in enumerate(dates)))
+    )
+    wanted = np.array(["2020-01-30", "2020-01-31", "2020-02-01"], "datetime64[D]")
+    np.testing.assert_array_equal(panel.times, wanted)
+
+
+@pytest.mark.parametrize(
+    "date", ["2020/01/02", "2020/1/2", "2020-1-2", "2 Jan 2020", "Jan 2, 2020"]
+)
+def test_a_year_in_front_or_a_month_in_words_leaves_no_doubt(tmp_path, date):
+    panel = load_panel(written(tmp_path, f"d;a\n{date};1\n"))
+    assert panel.times[0] == np.datetime64("2020-01-02")
 
 
 def test_what_a_data_frame_writes_comes_back(tmp_path):
