@@ -17,7 +17,7 @@ from botorch_tv.inference.costs import AT_ONCE, REFRESH_ROUNDS, SMALL_RANK
 from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Joint, basis_of
-from botorch_tv.inference.recursive import Recursion, amplifies, running_of
+from botorch_tv.inference.recursion import Recursion, amplifies, running_of
 from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
 from botorch_tv.inference.regression import numbers_of_regression
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from botorch_tv.inference.growing_factor import GrowingFactor
     from botorch_tv.inference.mixture.running import RunningMixture
     from botorch_tv.inference.prior import Prior
-    from botorch_tv.inference.recursion import RunningPosterior
+    from botorch_tv.inference.running import RunningPosterior
 
 
 class Present(NamedTuple):

@@ -15,7 +15,7 @@ from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.protocol import Normal
-from botorch_tv.inference.recursive import Recursion, running_of
+from botorch_tv.inference.recursion import Recursion, running_of
 from botorch_tv.inference.reductions import RowReduction
 from botorch_tv.inference.regression import numbers_of_regression
 

@@ -14,8 +14,8 @@ from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.recursion import RunningPosterior
 from botorch_tv.inference.regression import Observations
+from botorch_tv.inference.running import RunningPosterior
 
 Normal = Callable[..., Tensor]
 """Standard normal variates for the trials: ``normal(k)`` gives `batch_shape x k`."""

@@ -1,231 +1,227 @@
-"""The Kalman recursion over arms: constant noise, one rank-one step per observation.
-
-A running posterior holds the mean and variance of all arms, and the reduction of their
-covariance, D = prior - posterior. Written this way forgetting is arithmetic on one factor per
-trial: moving time multiplies D by a², a reset makes it 0, and leaving out an observation subtracts
-a term. So a batch of trials that reset at different moments needs no branch.
-"""
+"""A posterior that is advanced by a rank-one step per round, whatever the domain."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+import math
+from abc import abstractmethod
 
 import torch
 from torch import Size, Tensor
 
+from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import clear_
-from botorch_tv.inference.reductions import Reduction, RowReduction
-from botorch_tv.inference.regression import Observations, Trend, regress
-from botorch_tv.inference.rows import Rows
+from botorch_tv.inference.costs import FINEST_SHARE, LEAST_NOISE, REFRESH_ROUNDS
+from botorch_tv.inference.data import Change, Data, Present
+from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.process import Process
+from botorch_tv.inference.protocol import Inference, basis_of
+from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
+from botorch_tv.inference.running import (
+    RunningPosterior,
+    cleared_,
+    copied,
+    from_observations,
+    moved_,
+    observe_,
+    running_prior,
+)
 
 
-class RunningPosterior(NamedTuple):
-    """Posterior over all arms at the time of the newest observation."""
+class Recursion(Inference):
+    """A rank-one step per round, whose cost does not grow with the rounds told."""
 
-    mean: Tensor
-    """Of the prior mean 0, `batch_shape x M`."""
-    variance: Tensor
-    """`batch_shape x M`; rounding may take it just below 0."""
-    reduction: Reduction
-    """Prior less posterior covariance."""
-    information_gain: Tensor
-    """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
-    number: Tensor
-    """Observations kept, failed ones aside, `batch_shape`, int64."""
-    trend: Trend | None = None
-    """For estimating the prior mean; None where it is known."""
+    @staticmethod
+    def serves(process: Process) -> bool:
+        """Whether a rank-one step per round is right, and enough, for a process.
+
+        Noise that ages changes every row at every round, and only of a Markov process the newest
+        posterior says all. Rows that leave by time, or out of a window over a moving prior, can be
+        followed by computing anew whenever one does, which is no cheaper than a regression.
+        """
+        slides_while_moving = process.slides and process.moves
+        enough = not (process.expires or slides_while_moving)
+        return not process.ages and process.decay.markovian and enough
+
+    def start(self, prior: Prior, batch_shape: Size) -> RunningPosterior:
+        return self._prior(prior, batch_shape, read_only=False)
+
+    def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
+        process, basis = self.process, basis_of(after)
+        if after.dropped == after.rounds:
+            return self._emptied(after, read_only=False)
+        restarts = change.restarts and process.moves
+        if change.any_rows or restarts or self._refreshes(after, change):
+            return self._anew(after)
+        running = running_of(before) if consume else copied(running_of(before))
+        if isinstance(running.reduction, ArmReduction) and amplifies(after.least_noise, basis):
+            running = running._replace(reduction=running.reduction.as_rows(basis))
+        prior = None
+        if process.moves:
+            attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
+            running = moved_(running, basis, attenuation, earlier, prior)
+        if change.cleared is not None:
+            running = cleared_(running, self._first_variance(basis), change.cleared)
+        newest = after.rounds - 1
+        running = self._observed(running, after, newest, prior, all_good=change.all_good)
+        kept = before.mask
+        if change.leaving and change.cleared is not None:
+            kept = before.kept & ~change.cleared.unsqueeze(-1)
+        for number in change.leaving:
+            among = None if kept is None else kept[..., number - before.dropped]
+            running = self._observed(running, after, number, prior, leaving=True, among=among)
+        if change.leaving:
+            # Of a window without data only rounding is left, and a ratio of it would be any number.
+            running = cleared_(running, basis.variance, running.number == 0)
+        return after._replace(running=running)
+
+    def keep(self, before: Data, after: Data, change: Change) -> Data:
+        if after.dropped == after.rounds > before.dropped:
+            return self._emptied(after, read_only=True)
+        restarts = change.restarts and self.process.moves
+        changed = change.leaving or change.any_rows or change.cleared is not None
+        return self._anew(after) if changed or restarts else after
+
+    def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
+        return running_of(data).information_gain
+
+    @abstractmethod
+    def _form(self, basis: Basis) -> type[Reduction]:
+        """How reductions are held; the same in all trials, whatever they play."""
+
+    def _located(self, basis: Basis, choice: Tensor) -> Tensor:
+        """Choices as the basis takes them."""
+        return choice
+
+    def _prior(self, prior: Prior, batch_shape: Size, *, read_only: bool) -> RunningPosterior:
+        assert isinstance(prior, Basis)
+        return running_prior(
+            prior,
+            batch_shape,
+            self._first_variance(prior),
+            form=self._form(prior),
+            trend=self.process.known_mean is None,
+            read_only=read_only,
+        )
+
+    def _anew(self, data: Data) -> Data:
+        """The data, its posterior computed from the rows kept, at the time of the newest of all."""
+        observations, basis = self.observations(data, Present(data.time, data.time)), basis_of(data)
+        observations = observations._replace(choice=self._located(basis, observations.choice))
+        running = from_observations(basis, observations)
+        if self._form(basis) is RootReduction and not amplifies(data.least_noise, basis):
+            assert isinstance(running.reduction, RowReduction)
+            # Or every sample would have to take a root.
+            running = running._replace(reduction=running.reduction.as_root())
+        return data._replace(running=running)
+
+    def _emptied(self, data: Data, *, read_only: bool) -> Data:
+        """The data with the posterior of no row at all, at the time of the newest of all."""
+        running = self._prior(data.prior, data.time.shape, read_only=read_only)
+        if self.process.moves:  # rows may have left without a reset, so that time counts on
+            elapsed = _elapsed(data, data.time).unsqueeze(-1)
+            prior = self.process.decay.prior_variance(elapsed).to(running.variance)
+            running = running._replace(variance=prior * basis_of(data).variance)
+        return data._replace(running=running)
+
+    def _refreshes(self, data: Data, change: Change) -> bool:
+        """Whether rows that leave are left out by computing all anew."""
+        if not change.leaving:
+            return False
+        often = self.process.moves or amplifies(data.least_noise, basis_of(data))
+        return often or data.rounds % REFRESH_ROUNDS == 0
+
+    def _observed(
+        self,
+        running: RunningPosterior,
+        data: Data,
+        number: int,
+        prior: Tensor | None,
+        *,
+        all_good: bool = False,
+        leaving: bool = False,
+        among: Tensor | None = None,
+    ) -> RunningPosterior:
+        history, mean = data.history, self.process.known_mean
+        y, noise, basis = history.y.row(number), history.noise.row(number), basis_of(data)
+        if among is not None:
+            noise = torch.where(among, noise, torch.inf)
+        return observe_(
+            running,
+            basis,
+            self._located(basis, history.choice.row(number)),
+            y - mean if mean else y,
+            noise,
+            prior,
+            all_good=all_good,
+            leave_out=leaving,
+        )
+
+    def _first_variance(self, basis: Basis) -> Tensor:
+        """Of the prior at the origin of time, `M`."""
+        if not self.process.moves:
+            return basis.variance
+        origin = basis.variance.new_zeros((), dtype=torch.float64)
+        return basis.variance * self.process.decay.prior_variance(origin).to(basis.variance)
+
+    def _moved_to(
+        self, data: Data, now: Tensor, index: Tensor | None = None
+    ) -> tuple[Tensor, Reduction, Tensor | None, Tensor | None]:
+        """The posterior at time ``now``, of all arms or some, as the recursion holds it.
+
+        Returns:
+            Mean less the constant estimated, `batch_shape x q`; reduction; factor on the prior
+            covariance, None for 1; and that constant, None where it is known, both `batch_shape`.
+        """
+        running, prior, estimate = running_of(data), None, None
+        mean, reduction, trend = running.mean, running.reduction, running.trend
+        if index is not None:
+            mean = mean.gather(-1, index)
+        if trend is not None:
+            # Both series decay alike, so the estimate may be taken off before time passes.
+            response = trend.response if index is None else trend.response.gather(-1, index)
+            estimate = trend.constant
+            mean = mean - estimate.unsqueeze(-1) * response
+        if self.process.moves:
+            attenuation, _, prior = self._motion(data, data.time, data, now)
+            mean = mean * attenuation.unsqueeze(-1)
+            reduction = reduction.decayed(attenuation.square())
+        return mean, reduction, prior, estimate
+
+    def _motion(
+        self, early: Data, then: Tensor, late: Data, now: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Attenuation from then to now, and the factors on the prior variance then and now."""
+        decay, dtype = self.process.decay, basis_of(early).variance.dtype
+        start, end = _elapsed(early, then), _elapsed(early, now)
+        attenuation = decay.transition(start, end).to(dtype)
+        before = decay.prior_variance(start).to(dtype)
+        return attenuation, before, decay.prior_variance(_elapsed(late, now)).to(dtype)
 
 
-def running_prior(
-    basis: Basis,
-    batch_shape: Size,
-    variance: Tensor,
-    *,
-    form: type[Reduction],
-    trend: bool,
-    read_only: bool = False,
-) -> RunningPosterior:
-    """The posterior before any observation.
+def amplifies(least_noise: float, basis: Basis) -> bool:
+    """Whether steps that amplify rounding by (k / noise)² would lose digits that matter."""
+    if basis.variance.dtype != torch.float64:
+        return True
+    return least_noise < LEAST_NOISE * basis.scale**2
 
-    Args:
-        basis: Coordinates of the kernel.
-        batch_shape: Shape of the trials.
-        variance: Of the prior at the origin of time, `M`.
-        form: How the reduction is held.
-        trend: Whether the prior mean is to be estimated.
-        read_only: Whether trials may share memory, since nothing will be written to it.
+
+def precise_rounds(inference: Inference, prior: Prior) -> float:
+    """Observations kept up to which rounding is small beside what is left of the variance.
+
+    Endless where it does not pile up: a regression computes anew, and a moving prior forgets.
     """
-    none = basis.variance.new_zeros(batch_shape)
-    over_arms = (*batch_shape, basis.arms)
-    mean = none.new_zeros(()).expand(over_arms) if read_only else none.new_zeros(over_arms)
-    return RunningPosterior(
-        mean=mean,
-        variance=variance.expand(over_arms) if read_only else variance.repeat(*batch_shape, 1),
-        reduction=form.none(basis, batch_shape),
-        information_gain=none,
-        number=none.long(),
-        trend=Trend(mean.clone(), none, none) if trend else None,
-    )
+    if not isinstance(inference, Recursion) or inference.process.moves:
+        return math.inf
+    rounding = torch.finfo(prior.variance.dtype).eps * prior.scale**2
+    return inference.process.noise / (FINEST_SHARE * rounding)
 
 
-def copied(running: RunningPosterior) -> RunningPosterior:
-    """The same in memory of its own."""
-    trend = running.trend
-    return running._replace(
-        mean=running.mean.clone(),
-        variance=running.variance.clone(),
-        reduction=running.reduction.copied(),
-        trend=None if trend is None else trend._replace(response=trend.response.clone()),
-    )
+def _elapsed(data: Data, time: Tensor) -> Tensor:
+    """Time since the first observation since the last reset, 0 before it, `batch_shape`."""
+    return (time - data.origin).clamp_min(0)
 
 
-def moved_(
-    running: RunningPosterior, basis: Basis, attenuation: Tensor, before: Tensor, after: Tensor
-) -> RunningPosterior:
-    """Let time pass over a moving objective: mean a m, reduction a² D.
-
-    Args:
-        running: The posterior so far; its vectors are written to.
-        basis: Coordinates of the kernel.
-        attenuation: Factor a on the covariance between then and now, `batch_shape`.
-        before: Factor on the prior covariance then, `batch_shape`.
-        after: Factor on the prior covariance now, `batch_shape`.
-
-    Returns:
-        The posterior now, in the memory of ``running``.
-    """
-    square = attenuation.square()
-    grown = (after - square * before).unsqueeze(-1)
-    trend = running.trend
-    if trend is not None:
-        trend.response.mul_(attenuation.unsqueeze(-1))
-    return running._replace(
-        mean=running.mean.mul_(attenuation.unsqueeze(-1)),
-        variance=running.variance.mul_(square.unsqueeze(-1)).addcmul_(grown, basis.variance),
-        reduction=running.reduction.decayed(square),
-    )
-
-
-def cleared_(running: RunningPosterior, variance: Tensor, trials: Tensor) -> RunningPosterior:
-    """Forget everything in some trials, `batch_shape`, in the memory of ``running``.
-
-    The variance becomes that of the prior at the origin, `M`, where the clock counts anew.
-    """
-    trend = running.trend
-    if trend is not None:
-        clear_(trend.response, trials)
-        cross, weight = trend.cross.masked_fill(trials, 0), trend.weight.masked_fill(trials, 0)
-        trend = trend._replace(cross=cross, weight=weight)
-    return running._replace(
-        mean=clear_(running.mean, trials),
-        variance=clear_(running.variance, trials, variance),
-        reduction=running.reduction.cleared(trials),
-        information_gain=running.information_gain.masked_fill(trials, 0),
-        number=running.number.masked_fill(trials, 0),
-        trend=trend,
-    )
-
-
-def observe_(
-    running: RunningPosterior,
-    basis: Basis,
-    index: Tensor,
-    y: Tensor,
-    noise: Tensor,
-    prior_factor: Tensor | None,
-    *,
-    all_good: bool = False,
-    leave_out: bool = False,
-) -> RunningPosterior:
-    """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
-
-    A second observation of the same value with noise -n cancels one with noise n exactly, since
-    precisions add. An observation of infinite noise changes nothing.
-
-    Args:
-        running: The posterior at the time of the observation; its vectors are written to.
-        basis: Coordinates of the kernel.
-        index: Arm measured, `batch_shape`.
-        y: Observation, `batch_shape`.
-        noise: Noise variance, positive, `batch_shape`.
-        prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-        all_good: Whether the noise is known to be finite in all trials.
-        leave_out: Whether the observation is taken back.
-
-    Returns:
-        The posterior after it, in the memory of ``running``.
-    """
-    sign = -1 if leave_out else 1
-    signed = -noise if leave_out else noise
-    variance, take = running.reduction.meet(basis, index, prior_factor)
-    # Positive for an observation; negative for one left out, whose noise exceeds the variance.
-    total = variance + signed
-    root = (total.abs_() if leave_out else total).rsqrt()
-    out = basis.scratch.take("arms", running.mean.shape, running.mean)
-    step, reduction = take(root, sign, out)
-    surprise = (y - basis.value(running.mean, index)).mul_(root)
-    running.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
-    running.variance.addcmul_(step, step, value=-sign)
-    return running._replace(
-        reduction=reduction.compact(basis),
-        information_gain=running.information_gain.add(torch.log1p(variance / signed), alpha=0.5),
-        number=running.number + (sign if all_good else sign * noise.isfinite()),
-        trend=_trend_observed(running.trend, basis, step, index, surprise, root, sign),
-    )
-
-
-def _trend_observed(
-    trend: Trend | None,
-    basis: Basis,
-    step: Tensor,
-    index: Tensor,
-    surprise: Tensor,
-    root: Tensor,
-    sign: int,
-) -> Trend | None:
-    """The trend after an observation: A⁻¹ grows by the outer product of its innovation."""
-    if trend is None:
-        return None
-    ones = (1 - basis.value(trend.response, index)) * root
-    trend.response.addcmul_(step, (sign * ones).unsqueeze(-1))
-    return trend._replace(
-        cross=trend.cross + sign * ones * surprise,
-        weight=trend.weight + sign * ones.square(),
-    )
-
-
-def from_observations(basis: Basis, observations: Observations) -> RunningPosterior:
-    """The posterior by one regression on all that is kept, at the time the observations are for.
-
-    Args:
-        basis: Coordinates of the kernel.
-        observations: Those kept and how much each is worth.
-
-    Returns:
-        The same as observing them one by one, free of accumulated rounding.
-    """
-    posterior = regress(basis, observations)
-    root, prior = observations.precision_root, basis.variance
-    if posterior.is_posterior:
-        identity = torch.eye(basis.size, dtype=root.dtype, device=root.device)
-        reduction = RowReduction.of_matrix(basis, identity - posterior.rows.mT @ posterior.rows)
-    else:
-        rows = Rows.of(posterior.rows, batch_dim=root.dim() - 1)
-        reduction = RowReduction.none(basis, root.shape[:-1])
-        reduction = replace(reduction, rows=rows, weights=torch.ones_like(root))
-        if observations.prior_factor is not None:
-            prior = prior * observations.prior_factor.unsqueeze(-1)
-    mean, trend = basis.expand(posterior.coordinates), None
-    if posterior.trend is not None:
-        trend = posterior.trend._replace(response=basis.expand(posterior.trend.response))
-        mean = mean + trend.constant.unsqueeze(-1) * trend.response
-    return RunningPosterior(
-        mean=mean,
-        variance=prior - posterior.variance_reduction(basis),
-        reduction=reduction.compact(basis),
-        information_gain=posterior.information_gain,
-        number=(root > 0).sum(-1),
-        trend=trend,
-    )
+def running_of(data: Data) -> RunningPosterior:
+    """What the data hold besides the log."""
+    assert isinstance(data.running, RunningPosterior)
+    return data.running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from botorch_tv.inference.recursive import precise_rounds
+from botorch_tv.inference.recursion import precise_rounds
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy

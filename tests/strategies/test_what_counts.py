@@ -14,7 +14,7 @@ from oracles.dense import regression
 from botorch_tv.acquisition import Candidates, Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.inference.basis import ArmBasis, FeatureBasis
-from botorch_tv.inference.recursion import RunningPosterior
+from botorch_tv.inference.running import RunningPosterior
 from botorch_tv.strategies import Box, DiscreteSearch, Grid, State, Strategy, gp_ucb, w_gp_ucb
 
 # Surprises are what sets a trigger off.

@@ -4,7 +4,7 @@ Memory traffic is the limit of a round that is written as operations on all tria
 vectors of all trials and arms, which no cache holds. Here a trial plays many rounds before the next
 one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
 
-The posterior is that of :mod:`botorch_tv.inference.recursion` with the reduction D = K_·A P K_A·
+The posterior is that of :mod:`botorch_tv.inference.running` with the reduction D = K_·A P K_A·
 over the arms A played (:class:`~botorch_tv.inference.reductions.ArmReduction`). It serves an
 objective that moves, too: as time passes P shrinks by a², and an observation of an arm of prior
 variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.

@@ -24,7 +24,7 @@ from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
-from botorch_tv.inference.recursive import amplifies
+from botorch_tv.inference.recursion import amplifies
 from botorch_tv.simulation.compiled.parts import Factors, Rules
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld

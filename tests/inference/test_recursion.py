@@ -8,7 +8,7 @@ from botorch_tv.forgetting import Kept, Retention, Wiener
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import ArmBasis
 from botorch_tv.inference.costs import LEAST_NOISE
-from botorch_tv.inference.recursive import amplifies
+from botorch_tv.inference.recursion import amplifies
 from botorch_tv.strategies import Strategy
 
 VARIANCES = (1e-4, 1.0, 2500.0)
