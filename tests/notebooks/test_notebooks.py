@@ -98,7 +98,7 @@ def test_a_kernel_fills_in_text_tables_and_pictures():
 @pytest.mark.slow
 def test_a_kernel_fills_in_the_outputs():
     """Text, tables and pictures; what libraries tell on standard error is theirs."""
-    notebook = execute.read("many_loops_on_one_gpu")
+    notebook = execute.read("many_loops_at_once")
     execute.execute(notebook, smoke=True, timeout=120)
     outputs, _ = shown(notebook)
     told = [out.text for out in outputs if out.get("name") == "stderr"]

@@ -7,13 +7,13 @@
 # ---
 
 # %% [markdown]
-# # Many loops on one GPU
+# # Many loops at once
 #
 # A strategy in this library is configuration; what it has learned is a *state*, a tuple of
 # tensors. Give the state a `batch_shape` and as many independent loops advance together: each has
 # its own data, its own posterior, its own resets and its own suggestion, and each does what it
-# would do alone. On a laptop this turns an afternoon of runs into a minute; on a GPU the same
-# lines run with `device="cuda"`.
+# would do alone. On a laptop this turns an afternoon of runs into minutes; on a GPU the same
+# lines run with `device="cuda"`. Below it says on which of them this page was made.
 #
 # The question we answer with it: *an objective rests for a while, then jumps. How much does each
 # way of forgetting cost before the jump, and how much does it save after?* One run will not tell,
@@ -34,6 +34,16 @@ from botorch_tv.test_functions import MarkovFunction
 SMOKE_TEST = "SMOKE_TEST" in os.environ
 torch.set_default_dtype(torch.float64)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+BLACK, BLUE, VERMILION, GREY = "#000000", "#0072B2", "#D55E00", "#777777"
+plt.rcParams.update(
+    {
+        "figure.dpi": 80,
+        "figure.constrained_layout.use": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "legend.frameon": False,
+    }
+)
 
 loops = 4 if SMOKE_TEST else 64
 horizon = 8 if SMOKE_TEST else 100
@@ -61,10 +71,14 @@ for row, t in zip(axes, (1, jump + 1)):
     X = torch.cat([grid, torch.full((len(grid), 1), float(t), device=device)], -1)
     values = worlds.evaluate_true(X.expand(loops, -1, -1)).cpu()
     for ax, one in zip(row, values):
-        ax.imshow(one.view(40, 40).T, origin="lower", extent=(0, 1, 0, 1), vmin=-2.5, vmax=2.5)
-    row[0].set_ylabel("before the jump" if t == 1 else "after the jump")
+        place = {"origin": "lower", "extent": (0, 1, 0, 1), "vmin": -2.5, "vmax": 2.5}
+        shown = ax.imshow(one.view(40, 40).T, **place)
+    row[0].set_ylabel("before the jump\n$x_2$" if t == 1 else "after the jump\n$x_2$")
+for ax in axes[1]:
+    ax.set_xlabel("$x_1$")
+fig.colorbar(shown, ax=axes, label="f")
 fig.suptitle("Four of the worlds")
-fig.tight_layout()
+plt.show()
 
 # %% [markdown]
 # ## One loop, and many
@@ -104,7 +118,7 @@ for name, strategy in strategies.items():
     start = time.perf_counter()
     results[name] = play(strategy, loops, horizon)
     seconds = time.perf_counter() - start
-    print(f"{name:36s} {loops} loops x {horizon} rounds: {1e3 * seconds / horizon:.0f} ms a round")
+    print(f"{name:36s} {loops} loops, {device}: {1e3 * seconds / horizon:.0f} ms a round")
 
 # %% [markdown]
 # ## What came out
@@ -112,19 +126,20 @@ for name, strategy in strategies.items():
 # The line is the mean over loops, the band two standard errors to each side.
 
 # %%
+colours = dict(zip(strategies, (BLACK, BLUE, VERMILION)))
 fig, ax = plt.subplots(figsize=(8, 4))
 for name, (regret, _) in results.items():
     average = regret.cumsum(-1).mean(0)
     error = regret.cumsum(-1).std(0) / loops**0.5
     rounds = torch.arange(1, horizon + 1)
-    (line,) = ax.plot(rounds, average, label=name)
+    ax.plot(rounds, average, color=colours[name], label=name)
     low, high = average - 2 * error, average + 2 * error
-    ax.fill_between(rounds, low, high, color=line.get_color(), alpha=0.2)
-ax.axvline(jump + 0.5, color="0.6", linestyle=":", label="the jump")
+    ax.fill_between(rounds, low, high, color=colours[name], alpha=0.2, linewidth=0)
+ax.axvline(jump + 0.5, color=GREY, linestyle=":", label="the jump")
 ax.set_xlabel("round")
 ax.set_ylabel("cumulative regret")
-ax.legend(frameon=False)
-fig.tight_layout()
+ax.legend()
+plt.show()
 
 # %% [markdown]
 # All strategies faced the same worlds and the same noise, so differences are paired: the luck of a
@@ -148,13 +163,13 @@ for name, (regret, _) in results.items():
 _, resets = results["ET-GP-UCB (forgets when surprised)"]
 fig, ax = plt.subplots(figsize=(8, 2.5))
 trial, round_ = resets.nonzero(as_tuple=True)
-ax.scatter(round_ + 1, trial, s=8)
-ax.axvline(jump + 0.5, color="0.6", linestyle=":")
+ax.scatter(round_ + 1, trial, s=8, color=VERMILION)
+ax.axvline(jump + 0.5, color=GREY, linestyle=":")
 ax.set_xlim(0, horizon + 1)
 ax.set_xlabel("round")
 ax.set_ylabel("loop")
 ax.set_title("Resets of ET-GP-UCB")
-fig.tight_layout()
+plt.show()
 late = resets[:, jump:].any(-1)
 print(
     f"{int(late.sum())} of {loops} loops noticed the jump; "
