@@ -106,13 +106,14 @@ class Loop(Looking):
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
-        >>> loop = Loop(strategy, Box(bounds))
+        >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the clock on the wall
         >>> for _ in range(100):
         ...     suggestion = loop.ask()
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
-        >>> loop = Loop.load("loop.json", strategy)  # after a power failure
+        {'temperature': 56.3}
+        >>> loop = Loop.load("loop.json")  # after a power failure; with its strategy, if it has one
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
