@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from botorch_tv.simulation import run_study
     from botorch_tv.strategies import (
         Box,
+        Choice,
         Float,
         Grid,
         Integer,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Box",
+    "Choice",
     "Float",
     "Grid",
     "Integer",

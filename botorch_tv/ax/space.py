@@ -16,7 +16,8 @@ from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError
 
-from botorch_tv.strategies.mixed.space import Axis, Choice, Number, Space
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
 
 INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out."
 
@@ -67,7 +68,7 @@ def _axis(parameter: Parameter) -> Axis:
     if isinstance(parameter, ChoiceParameter) and not parameter.is_hierarchical:
         if _ordered(parameter):
             return Axis(parameter.name, Number(0, len(parameter.values) - 1, step=1))
-        return Axis(parameter.name, Choice(tuple(parameter.values)))
+        return Axis(parameter.name, Choice(*parameter.values))
     raise UnsupportedError(
         f"The parameter {parameter.name!r} is {parameter}, but the adaptive strategy takes ranges "
         f"on a linear or logarithmic scale, choices and fixed values; {INSTEAD}"

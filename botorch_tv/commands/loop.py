@@ -20,11 +20,13 @@ from botorch_tv.commands.options import option
 from botorch_tv.files import alone
 
 if TYPE_CHECKING:
-    from botorch_tv import Float, Integer, Loop, Strategy
+    from botorch_tv import Choice, Float, Integer, Loop, Strategy
 
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
-FORM = "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int or NAME=LOW:HIGH:int:log"
+FORM = (
+    "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, NAME=LOW:HIGH:int:log or NAME=A,B,C"
+)
 
 
 def add_loop_options(commands: Any) -> None:
@@ -164,10 +166,12 @@ def _strategy(path: Path) -> Strategy:
     return adaptive_gp_ucb(maximize=maximize)
 
 
-def _parameter(text: str) -> tuple[str, Float | Integer]:
-    from botorch_tv import Float, Integer
+def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
+    from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
+    if name and "," in rest and all(rest.split(",")):
+        return name, Choice(*rest.split(","))
     low, *more = rest.split(":")
     high, kinds = (more[0], more[1:]) if more else ("", [])
     if not name or not set(kinds) <= {"int", "log"}:

@@ -13,7 +13,8 @@ from optuna.distributions import (
 )
 from optuna.trial import FrozenTrial
 
-from botorch_tv.strategies.mixed.space import Axis, Choice, Number, Space
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
 from botorch_tv.validation import shown
 
 
@@ -24,7 +25,7 @@ def axis(name: str, distribution: BaseDistribution) -> Axis:
         InputDataError: If its distribution is unknown.
     """
     if isinstance(distribution, CategoricalDistribution):
-        return Axis(name, Choice(tuple(distribution.choices)))
+        return Axis(name, Choice(*distribution.choices))
     if isinstance(distribution, (FloatDistribution, IntDistribution)):
         one = distribution
         return Axis(name, Number(one.low, one.high, one.log, one.step))

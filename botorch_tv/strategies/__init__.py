@@ -10,7 +10,7 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.elimination import PriorElimination
 from botorch_tv.strategies.loop import Loop
 from botorch_tv.strategies.over_bandits import BanditOverBandits
-from botorch_tv.strategies.parameters import Float, Integer
+from botorch_tv.strategies.parameters import Choice, Float, Integer
 from botorch_tv.strategies.presets import (
     br_gp_ucb,
     et_gp_ucb,
@@ -42,6 +42,7 @@ __all__ = [
     "BanditOverBandits",
     "Bank",
     "Box",
+    "Choice",
     "DiscreteSearch",
     "Features",
     "Float",

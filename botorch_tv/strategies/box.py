@@ -19,13 +19,13 @@ from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.rows import Rows
-from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.cube import Parameter, Parameters
 from botorch_tv.strategies.domains import Domain, require_sides
-from botorch_tv.strategies.parameters import BoxParameter
+from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.search import MultiStart, Search, spread
 from botorch_tv.validation import largest, require, require_integer, shown
 
-Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, BoxParameter | tuple[float, float]]
+Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
 """Corners `2 x d`, sides, or named parameters."""
 
 ROUNDING = 1e-9
@@ -41,9 +41,10 @@ class Box(Domain):
         bounds: Lower and upper corner as a tensor, `2 x d`, as BoTorch has them; or the sides in
             float64, ``[(low, high), ...]``; or named parameters in their own units,
             ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers": Integer(1,
-            8)}``. Points are then places in the unit cube, shares of the sides, in which
-            lengthscales are measured; ``parameters.named`` and ``parameters.place`` lead there and
-            back, and a :class:`~botorch_tv.strategies.Loop` does so by itself.
+            8), "kind": Choice("a", "b")}``. Points are then places in the unit cube, shares of the
+            sides, in which lengthscales are measured; ``parameters.named`` and ``parameters.place``
+            lead there and back, and a :class:`~botorch_tv.strategies.Loop` does so by itself. With
+            a choice a box serves one trial at a time.
         context_dim: Number c of coordinates that are not chosen but known before each round, such
             as the weather. The kernel sees them behind the d coordinates of the box, and
             ``ask(context=...)`` needs them.
@@ -69,7 +70,7 @@ class Box(Domain):
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
         if self.parameters is not None:
-            sides = torch.zeros(2, len(self.parameters), dtype=torch.float64)
+            sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64)
             bounds = sides + torch.arange(2).unsqueeze(-1)
         elif isinstance(bounds, (list, tuple)):
             bounds = _corners_of(bounds)
@@ -103,9 +104,17 @@ class Box(Domain):
             f"Box: search is {search!r}, but named parameters are searched by MultiStart; give "
             "bounds as a tensor 2 x d.",
         )
+        mixed = self.parameters is not None and self.parameters.mixed
+        require(
+            not mixed or search is None,
+            f"Box: search is {search!r}, but where there is a Choice numbers and choices are "
+            "searched in turns; leave it out.",
+        )
         self.bounds = bounds.detach().clone()
         self.context_dim = context_dim
         self.search = MultiStart() if search is None else search
+        if mixed and self.parameters is not None:
+            self.search = MixedSearch(self.parameters.space)
         self.search.check(self)
         self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
 
@@ -184,6 +193,8 @@ class Box(Domain):
         Each whole number has an equal share of its side; see :class:`Parameters`.
         """
         if self.parameters is not None:
+            if self.parameters.mixed:
+                return self.parameters.rounded(U)
             return U if self.parameters.all_float else self.parameters.from_uniform(U)
         lower, upper = self._corners.like(U)
         X: Tensor = torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
@@ -192,7 +203,8 @@ class Box(Domain):
     def to_unit(self, X: Tensor) -> Tensor:
         """Points of this box, brought to the unit cube, `* x d`."""
         if self.parameters is not None:
-            return X if self.parameters.all_float else self.parameters.to_uniform(X)
+            plain = self.parameters.all_float or self.parameters.mixed
+            return X if plain else self.parameters.to_uniform(X)
         return self._shares(X)
 
     def _shares(self, X: Tensor) -> Tensor:

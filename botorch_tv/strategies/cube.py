@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -11,29 +11,39 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.strategies.parameters import BoxParameter, Float, Integer
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer
 from botorch_tv.validation import did_you_mean, shown
 
+Parameter = BoxParameter | Choice
 
-class Parameters(Mapping[str, BoxParameter]):
+
+class Parameters(Mapping[str, Parameter]):
     """Named parameters, the coordinates of a unit cube in their order.
 
     Args:
-        bounds: By name, a :class:`Float`, an :class:`Integer`, or a tuple ``(low, high)`` for a
-            float.
+        bounds: By name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
+            ``(low, high)`` for a float.
+
+    Attributes:
+        space: The parameters side by side; numbers take a coordinate each.
+        mixed: Whether one of them is a choice.
 
     Raises:
         InputDataError: If there is none, a name is no string, or bounds are something else, naming
             the parameter.
     """
 
-    def __init__(self, bounds: Mapping[str, BoxParameter | tuple[float, float]]) -> None:
+    def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
         if not bounds:
             raise InputDataError("no parameters are given; give {name: (low, high), ...}.")
         self._parameters = {name: _as_parameter(name, one) for name, one in bounds.items()}
-        self._whole = [n for n, one in enumerate(self._parameters.values()) if one.whole]
+        every = self._parameters.values()
+        self._whole = [n for n, one in enumerate(every) if isinstance(one, Integer)]
+        self.mixed = any(isinstance(one, Choice) for one in every)
+        self.space = Space([Axis(name, _values(one)) for name, one in self._parameters.items()])
 
-    def __getitem__(self, name: str) -> BoxParameter:
+    def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -48,12 +58,22 @@ class Parameters(Mapping[str, BoxParameter]):
     @property
     def all_float(self) -> bool:
         """Whether every point of the cube is a point."""
-        return not self._whole
+        return not self._whole and not self.mixed
 
-    def named(self, place: Tensor) -> dict[str, float]:
+    @property
+    def columns(self) -> int:
+        """Coordinates d of the cube."""
+        return self.space.columns
+
+    def named(self, place: Tensor) -> dict[str, Any]:
         """The values at a place of the cube, `d`, rounded as they are kept."""
-        pairs = zip(self.items(), place.tolist())
-        return {name: one.value(share, place.dtype) for (name, one), share in pairs}
+        row, values = place.tolist(), {}
+        for (name, one), axis, at in zip(self.items(), self.space.axes, self.space.places):
+            if isinstance(one, Choice):
+                values[name] = axis.value(row[at])
+            else:
+                values[name] = one.value(row[at.start], place.dtype)
+        return values
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
         """Where a point lies in the cube, `d`, in the dtype and on the device of ``like``.
@@ -81,8 +101,17 @@ class Parameters(Mapping[str, BoxParameter]):
         missing = [one for one in self if one not in point]
         if missing:
             raise InputDataError(f"{name} lacks {', '.join(missing)}; give all parameters.")
-        values = [self._value(one, point[one], like.dtype) for one in self]
-        return like.new_tensor([one.place(value) for one, value in zip(self.values(), values)])
+        columns: list[float] = []
+        for (one, kind), axis in zip(self.items(), self.space.axes):
+            if isinstance(kind, Choice):
+                columns += axis.unit(kind.choices[_which(one, kind, point[one])])
+            else:
+                columns.append(kind.place(_value(one, kind, point[one], like.dtype)))
+        return like.new_tensor(columns)
+
+    def rounded(self, U: Tensor) -> Tensor:
+        """Places of parameters nearest to points of the cube, `* x d`."""
+        return self.space.rounded(U.reshape(-1, U.shape[-1])).view_as(U)
 
     def from_uniform(self, U: Tensor) -> Tensor:
         """Places of parameters from points of a cube in which integers have equal shares.
@@ -114,7 +143,7 @@ class Parameters(Mapping[str, BoxParameter]):
 
     def data(self) -> dict[str, dict[str, Any]]:
         """As readable data."""
-        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[call-overload]
+        return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[arg-type]
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
@@ -123,39 +152,86 @@ class Parameters(Mapping[str, BoxParameter]):
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If they are damaged.
         """
-        kinds = {"Float": Float, "Integer": Integer}
+        kinds: dict[str, Callable[..., Parameter]]
+        kinds = {"Float": Float, "Integer": Integer, "Choice": _choice}
         own = {name: dict(one) for name, one in data.items()}
         return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
 
     def _ends(self, number: int) -> tuple[BoxParameter, float, float]:
         """An integer, and the ends of all that is rounded to it, on its scale."""
         one = list(self._parameters.values())[number]
+        assert isinstance(one, Integer)
         return one, one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
 
-    def _value(self, name: str, value: object, dtype: torch.dtype) -> float:
-        one = self[name]
-        if isinstance(value, Tensor) and value.numel() == 1:
-            value = value.item()
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise InputDataError(f"{name} is {shown(value)}, but it must be one number.")
-        number = float(value)
-        # As far outside as rounding makes of it, for values computed elsewhere.
-        if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
-            raise InputDataError(
-                f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; clamp it, or "
-                "widen the bounds."
-            )
-        if one.whole and number % 1:
-            raise InputDataError(
-                f"{name} is {number:g}, but it is a whole number; give {round(number)}, or make it "
-                "a Float."
-            )
-        return one.rounded(min(max(number, one.low), one.high), dtype)
+
+def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> float:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise InputDataError(f"{name} is {shown(value)}, but it must be one number.")
+    number = float(value)
+    # As far outside as rounding makes of it, for values computed elsewhere.
+    if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
+        raise InputDataError(
+            f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; clamp it, or "
+            "widen the bounds."
+        )
+    if one.whole and number % 1:
+        raise InputDataError(
+            f"{name} is {number:g}, but it is a whole number; give {round(number)}, or make it "
+            "a Float."
+        )
+    return one.rounded(min(max(number, one.low), one.high), dtype)
 
 
-def _as_parameter(name: object, bounds: object) -> BoxParameter:
+def _which(name: str, one: Choice, value: object) -> int:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    try:
+        return one.index(value)
+    except ValueError as error:
+        raise InputDataError(
+            f"{name} is {shown(value)}, but it is one of {', '.join(map(repr, one.choices))}."
+            + did_you_mean(str(value), [each for each in one.choices if isinstance(each, str)])
+        ) from error
+
+
+def _choice(choices: list[Any]) -> Choice:
+    return Choice(*choices)
+
+
+def _values(one: Parameter) -> Number | Choice:
+    if isinstance(one, Choice):
+        return one
+    return Number(one.low, one.high, one.log, 1 if one.whole else None)
+
+
+def _checked(name: str, one: Choice) -> Choice:
+    """A choice whose things can be told apart, and written down.
+
+    Raises:
+        InputDataError: If it is not.
+    """
+    kinds = (str, bool, int, float, type(None))
+    odd = [each for each in one.choices if type(each) not in kinds or each != each]
+    if odd:
+        raise InputDataError(
+            f"{name} has the choice {shown(odd[0])}, but choices are strings, numbers, True, False "
+            "or None, so that a file can hold them; give a name for it."
+        )
+    if len(one.choices) < 2 or len(set(one.choices)) < len(one.choices):
+        raise InputDataError(
+            f"{name} is {one!r}, but it takes two or more choices, all different; leave out "
+            "parameters that are fixed."
+        )
+    return one
+
+
+def _as_parameter(name: object, bounds: object) -> Parameter:
     if not isinstance(name, str) or not name:
         raise InputDataError(f"{name!r} is no name of a parameter; give a string.")
+    if isinstance(bounds, Choice):
+        return _checked(name, bounds)
     if isinstance(bounds, BoxParameter):
         return bounds
     try:
@@ -165,5 +241,5 @@ def _as_parameter(name: object, bounds: object) -> BoxParameter:
         reason = f" ({error})" if str(error).startswith("Float") else ""
         raise InputDataError(
             f"{name} is {shown(bounds)}{reason}; give (low, high) with low below high, "
-            "Float(low, high, log=True) or Integer(low, high)."
+            "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -142,3 +142,44 @@ class Integer(BoxParameter):
 
     def rounded(self, value: float, dtype: torch.dtype) -> int:
         return min(max(round(value), self.low), self.high)
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """A parameter that is one of some things, in no order.
+
+    Any two of them are as far apart as the ends of a range, see
+    :class:`~botorch_tv.strategies.mixed.space.Axis`; in the cube they take one coordinate fewer
+    than there are.
+
+    Args:
+        choices: These, two or more where they are to be chosen from.
+
+    Example:
+        >>> kind = Choice("sand", "salt", "soap")
+    """
+
+    choices: tuple[Any, ...]
+
+    def __init__(self, *choices: Any) -> None:
+        object.__setattr__(self, "choices", choices)
+
+    def __repr__(self) -> str:
+        return f"Choice({', '.join(map(repr, self.choices))})"
+
+    @property
+    def single(self) -> bool:
+        """Whether there is nothing to choose."""
+        return len(self.choices) == 1
+
+    def index(self, value: Any) -> int:
+        """Which it is, told from its equals of another type, as True from 1.
+
+        Raises:
+            ValueError: If it is none of them.
+        """
+        for number, one in enumerate(self.choices):
+            both_nan = one != one and value != value
+            if one is value or (type(one) is type(value) and (one == value or both_nan)):
+                return number
+        return self.choices.index(value)

@@ -95,10 +95,12 @@ class Search(ABC):
         """
         return _numbers_of_scores(512 + rows, rows, trials, features)
 
-    def among(self, number: int, dim: int) -> Tensor | None:
-        """Points of the unit cube that fill what may be chosen, `number x dim`, float64.
+    def among(self, number: int, dim: int) -> tuple[Tensor, Tensor] | None:
+        """Points of the unit cube that fill what may be chosen, each `number x dim`, float64.
 
-        None where that is all of the cube, or as good as.
+        Returns:
+            A sequence whose first few fill it as well as all do, and others that reach its ends,
+            too; None where all of the cube may be chosen.
         """
         return None
 

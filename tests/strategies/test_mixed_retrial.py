@@ -7,14 +7,15 @@ from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import EVERY, PATIENCE, overdue, retried
-from botorch_tv.strategies.mixed.space import Axis, Choice, Number, Space
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
 
 SMALL = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
 SPACE = Space(
     [
         Axis("x", Number(0.0, 1.0)),
-        Axis("c", Choice(("a", "b", "c"))),
-        Axis("d", Choice((True, False))),
+        Axis("c", Choice("a", "b", "c")),
+        Axis("d", Choice(True, False)),
     ]
 )
 
@@ -58,7 +59,7 @@ def test_what_was_not_tried_for_longest_is_due(letters: str, others: str, wanted
 
 
 def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
-    many = Space([Axis("m", Choice(tuple(range(40))))])
+    many = Space([Axis("m", Choice(*range(40)))])
     points = torch.tensor([many.point({"m": 0})] * 19, dtype=torch.float64)
     seen = []
     for _ in range(60 * EVERY):
@@ -73,7 +74,7 @@ def test_of_many_that_were_never_tried_each_has_its_turn() -> None:
 
 def test_a_due_category_is_chosen_where_it_is_believed_best() -> None:
     """Going through all values of x says the same, and the others are left alone."""
-    space = Space([Axis("x", Number(0, 16, step=1)), Axis("c", Choice(("a", "b")))])
+    space = Space([Axis("x", Number(0, 16, step=1)), Axis("c", Choice("a", "b"))])
     strategy = adaptive_gp_ucb(bank=SMALL)
     letters = "ab" * 4 + "a" * 22
     rows = [
@@ -109,7 +110,7 @@ def test_a_hidden_flip_is_found() -> None:
     for seed in range(2):
         for again in found:
             noise = torch.Generator().manual_seed(seed)
-            space = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice(("a", "b")))])
+            space = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b"))])
             strategy = adaptive_gp_ucb(bank=SMALL, maximize=False)
             history = TrialHistory.begin(strategy, space)
             rows: list[TrialRow] = []

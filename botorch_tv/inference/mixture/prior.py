@@ -99,7 +99,11 @@ def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def prior_on_box(
-    bank: Bank, lower: Tensor, upper: Tensor, context_dim: int, among: Tensor | None = None
+    bank: Bank,
+    lower: Tensor,
+    upper: Tensor,
+    context_dim: int,
+    among: tuple[Tensor, Tensor] | None = None,
 ) -> BankPrior:
     """The prior on points between two corners.
 
@@ -108,17 +112,17 @@ def prior_on_box(
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
         context_dim: Number c of coordinates without bounds, behind the others.
-        among: Points of the unit cube that fill what may be chosen, `n x d`; None where that is
-            all of it.
+        among: Points of the unit cube that fill what may be chosen, the first few as well as all,
+            and others that reach its ends, too, each `n x d`; None where it is all of the cube.
     """
     columns = len(lower) + context_dim
     if among is None:
         cloud = _even(CANDIDATES, len(lower))
         cloud[0] = 0.5
-        own = _features(bank, columns, lower)
+        starts, own = cloud[filling(cloud)], _features(bank, columns, lower)
     else:
-        cloud = among.double()
-        every = torch.cat([cloud.cpu(), _even(len(cloud), columns)[:, len(lower) :]], -1)
+        starts, reaching = among[0][:STARTS], among[1].cpu()
+        every = torch.cat([reaching, _even(len(reaching), columns)[:, len(lower) :]], -1)
         own = tuple(
             features_among(every, one, bank.tolerance, bank.features, lower)
             for one in bank.lengthscales_of(columns)
@@ -130,7 +134,7 @@ def prior_on_box(
         context_dim=context_dim,
         features=own,
         tables=None,
-        starts=cloud[filling(cloud)].to(lower),
+        starts=starts.to(lower),
         variance=lower.new_ones(()),
         members=bank.members(lower),
     )

@@ -14,11 +14,14 @@ from botorch_tv.identity import Description, describe
 from botorch_tv.strategies.box import Bounds, Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.validation import require
 
 KIND = "type"
 PARAMETERS = "parameters"
+MIXED = {KIND: "Mixed"}
+"""Of a box with choices, whose parameters say all of its search."""
 MOST_ARMS = 10**8
 """No loop has more; a file that says so is damaged."""
 
@@ -56,10 +59,12 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
         KeyError, TypeError, ValueError, InputDataError: If the data are damaged.
     """
     if data[KIND] == "Box":
+        named = PARAMETERS in data
+        if named and data["search"] == MIXED:
+            return Box(Parameters.from_data(data[PARAMETERS]), context_dim=data["context_dim"])
         search = _search_from(data["search"], device)
         if search is None:
             return None
-        named = PARAMETERS in data
         bounds = (
             Parameters.from_data(data[PARAMETERS]) if named else _tensor(data["bounds"], device)
         )
@@ -75,6 +80,8 @@ def domain_from(data: Mapping[str, Any], device: torch.device) -> Domain | None:
 
 
 def _search_data(search: Search) -> Description:
+    if type(search) is MixedSearch:
+        return MIXED
     if type(search) is MultiStart:
         return {KIND: "MultiStart", **asdict(search)}
     if type(search) is DiscreteSearch:

@@ -87,7 +87,7 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     if not isinstance(records, (list, tuple)):
         records = [records]
     places = [parameters.place(one, like(state), name) for one in records]
-    return torch.stack(places) if places else like(state).new_empty(0, len(parameters))
+    return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
 
 
 def _parameters(state: State) -> Parameters | None:

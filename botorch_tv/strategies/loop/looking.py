@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -21,13 +21,14 @@ from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.units import in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
+from botorch_tv.strategies.parameters import Choice
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from botorch_tv.strategies.loop.picture import Slice
+    from botorch_tv.strategies.loop.picture import Scale, Slice
 
 SLICE = 101
 """Points along a side of a box that are drawn."""
@@ -38,7 +39,7 @@ class Looking(Record):
 
     def recommend(
         self, *, now: Time | None = None, context: Numbers | None = None
-    ) -> Tensor | dict[str, float]:
+    ) -> Tensor | dict[str, Any]:
         """The point whose predicted mean is best, `d` or a dict; arguments as in :meth:`ask`."""
         best = self._strategy.recommend(
             self.state, now=self._present(now), context=as_known(self.state, context)
@@ -147,15 +148,10 @@ class Looking(Record):
             raise InputDataError("nothing has been measured; tell() or observe() something first.")
         from botorch_tv.strategies.loop.picture import draw_loop
 
-        parameters, d = self.parameters, self.domain.dim
-        logs = {
-            name: parameters is not None and parameters[name].log
-            for name in self._columns_of_table[1 : 1 + d]
-        }
-        sliced = ax is None and (context is not None or self.domain.columns == d)
+        sliced = ax is None and (context is not None or self.domain.columns == self.domain.dim)
         sliced = sliced and self._strategy.predicts(self.state)
         slices = self._slices(now, context) if sliced else []
-        return draw_loop(self.table(), logs, slices, path, ax)
+        return draw_loop(self.table(), self._scales(), slices, path, ax)
 
     def plot_weights(
         self, path: str | PathLike[str] | None = None, *, ax: Axes | None = None
@@ -209,16 +205,30 @@ class Looking(Record):
         known = as_known(self.state, context)
         best = self._strategy.recommend(self.state, now=present, context=known)
         slices = []
-        for side in range(domain.dim):
+        for side, scale in enumerate(self._scales().values()):
             X = _along(domain, best, side)
             posterior = self._strategy.posterior(self.state, X, now=present)
             sd = posterior.variance.squeeze(-1).clamp_min(0).sqrt()
-            values = [self._value(row, side) for row in X.tolist()]
+            values = [scale.place(self._value(row, side)) for row in X.tolist()]
             means = posterior.mean.squeeze(-1).cpu().numpy()
-            slices.append(Slice(values, means, sd.cpu().numpy(), self._value(best.tolist(), side)))
+            at = scale.place(self._value(best.tolist(), side))
+            slices.append(Slice(values, means, sd.cpu().numpy(), at))
         return slices
 
-    def _value(self, point: list[float], side: int) -> float:
+    def _scales(self) -> dict[str, Scale]:
+        from botorch_tv.strategies.loop.picture import Scale
+
+        parameters = self.parameters
+        if parameters is None:
+            return {name: Scale(log=False, choices=None) for name in self._names}
+        return {
+            name: Scale(log=False, choices=one)
+            if isinstance(one, Choice)
+            else Scale(log=one.log, choices=None)
+            for name, one in parameters.items()
+        }
+
+    def _value(self, point: list[float], side: int) -> Any:
         values = self._units.point(point[: self.domain.dim])
         return list(values.values() if isinstance(values, dict) else values)[side]
 
@@ -243,10 +253,14 @@ class Looking(Record):
         return dict(zip(self._columns_of_table, cells))
 
     @property
+    def _names(self) -> list[str]:
+        """Of what is chosen."""
+        parameters = self._units.parameters
+        return [f"x{n}" for n in range(self.domain.dim)] if parameters is None else list(parameters)
+
+    @property
     def _columns_of_table(self) -> list[str]:
-        d, parameters = self.domain.dim, self._units.parameters
-        names = [f"x{n}" for n in range(d)] if parameters is None else list(parameters)
-        names += [f"context{n}" for n in range(self.domain.columns - d)]
+        names = self._names + [f"context{n}" for n in range(self.domain.columns - self.domain.dim)]
         return ["number", *names, "time", "y", "ok", "noise", "mean", "sd", "reset"]
 
     def _measured_in_words(self) -> str:
@@ -305,9 +319,16 @@ def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
         X = arms[(arms[:, others] == best[others]).all(-1)]
         return X[X[:, side].argsort()]
     assert isinstance(domain, Box)
+    at = slice(side, side + 1)
+    if domain.parameters is not None:
+        axis, at = domain.parameters.space.axes[side], domain.parameters.space.places[side]
+        if isinstance(axis.of, Choice) and axis.levels is not None:
+            X = best.repeat(len(axis.levels), 1)
+            X[:, at] = axis.levels.to(best)
+            return X
     U = domain.to_unit(best[: domain.dim]).repeat(SLICE, 1)
-    U[:, side] = torch.linspace(0, 1, SLICE).to(best)
+    U[:, at] = torch.linspace(0, 1, SLICE).to(best).unsqueeze(-1)
     X = best[: domain.dim].repeat(SLICE, 1)
-    X[:, side] = domain.from_unit(U)[:, side]
+    X[:, at] = domain.from_unit(U)[:, at]
     X = torch.unique(X, dim=0)  # whole numbers once; sorted by the one side that differs
     return torch.cat([X, best[domain.dim :].expand(len(X), -1)], -1)

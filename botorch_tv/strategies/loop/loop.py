@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.experts.refresh import ExpertWarning
 from botorch_tv.experts.sparq import SparQ
-from botorch_tv.strategies.adaptive import adaptive_gp_ucb
+from botorch_tv.strategies.adaptive import Adaptive, adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
@@ -47,6 +47,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered,
     numbered_consultation,
 )
+from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.validation import shown
 
 
@@ -202,7 +203,8 @@ class Loop(Looking):
             self._strategy.warn_of_absence(state, stacklevel=3)
         if waiting:
             state = pretended(strategy, state, waiting, present)
-        chosen = partial(strategy.ask, state, now=present, context=known, generator=self._generator)
+        among = retried(state) if isinstance(strategy, Adaptive) else state
+        chosen = partial(strategy.ask, among, now=present, context=known, generator=self._generator)
         try:
             choice = elsewhere(strategy, state, present, chosen(), rest, chosen)
         except Exception as error:

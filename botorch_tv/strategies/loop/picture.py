@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +24,38 @@ from botorch_tv.drawing import (
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+    from botorch_tv.strategies.parameters import Choice
 
 BELIEF, MEASURED, FAILED = BLUE, BLACK, VERMILION
 FEW = 25
 """Values of a slice up to which each has a dot."""
 
 
+class Scale(NamedTuple):
+    """How the values of a parameter are drawn."""
+
+    log: bool
+    choices: Choice | None
+    """Drawn in their order, one beside the other; None for numbers."""
+
+    def place(self, value: Any) -> float:
+        """Where a value lies on an axis."""
+        return float(value) if self.choices is None else float(self.choices.index(value))
+
+    def settle(self, axis: Axis, values: Iterable[float]) -> None:
+        """Ticks that there are values at."""
+        if self.choices is not None:
+            names = [str(one) for one in self.choices.choices]
+            axis.set_ticks(range(len(names)), names)
+        elif not self.log:
+            settle_whole(axis, values)
+
+
 class Slice(NamedTuple):
-    """What is believed along a parameter, through the best point."""
+    """What is believed along a parameter, through the best point, by places on an axis."""
 
     values: list[float]
     mean: np.ndarray
@@ -41,7 +65,7 @@ class Slice(NamedTuple):
 
 def draw_loop(
     table: pd.DataFrame,
-    logs: dict[str, bool],
+    scales: dict[str, Scale],
     slices: list[Slice],
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
@@ -50,7 +74,7 @@ def draw_loop(
 
     Args:
         table: Everything measured.
-        logs: The parameters, and whether each is on a logarithmic scale.
+        scales: The parameters, and how each is drawn.
         slices: One for each of them, or none.
         path: As there.
         ax: As there.
@@ -59,20 +83,20 @@ def draw_loop(
         figure = figure_of(ax, path)
         _draw_values(ax, table)
         return figure
-    figure = canvas(10, 3.2 + 1.9 * len(logs))
-    shape = (1 + len(logs), 2)
-    grid = figure.add_gridspec(*shape, height_ratios=[3.0] + [1.9] * len(logs), width_ratios=[3, 2])
+    figure = canvas(10, 3.2 + 1.9 * len(scales))
+    heights = [3.0] + [1.9] * len(scales)
+    grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=[3, 2])
     values = figure.add_subplot(grid[0, :])
     values.set_title("Measured, and predicted before", loc="left")
     _draw_values(values, table)
-    for row, (name, log) in enumerate(logs.items()):
+    for row, (name, scale) in enumerate(scales.items()):
         chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
-        _draw_chosen(chosen, table, name, log)
+        _draw_chosen(chosen, table, name, scale)
         if row == 0:
             chosen.set_title("Where", loc="left")
         if slices:
             axes = figure.add_subplot(grid[1 + row, 1])
-            _draw_slice(axes, slices[row], name, log)
+            _draw_slice(axes, slices[row], name, scale)
             if row == 0:
                 axes.set_title("Believed now, through the best point", loc="left")
     return written(figure, path)
@@ -112,27 +136,26 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
     lighten(axes)
 
 
-def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, log: bool) -> None:
+def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, scale: Scale) -> None:
     good, bad = table[table["ok"]], table[~table["ok"]]
-    axes.plot(good["time"], good[name], "o", color=MEASURED, markersize=3)
-    axes.plot(bad["time"], bad[name], "x", color=FAILED)
-    axes.set_yscale("log" if log else "linear")
+    places = [scale.place(one) for one in good[name]]
+    axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
+    axes.plot(bad["time"], [scale.place(one) for one in bad[name]], "x", color=FAILED)
+    axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylabel(name)
-    if not log:
-        settle_whole(axes.yaxis, good[name])
+    scale.settle(axes.yaxis, places)
     settle_times(axes)
     lighten(axes)
 
 
-def _draw_slice(axes: Axes, part: Slice, name: str, log: bool) -> None:
+def _draw_slice(axes: Axes, part: Slice, name: str, scale: Scale) -> None:
     x, mean, sd, best = part
     few = len(x) <= FEW
     axes.plot(x, mean, color=BELIEF, marker="o" if few else "", markersize=3)
     axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
     axes.axvline(best, color=GRAY, linestyle="dotted")
-    axes.set_xscale("log" if log else "linear")
-    if not log:
-        settle_whole(axes.xaxis, x)
+    axes.set_xscale("log" if scale.log else "linear")
+    scale.settle(axes.xaxis, x)
     axes.set_xlabel(name)
     axes.set_ylabel("y")
     lighten(axes)

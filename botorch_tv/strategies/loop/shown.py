@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.log import Planned, Question, like, short
-from botorch_tv.strategies.loop.units import Units, Values
+from botorch_tv.strategies.loop.units import Units, Values, in_digits
 from botorch_tv.strategies.state import State
 
 SHOWN = 20
@@ -151,8 +151,8 @@ class Table(NamedTuple):
     def _line(self, row: int) -> list[str]:
         number, point, when = int(self.number[row]), self.points[row], self.times[row]
         place = point.values() if isinstance(point, dict) else point
-        values = [*place, *self.context[row], self.y[row], self.noise[row]]
-        shown = [f"{float(value):.6g}" for value in values]
+        values = [*self.context[row].tolist(), float(self.y[row]), float(self.noise[row])]
+        shown = [in_digits(value) for value in (*place, *values)]
         time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
         return [str(number) if number else "-", time, *shown, "yes" if self.reset[row] else ""]
 

@@ -19,7 +19,7 @@ from botorch_tv.validation import require
 CONTEXT = "(context)"
 """Under which the context stands beside named parameters in a file."""
 TIMES = ("time", "planned_for")
-Values = list[float] | dict[str, float]
+Values = list[float] | dict[str, Any]
 """A point: coordinates, or named parameters in their own units."""
 
 
@@ -39,13 +39,13 @@ class Units:
         """A point, context left out where parameters have names."""
         if self.parameters is None:
             return [float(one) for one in point]
-        return self.parameters.named(self._tensor(point)[: len(self.parameters)])
+        return self.parameters.named(self._tensor(point)[: self.parameters.columns])
 
     def settled(self, X: Tensor) -> Tensor:
         """Points `* x (d + c)` as their values are kept, so that a file gives back the same."""
         if self.parameters is None:
             return X
-        d, rows = len(self.parameters), X.reshape(-1, X.shape[-1])
+        d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
         places = [self.parameters.place(self.parameters.named(row[:d]), X) for row in rows]
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
@@ -99,7 +99,7 @@ class Units:
         assert self.parameters is not None
         values = self.point(point)
         assert isinstance(values, dict)
-        context = list(point[len(self.parameters) :])
+        context = list(point[self.parameters.columns :])
         return {**values, CONTEXT: context} if context else {**values}
 
     def _place(self, values: Any) -> list[float]:
@@ -117,8 +117,14 @@ class Units:
 def in_words(values: Values) -> str:
     """A point, to six digits."""
     if isinstance(values, dict):
-        return ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+        return ", ".join(f"{name} {in_digits(value)}" for name, value in values.items())
     return short(values)
+
+
+def in_digits(value: object) -> str:
+    """A value of a point, numbers to six digits."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return f"{value:.6g}" if number else str(value)
 
 
 def parameters_of(domain: Domain) -> Parameters | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.quasi_newton import minimize
@@ -44,6 +45,11 @@ class MixedSearch(Search):
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         observed, unit = sought.observed, sought.unit
+        if len(observed) != 1:
+            raise InputDataError(
+                f"there are {len(observed)} trials, but categories are searched for one at a time; "
+                "play them one by one, or use a Grid of all that may be chosen."
+            )
         number, seen = observed.shape[1], observed[0, sought.live[0]]
 
         def value(X: Tensor) -> Tensor:
@@ -68,11 +74,11 @@ class MixedSearch(Search):
     def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
         return MultiStart(RAW).numbers(dim, rows, trials, features)
 
-    def among(self, number: int, dim: int) -> Tensor:
+    def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64)
         even = raw_points(number, len(self.space.axes), 0, like)
-        # Some at the ends of ranges, too, so that nothing lies outside of them all.
-        return self.space.spread((EDGES * (even - 0.5) + 0.5).clamp(0, 1))
+        reaching = (EDGES * (even - 0.5) + 0.5).clamp(0, 1)
+        return self.space.spread(even), self.space.spread(reaching)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0]

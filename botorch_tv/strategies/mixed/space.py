@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_tv.strategies.parameters import Choice
+
 MOST_LEVELS = 64
 """A number with more values than this is searched as if it had all, and rounded in the end."""
 
@@ -50,34 +52,6 @@ class Number:
     def scaled(self, value: float) -> float:
         """On the scale on which differences count."""
         return math.log(value) if self.log else float(value)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of some things, in no order.
-
-    Args:
-        choices: These.
-    """
-
-    choices: tuple[Any, ...]
-
-    @property
-    def single(self) -> bool:
-        """Whether there is nothing to choose."""
-        return len(self.choices) == 1
-
-    def index(self, value: Any) -> int:
-        """Which it is, told from its equals of another type, as True from 1.
-
-        Raises:
-            ValueError: If it is none of them.
-        """
-        for number, one in enumerate(self.choices):
-            both_nan = one != one and value != value
-            if one is value or (type(one) is type(value) and (one == value or both_nan)):
-                return number
-        return self.choices.index(value)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.features import features_among
 from botorch_tv.inference.mixture.prior import with_constant
 from botorch_tv.strategies.mixed.search import MixedSearch
-from botorch_tv.strategies.mixed.space import Axis, Choice, Number, Space
+from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.parameters import Choice
 
-MIXED = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice(("a", "b", "c")))])
-LISTED = Space([Axis("n", Number(0, 8, step=1)), Axis("c", Choice(("a", "b")))])
+MIXED = Space([Axis("x", Number(0.0, 1.0)), Axis("c", Choice("a", "b", "c"))])
+LISTED = Space([Axis("n", Number(0, 8, step=1)), Axis("c", Choice("a", "b"))])
 
 
 def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
@@ -21,7 +22,7 @@ def gaussian(X: torch.Tensor, lengthscale: float) -> torch.Tensor:
 
 @pytest.mark.parametrize("lengthscale", [0.1, 0.3, 1.0])
 def test_kernel_of_the_points_is_told_to_the_tolerance(lengthscale: float) -> None:
-    among = MixedSearch(MIXED).among(256, 3)
+    among = MixedSearch(MIXED).among(256, 3)[1]
     own = features_among(among, lengthscale, 1e-3, 320, among)
     phi = own.at(among)
     torch.testing.assert_close(phi @ phi.T, gaussian(among, lengthscale), atol=1.1e-3, rtol=0)
@@ -32,7 +33,7 @@ def test_kernel_of_the_points_is_told_to_the_tolerance(lengthscale: float) -> No
 
 
 def test_no_more_features_than_values() -> None:
-    among = MixedSearch(LISTED).among(512, 2)
+    among = MixedSearch(LISTED).among(512, 2)[1]
     own = features_among(among, 0.01, 1e-9, 320, among)
     assert own.size == 18
     few = features_among(among, 0.01, 1e-9, 7, among)
@@ -41,7 +42,7 @@ def test_no_more_features_than_values() -> None:
 
 def test_ends_of_ranges_are_told() -> None:
     ends = torch.tensor([MIXED.point({"x": x, "c": c}) for x in (0.0, 1.0) for c in "abc"]).double()
-    among = MixedSearch(MIXED).among(1024, 3)
+    among = MixedSearch(MIXED).among(1024, 3)[1]
     own = features_among(among, 0.1, 1e-3, 320, among)
     _, left = with_constant(own.at(ends))
     assert float(left.max()) <= 1.1e-3
