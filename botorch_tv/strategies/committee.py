@@ -211,10 +211,10 @@ class Committee(Strategy):
         variance = _picked([_noise_of(one, own, measured) for one, own in pairs], followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
-        for one, own in zip(self.members, state.members):
+        for number, (one, own) in enumerate(zip(self.members, state.members)):
             after, info = one.tell(
                 own,
-                self._as_made_by(one, own, suggestion)._replace(time=measured.time),
+                self._as_made_by(number, own, suggestion)._replace(time=measured.time),
                 measured.y,
                 ok=measured.ok,
                 noise=measured.told_noise,
@@ -230,11 +230,22 @@ class Committee(Strategy):
         )
         return states[0]._replace(memory=Memory((), memory), members=tuple(states)), told
 
-    def _as_made_by(self, member: Strategy, state: State, suggestion: Suggestion) -> Suggestion:
-        """The same choice with what one member predicted of it, where it looks at that."""
-        if member.compares:
-            return member.suggestion_at(state, suggestion.X, now=suggestion.time)
-        return suggestion._replace(made_by=None, member=None)
+    def _as_made_by(self, number: int, state: State, suggestion: Suggestion) -> Suggestion:
+        """The same choice with what one member predicted of it, where it looks at that.
+
+        One that was followed made the prediction itself, perhaps before others were told.
+        """
+        member = self.members[number]
+        if not member.compares:
+            return suggestion._replace(made_by=None, member=None)
+        own = member.suggestion_at(state, suggestion.X, now=suggestion.time)
+        if suggestion.member is None:
+            return own
+        followed = suggestion.member == number
+        return own._replace(
+            mean=torch.where(followed, suggestion.mean, own.mean),
+            sd=torch.where(followed, suggestion.sd, own.sd),
+        )
 
     @without_gradients
     def arm_means(self, state: State) -> Tensor:

@@ -3,6 +3,7 @@
 import copy
 import io
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from conformance.rounds import Setting, make_world
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.experts.presets import sparq_gp_ucb
+from botorch_tv.forgetting import UncertaintyInjection
+from botorch_tv.forgetting.static import Static
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,
@@ -96,10 +99,12 @@ def test_one_trial_needs_no_batch_shape(name, domain):
         torch.testing.assert_close(found.variance, wanted.variance.squeeze(0), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("inflation", [Static(), UncertaintyInjection(1.0, 5.0)])
 @pytest.mark.parametrize("kind", [PriorElimination, BanditOverBandits])
-def test_alone_a_member_does_what_it_does_by_itself(kind):
+def test_alone_a_member_does_what_it_does_by_itself(kind, inflation):
+    """A trigger compares with the prediction that the choice was made by, however noise ages."""
     more = {"block": 5, "horizon": 24} if kind is BanditOverBandits else {}
-    member = et_gp_ucb(**KNOWN)
+    member = replace(et_gp_ucb(**KNOWN, delta=0.9), inflation=inflation)
     one = kind(members=(member,), **more)
     _, mine = play(one, one.init(GRID, batch_shape=(TRIALS,)))
     _, theirs = play(member, member.init(GRID, batch_shape=(TRIALS,)))
@@ -110,6 +115,21 @@ def test_alone_a_member_does_what_it_does_by_itself(kind):
             )
         for a, b in zip(info, other):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("y", [2.2, 6.0], ids=["within", "beyond"])
+def test_who_was_followed_is_judged_by_what_it_predicted(y):
+    """Side by side: the second answer is compared with what was predicted before the first."""
+    member = et_gp_ucb(**KNOWN)
+    committee = PriorElimination(members=(member,))
+    told = []
+    for one in (committee, member):
+        state = one.init(GRID)
+        suggestion = one.ask(state)
+        for _ in range(2):
+            state, info = one.tell(state, suggestion, y)
+            told.append(bool(info.reset))
+    assert told == [y > 3] * 4
 
 
 @each
