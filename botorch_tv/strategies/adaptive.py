@@ -192,9 +192,7 @@ class Adaptive(Strategy):
             choice = domain.from_unit(place).expand(*shape, domain.dim)
             if decision.context is not None:
                 choice = torch.cat([choice, decision.context], -1)
-        mean, covariance, gain = decision.joint(choice.unsqueeze(len(shape)).unsqueeze(len(shape)))
-        sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
-        return Choice(choice, mean[..., 0, 0], sd, decision.sqrt_beta(gain))
+        return decision.at(choice)
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> MixtureInference:
         """How the posterior is computed on a domain."""

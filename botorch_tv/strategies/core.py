@@ -246,10 +246,7 @@ class Strategy(Believing):
         """
         require_state(state)
         choice, decision = located(state, X, Size()), self.decision(state, now)
-        dims = state.time.dim()
-        mean, covariance, gain = decision.joint(choice.unsqueeze(dims).unsqueeze(dims))
-        mean, sd = mean[..., 0, 0], covariance[..., 0, 0, 0].clamp_min(0).sqrt()
-        return self._suggestion(decision, Choice(choice, mean, sd, decision.sqrt_beta(gain)))
+        return self._suggestion(decision, decision.at(choice))
 
     @without_gradients
     def tell(

@@ -90,6 +90,13 @@ class Decision:
         """The joint posterior within groups of arms or points; see :meth:`Inference.joint`."""
         return self.inference.joint(self.data, choice, self.present)
 
+    def at(self, choice: Tensor) -> Choice:
+        """A choice made otherwise, as a log keeps it, and what is predicted there."""
+        dims = self.present.now.dim()
+        mean, covariance, gain = self.joint(choice.unsqueeze(dims).unsqueeze(dims))
+        sd = covariance[..., 0, 0, 0].clamp_min(0).sqrt()
+        return Choice(choice, mean[..., 0, 0], sd, self.sqrt_beta(gain))
+
     def arm_means(self) -> Tensor:
         """The posterior mean on all arms of a grid, `batch_shape x M`."""
         inference = self.inference
