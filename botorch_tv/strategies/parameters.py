@@ -42,6 +42,10 @@ class BoxParameter(ABC):
         value = low + (high - low) * place
         return self.rounded(math.exp(value) if self.log else value, dtype)
 
+    def __repr__(self) -> str:
+        log = ", log=True" if self.log else ""
+        return f"{type(self).__name__}({self.low:.12g}, {self.high:.12g}{log})"
+
     @abstractmethod
     def rounded(self, value: float, dtype: torch.dtype) -> float:
         """A value from ``low`` to ``high``, as it is kept."""
@@ -67,7 +71,7 @@ class BoxParameter(ABC):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
     """A parameter that is a real number.
 
@@ -108,7 +112,7 @@ class Float(BoxParameter):
         return min(max(value, self.low), self.high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Integer(BoxParameter):
     """A parameter that is a whole number; only such are looked at when a point is chosen.
 

@@ -167,6 +167,10 @@ def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
         ({"x": 3}, "x is 3; give"),
         ({"x": (0, 1, 2)}, r"x is \(0, 1, 2\); give"),
         ({"x": (0, math.inf)}, r"x is .* must lie in \(-1e150, 1e150\)"),
+        (
+            {"tool": ["old", "new", "worn"]},
+            r"Categories .* Integer\(1, 3\); of others DriftSampler",
+        ),
         ({3: (0, 1)}, "3 is no name"),
         ({}, "no parameters are given"),
         ([(0, 1), 2], "sides are pairs of numbers"),
@@ -217,3 +221,13 @@ def test_descriptions_tell_parameters_apart_and_know_boxes_of_before() -> None:
     described = [describe(Box({"x": one}), "box") for one in ((0, 1), (0, 2), Integer(0, 1))]
     for there, here in itertools.permutations([plain, *described], 2):
         assert differences(there, here, "box")
+
+
+def test_a_box_shows_its_parameters_as_they_are_written() -> None:
+    box = Box({"x": (20, 80), "rate": Float(1e-4, 1, log=True), "n": Integer(1, 8)})
+    assert (
+        repr(box)
+        == "Box({'x': Float(20, 80), 'rate': Float(0.0001, 1, log=True), 'n': Integer(1, 8)})"
+    )
+    again = eval(repr(box.parameters), {"Float": Float, "Integer": Integer})
+    assert again == dict(box.parameters or {})
