@@ -33,15 +33,18 @@ def section(results: Path = RESULTS) -> str:
     trials, rounds = loops["parameters"]["trials"], loops["parameters"]["horizon"]
     strategies = limits["devices"]["cpu"]["strategies"].values()
     rows = [
-        ("`botorch-tv compare`: 7 strategies, 64 trials", _seconds(studies, "compare")),
+        (
+            f"`botorch-tv compare`: {_players(studies, 'compare')} strategies, 64 trials",
+            _seconds(studies, "compare"),
+        ),
         (
             'stopping times of `et_gp_ucb`, 30,000 trials, world included ("3 days on a cluster" '
             "in [ET])",
             _seconds(studies, "et-fig4-"),
         ),
         (
-            "five strategies on 100 arms, 25 trials, 30,000 rounds each ([C17] §6), by kernel and "
-            "world",
+            f"{_players(studies, 'c17-se-gp')} strategies on 100 arms, 25 trials, 30,000 rounds "
+            "each ([C17] §6), by kernel and world",
             _seconds(studies, "c17-se-", "c17-matern52-"),
         ),
         (f"one round of `gp_ucb`, per trial, {trials} trials together", f"{ms[many]:.3f} ms"),
@@ -102,6 +105,11 @@ def _doubt(facts: dict[str, Any]) -> str:
 
 def _machine(facts: dict[str, Any]) -> str:
     return f"{facts['device']}, torch {facts['versions']['torch'].partition('+')[0]}"
+
+
+def _players(studies: dict[str, Any], name: str) -> int:
+    """How many strategies a study played."""
+    return len(json.loads(studies[name]["strategies"]))
 
 
 def _seconds(studies: dict[str, Any], *beginnings: str) -> str:
