@@ -1,0 +1,127 @@
+"""What a strategy that is told nothing reaches on 50 x 50 arms, beside those that are told.
+
+    python -m benchmarks.statistics.told_nothing_grid [--worlds NAME ...] [--trials 20]
+        [--horizon 400] [--seed 0] [--out FILE]
+
+Functions of a squared exponential kernel of lengthscale 0.2, noise variance 0.02. Worlds: *markov*
+at four rates ε, *static*, *abrupt* (two changes, at a third and two thirds of the horizon), and
+*slow*, one function that turns into another over the whole horizon. The others know kernel, noise
+and scale, and TV-GP-UCB the rate where there is one; all widths are equal, and so are functions and
+noise. Regret is per round, and differences are paired over trials.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.statistics.told_nothing import summary
+from botorch_tv.simulation import run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.worlds import (
+    AbruptWorld,
+    DriftWorld,
+    GaussianDraw,
+    MarkovWorld,
+    StaticWorld,
+    World,
+)
+from botorch_tv.strategies import (
+    Grid,
+    Strategy,
+    adaptive_gp_ucb,
+    et_gp_ucb,
+    gp_ucb,
+    tv_gp_ucb,
+)
+
+SIDE, NOISE, LENGTHSCALE = 50, 0.02, 0.2
+RATES = (0.001, 0.01, 0.03, 0.1)
+USUAL_RATE = 0.03
+"""Of TV-GP-UCB where the world has none."""
+WORLDS = (*(f"markov {rate}" for rate in RATES), "static", "abrupt", "slow")
+
+
+def world(name: str, horizon: int) -> World:
+    """A world by its name."""
+    domain, kernel = Grid.regular(points=SIDE, dim=2), unit_kernel("se", LENGTHSCALE)
+    draw = GaussianDraw(kernel)
+    if name == "static":
+        return StaticWorld(domain, functions=draw, noise=NOISE)
+    if name == "abrupt":
+        changes = (horizon // 3 + 1, 2 * horizon // 3 + 1)
+        return AbruptWorld(domain, functions=draw, changes=changes, noise=NOISE)
+    if name == "slow":
+        return DriftWorld(domain, functions=draw, horizon=horizon, noise=NOISE)
+    rate = float(name.split()[-1])
+    return MarkovWorld(domain, kernel=kernel, epsilon=rate, noise=NOISE)
+
+
+def contenders(name: str) -> dict[str, Strategy]:
+    """All at the width of the strategy that is told nothing."""
+    nothing, kernel = adaptive_gp_ucb(), unit_kernel("se", LENGTHSCALE)
+    rate = float(name.split()[-1]) if name.startswith("markov") else USUAL_RATE
+    told: dict[str, Any] = {"kernel": kernel, "noise": NOISE, "width": nothing.width}
+    return {
+        "told nothing": nothing,
+        f"TV-GP-UCB told {rate}": tv_gp_ucb(epsilon=rate, **told),
+        "ET-GP-UCB": et_gp_ucb(**told),
+        "GP-UCB": gp_ucb(**told),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--horizon", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing_grid.json")
+    options = parser.parse_args(arguments)
+    facts = begin(1, seed=options.seed)
+    for name in options.worlds:
+        start, players = time.process_time(), contenders(name)
+        study = run_study(
+            world(name, options.horizon),
+            players,
+            trials=options.trials,
+            horizon=options.horizon,
+            seed=options.seed,
+            progress=False,
+        )
+        total = study.data["regret"].sum("round")
+        runs = {
+            label: {
+                "strategy": repr(one),
+                "total regret of every seed": total.sel(strategy=label).values.tolist(),
+            }
+            for label, one in players.items()
+        }
+        record: dict[str, Any] = {"worlds": {}}
+        if options.out.is_file():
+            record = json.loads(options.out.read_text(encoding="utf-8"))
+        record["environment"] = facts
+        record["worlds"][name] = {
+            "trials": options.trials,
+            "horizon": options.horizon,
+            "processor seconds": time.process_time() - start,
+            "runs": runs,
+            "regret per round": summary(runs, options.horizon),
+        }
+        write(record, options.out)
+        print(name, record["worlds"][name]["regret per round"], flush=True)
+    return record
+
+
+if __name__ == "__main__":
+    main()
