@@ -85,7 +85,8 @@ class MixedSearch(Search):
 
     def anywhere(self, box: Region, draws: Draws) -> Tensor:
         uniform = draws.uniform(len(self.space.axes))
-        return self.space.rounded(self.space.spread(uniform.reshape(1, -1)))[0]
+        points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
+        return self.space.rounded(points).view(*uniform.shape[:-1], -1)
 
     def _raw(self, told: int, like: Tensor) -> Tensor:
         """Points that fill the space evenly, other ones in every round, `RAW x D`."""

@@ -18,6 +18,7 @@ from botorch_tv import (
     Loop,
     adaptive_gp_ucb,
     cli,
+    random_search,
     tv_gp_ucb,
 )
 from botorch_tv.acquisition import Logarithmic
@@ -221,6 +222,20 @@ def test_other_searches_and_many_trials_are_refused() -> None:
     state = strategy.init(Box(BOX), batch_shape=(2,))
     with pytest.raises(InputDataError, match="2 trials, but categories are searched for one"):
         strategy.ask(state)
+
+
+def test_many_trials_that_choose_by_chance_choose_each_for_itself() -> None:
+    kernel = RBFKernel().double()
+    box = Box(BOX)
+    strategy = random_search(kernel=kernel, noise=0.1)
+    state = strategy.init(box, batch_shape=(40,))
+    X = strategy.ask(state, generator=torch.Generator().manual_seed(0)).X
+    assert X.shape == (40, box.dim)
+    points = [box.parameters.named(row) for row in X]
+    for point in points:
+        require_valid(point)
+    assert {one["kind"] for one in points} == {"sand", "salt", "soap"}
+    assert len({one["x"] for one in points}) == 40
 
 
 def test_places_and_values_are_the_same_thing() -> None:
