@@ -67,7 +67,7 @@ class Placement:
         Raises:
             InputDataError: If ``now`` lies before an observation, or is not the ``now`` from which
                 the noise of the observations is aged.
-            ValueError: If the model does not know what is missing.
+            ValueError: If the model does not know what is missing, or has time in another column.
         """
         parts = list(model.models) if isinstance(model, ModelList) else [model]
         known = [part for part in parts if isinstance(part, (AgingGP, AdaptiveModel))]
@@ -91,6 +91,11 @@ class Placement:
             f"time_dim is {time_dim}, but the model has {columns} columns; name the one of time.",
         )
         for part in known:
+            require(
+                part.time_dim == time_dim % columns,
+                f"time_dim is {time_dim}, but a {type(part).__name__} has time in column "
+                f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
+            )
             _check_age(part, present)
         return cls(present, time_dim % columns, columns)
 

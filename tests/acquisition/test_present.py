@@ -21,6 +21,7 @@ from botorch.acquisition.input_constructors import (
     get_acqf_input_constructor,
 )
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
+from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -337,6 +338,19 @@ def test_models_that_do_not_know_the_time():
         at_present(hypervolume)
 
 
+def test_models_of_a_list_have_time_in_one_column():
+    """Else one of them would be told a setting for the time."""
+    X, Y = data()
+    last, first = (
+        TimeVaryingGP(X.roll(turn, -1), Y, time_dim=turn - 1, now=NOW) for turn in (0, 1)
+    )
+    weights = ScalarizedPosteriorTransform(torch.ones(2, dtype=torch.float64))
+    for models in ((last, first), (first, last)):
+        scored = PosteriorMean(ModelListGP(*models), posterior_transform=weights)
+        with pytest.raises(ValueError, match="give all models of a list the same columns"):
+            at_present(scored)
+
+
 def test_what_is_refused():
     model = made()
     for now, said in ((25.0, r"set_now\(now\) first"), (1.0, "later"), (float("nan"), "finite")):
@@ -344,6 +358,8 @@ def test_what_is_refused():
             at_present(PosteriorMean(model), now)
     with pytest.raises(ValueError, match="time_dim is 3"):
         at_present(PosteriorMean(model), time_dim=3)
+    with pytest.raises(ValueError, match="time_dim is 0, but a TimeVaryingGP has time in column 2"):
+        at_present(PosteriorMean(model), time_dim=0)
     ahead = at_present(PosteriorMean(build("markov")), 25.0)
     with pytest.raises(BotorchTensorDimensionError, match="x 2, the columns other than time"):
         ahead(torch.rand(2, 1, 1, dtype=torch.float64))
