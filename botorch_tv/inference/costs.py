@@ -122,11 +122,14 @@ ROOT_MATRICES = 5
 DECAY_MATRICES = 2
 """Those besides where covariances decay with time."""
 
-WAVES = 5
+WAVES = 4
 """Numbers per frequency that the value of a function drawn is computed in."""
 
-SCORING = 5
+SCORING = 4
 """Matrices of points against observations that a score is computed in."""
 
+FEATURE_SCORING = 3
+"""The same of points against functions."""
+
 CLIMBING = 12
-"""The same where its derivative is computed besides."""
+"""Matrices of points against either where its derivative is computed besides."""

@@ -8,13 +8,18 @@ from torch import Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import FAMILIAR, REFRESH_ROUNDS, ROOT_MATRICES
+from botorch_tv.inference.costs import (
+    FAMILIAR,
+    FEATURE_SCORING,
+    REFRESH_ROUNDS,
+    ROOT_MATRICES,
+)
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
 from botorch_tv.inference.points import PointInference
-from botorch_tv.inference.protocol import Normal
+from botorch_tv.inference.protocol import Looks, Normal
 from botorch_tv.inference.recursion import Recursion, running_of
 from botorch_tv.inference.reductions import RowReduction
 from botorch_tv.inference.regression import numbers_of_regression
@@ -63,10 +68,13 @@ class PointRecursion(Recursion, PointInference):
         held = RowReduction.numbers(basis, rows)
         if self.process.slides:
             held += numbers_of_regression(basis, kept, moves=False)
-        return log_numbers(horizon) + held + ROOT_MATRICES * basis.size**2 + search
+        square = basis.size**2
+        # The root stays while the box is searched.
+        return log_numbers(horizon) + held + max(ROOT_MATRICES * square, 2 * square + search)
 
-    def rows_searched(self, data: Data, horizon: int) -> int:
-        return max(point_basis_of(data).size, FAMILIAR)
+    def looks(self, data: Data, horizon: int) -> Looks:
+        familiar = min(FAMILIAR, self.process.most_kept(horizon))
+        return Looks(familiar, point_basis_of(data).size, FEATURE_SCORING)
 
     def _form(self, basis: Basis) -> type[RowReduction]:
         return RowReduction
@@ -106,7 +114,7 @@ class FeaturePosterior(GaussianPosterior):
 
     @property
     def compared(self) -> int:
-        return max(self.basis.size, min(FAMILIAR, self.X.shape[-2]))
+        return self.basis.size
 
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
         return self.X[..., -FAMILIAR:, :], self.live[..., -FAMILIAR:]

@@ -12,7 +12,13 @@ from torch import Size, Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.costs import DECAY_MATRICES, FACTOR_BLOCK, POSTERIOR_MATRICES
+from botorch_tv.inference.costs import (
+    DECAY_MATRICES,
+    FACTOR_BLOCK,
+    FAMILIAR,
+    POSTERIOR_MATRICES,
+    WAVES,
+)
 from botorch_tv.inference.data import Data, Present, temporal_rows
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.growing_factor import (
@@ -31,7 +37,7 @@ from botorch_tv.inference.point_posterior import (
     point_posterior,
 )
 from botorch_tv.inference.prior import Prior
-from botorch_tv.inference.protocol import Inference, Joint, Normal
+from botorch_tv.inference.protocol import Inference, Joint, Looks, Normal
 from botorch_tv.inference.regression import Observations
 
 
@@ -131,6 +137,11 @@ class PointRegression(PointInference):
         # The last rows of the factor stay while the box is searched.
         at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(kept) + at_work
+
+    def looks(self, data: Data, horizon: int) -> Looks:
+        kept = self.process.most_kept(horizon)
+        besides = WAVES * FREQUENCIES if self.samples else 0
+        return Looks(min(FAMILIAR, kept), kept, besides=besides)
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         factor = _box_prior(data).noise_factor

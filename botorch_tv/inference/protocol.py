@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.costs import SCORING
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.mixture.running import RunningMixture
@@ -30,6 +31,19 @@ class Joint(NamedTuple):
     """`batch_shape x e x q x q`."""
     information_gain: Tensor
     """½ ln det(I + N^(-½) K N^(-½)) of the data in use, `batch_shape`."""
+
+
+class Looks(NamedTuple):
+    """What a search of a box looks at, for estimates of memory."""
+
+    familiar: int
+    """Observations that it begins at."""
+    compared: int
+    """Observations, or functions, that a point is compared with."""
+    matrices: int = SCORING
+    """Matrices of points against these that a score is computed in."""
+    besides: int = 0
+    """Numbers that the score of a point takes besides."""
 
 
 class Inference(ABC):
@@ -97,9 +111,10 @@ class Inference(ABC):
         while the posterior is held and a box is searched.
         """
 
-    def rows_searched(self, data: Data, horizon: int) -> int:
-        """Numbers per point that a search of a box works on, by round ``horizon``."""
-        return self.process.most_kept(horizon)
+    def looks(self, data: Data, horizon: int) -> Looks:
+        """What a search of a box takes by round ``horizon``, at most."""
+        kept = self.process.most_kept(horizon)
+        return Looks(kept, kept)
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
         """What noise variances told, `batch_shape`, are taken for now."""

@@ -146,8 +146,8 @@ class Believing(Parts):
             trials: Trials that run together, among which some memory is shared.
         """
         inference = self.inference_for(state.domain, state.basis)
-        rows = inference.rows_searched(state.data, horizon)
-        search = numbers_of_search(self.exploration, state.domain, rows, trials)
+        looks = inference.looks(state.data, horizon)
+        search = numbers_of_search(self.exploration, state.domain, looks, trials)
         return inference.numbers_per_trial(state.data, horizon, trials, search)
 
     def believed_noise(self, state: State) -> Tensor:

@@ -12,16 +12,15 @@ from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, W
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import FEW_ARMS, WAVES
+from botorch_tv.inference.costs import FEW_ARMS
 from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.fourier import FREQUENCIES
 from botorch_tv.inference.mixture.inference import PointMixture
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.point_posterior import PointPosterior
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.process import Process
-from botorch_tv.inference.protocol import Inference, Joint
+from botorch_tv.inference.protocol import Inference, Joint, Looks
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.arms import ArmCandidates
 from botorch_tv.strategies.candidates.points import BoxCandidates, Functions
@@ -190,9 +189,8 @@ def regresses_on_few(inference: Inference, domain: Domain) -> bool:
     return few and not isinstance(inference, ArmRecursion)
 
 
-def numbers_of_search(exploration: Exploration, domain: Domain, rows: int, trials: int) -> int:
-    """Numbers per trial that a search of a box works on, ``rows`` per point; 0 on a grid."""
+def numbers_of_search(exploration: Exploration, domain: Domain, looks: Looks, trials: int) -> int:
+    """Numbers per trial that a search of a box works on, of ``trials`` together; 0 on a grid."""
     if not isinstance(domain, Box) or type(exploration) is UniformChoice:
         return 0
-    features = WAVES * FREQUENCIES if exploration.samples else 0
-    return -(-domain.search.numbers(domain.dim, rows, trials, features) // trials)
+    return -(-domain.search.numbers(domain.dim, looks, trials) // trials)

@@ -14,9 +14,10 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
-from botorch_tv.inference.costs import CLIMBING, SCORING, SEARCH_NUMBERS
+from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
+from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws
@@ -84,16 +85,15 @@ class Search(ABC):
             sought: What for.
         """
 
-    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         """Numbers that :meth:`best` works on.
 
         Args:
             dim: Dimensions of the box.
-            rows: Observations per trial.
+            looks: What it looks at.
             trials: Trials searched together.
-            features: Numbers that the score of a point takes whatever the observations.
         """
-        return _numbers_of_scores(512 + rows, rows, trials, features)
+        return _numbers_of_scores(512 + looks.familiar, looks, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor] | None:
         """Points of the unit cube that fill what may be chosen, each `number x dim`, float64.
@@ -147,8 +147,8 @@ class DiscreteSearch(Search):
             values = sought.score(X.expand(len(sought.observed), *X.shape), None)
         return X[first_maximum(values, TIE_TOLERANCE * sought.unit, Scratch())]
 
-    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
-        return _numbers_of_scores(len(self.X), rows, trials, features)
+    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
+        return _numbers_of_scores(len(self.X), looks, trials)
 
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self._points.like(like)[0]
@@ -198,11 +198,11 @@ class MultiStart(Search):
         best = first_maximum(values, TIE_TOLERANCE, Scratch())
         return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
 
-    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
+    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
-        points = self.raw_samples + rows
-        scores = _numbers_of_scores(points, rows, trials, features)
-        climbs = trials * starts * (CLIMBING * rows + 2 * features)
+        points = self.raw_samples + looks.familiar
+        scores = _numbers_of_scores(points, looks, trials)
+        climbs = trials * starts * (CLIMBING * looks.compared + 2 * looks.besides)
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
 
@@ -293,11 +293,11 @@ def spread(number: int, dim: int) -> DeviceCopies:
     return DeviceCopies(engine.draw(number, dtype=torch.float64))
 
 
-def _numbers_of_scores(points: int, rows: int, trials: int, features: int) -> int:
+def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:
     """Numbers that scoring so many points of every trial works on."""
-    whole = trials * max(1, rows)
+    whole = trials * max(1, looks.compared)
     block = min(points, max(1, SEARCH_NUMBERS // whole))
-    return block * (SCORING * whole + trials * features)
+    return block * (looks.matrices * whole + trials * looks.besides)
 
 
 def _peaks(points: Tensor, values: Tensor) -> Tensor:

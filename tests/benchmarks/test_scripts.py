@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks.speed import compiled, executors, figure4, limits, rates, scaling
+from benchmarks.speed import compiled, estimates, executors, figure4, limits, rates, scaling
 from benchmarks.statistics import float32
 from botorch_tv.papers import markov
 
@@ -110,3 +110,17 @@ def test_executors(tmp_path, monkeypatch):
     assert record["ratio"] == pytest.approx(one[0] / several[0])
     assert record["identical"] is True
     assert record["workers"] == 2
+
+
+def test_estimates(tmp_path, monkeypatch):
+    kinds = ("GP-UCB", "WGP-UCB")
+    monkeypatch.setattr(estimates, "FAMILIES", {kind: estimates.FAMILIES[kind] for kind in kinds})
+    path = tmp_path / "estimates.json"
+    estimates.main(["--trials", "2", "--rounds", "17", "--points", "5", "--out", str(path)])
+    rows = json.loads(path.read_text())["families"]
+    found = [(row["strategy"], row["domain"], row["inference"]) for row in rows]
+    grid, box = ("grid", "auto"), ("box", "exact")
+    wanted = [(kind, *place) for place in (grid, box) for kind in kinds]
+    assert found == [*wanted, ("GP-UCB", "box", "features")]  # where noise ages they do not serve
+    for row in rows:
+        assert row["ratio"] == row["numbers estimated"] / row["numbers at most"]

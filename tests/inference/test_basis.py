@@ -3,9 +3,9 @@
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
-from live_numbers import LiveNumbers
 from torch import Tensor
 
+from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
 from botorch_tv.inference.factor import factor
 from botorch_tv.inference.product_basis import ProductBasis

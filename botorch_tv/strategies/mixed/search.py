@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.mixed.space import Space
@@ -71,8 +72,8 @@ class MixedSearch(Search):
         X = self.space.rounded(X)
         return X[value(X).argmax()].unsqueeze(0)
 
-    def numbers(self, dim: int, rows: int, trials: int, features: int) -> int:
-        return MultiStart(RAW).numbers(dim, rows, trials, features)
+    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
+        return MultiStart(RAW).numbers(dim, looks, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
         like = torch.empty((), dtype=torch.float64)

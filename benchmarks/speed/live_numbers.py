@@ -18,7 +18,7 @@ class LiveNumbers(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
         self._known: dict[int, tuple[StorageWeakRef, int]] = {}
         self._bytes = 0  # of all that are known, also of those that are gone
@@ -36,7 +36,10 @@ class LiveNumbers(TorchDispatchMode):
             given = {one._cdata for one in _storages((args, kwargs))}
             for storage in new:
                 if storage._cdata not in given:
-                    self._known[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+                    self._known[storage._cdata] = (
+                        StorageWeakRef(storage),  # type: ignore[no-untyped-call]
+                        storage.nbytes(),
+                    )
                     self._bytes += storage.nbytes()
             if self._bytes // 8 > self.most:  # looking for those that are gone takes long
                 self._forget_what_is_gone()
@@ -44,8 +47,13 @@ class LiveNumbers(TorchDispatchMode):
         return made
 
     def _forget_what_is_gone(self) -> None:
-        self._known = {key: one for key, one in self._known.items() if not one[0].expired()}
+        known = self._known.items()
+        self._known = {key: one for key, one in known if not _gone(one[0])}
         self._bytes = sum(size for _, size in self._known.values())
+
+
+def _gone(reference: StorageWeakRef) -> bool:
+    return bool(reference.expired())  # type: ignore[no-untyped-call]
 
 
 def _storages(nested: Any) -> list[torch.UntypedStorage]:
