@@ -15,7 +15,7 @@ from botorch_tv.inference.linalg import scaled
 from botorch_tv.inference.protocol import Inference, Joint, basis_of
 from botorch_tv.inference.regression import (
     information_gain,
-    numbers_of_block,
+    most_numbers_of_block,
     regress,
     regress_on_arms,
 )
@@ -113,9 +113,11 @@ class ArmRegression(ArmInference):
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         basis, moves = basis_of(data), self.process.moves
         kept = self.process.most_kept(horizon)
-        block = numbers_of_block(basis, kept, trials, moves)  # the regression runs on some trials
-        times = DECAYS_AT_ONCE * kept**2 if moves else 0
-        return AT_ONCE * basis.arms + log_numbers(horizon) + times + -(-block // trials)
+        block = most_numbers_of_block(basis, kept, trials, moves)
+        at_work = -(-block // trials)
+        if moves:  # temporal factors of all trials are made, and then stay
+            at_work = max(DECAYS_AT_ONCE * kept**2, kept**2 + at_work)
+        return AT_ONCE * basis.arms + log_numbers(horizon) + at_work
 
 
 def log_numbers(horizon: int) -> int:

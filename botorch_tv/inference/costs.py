@@ -110,6 +110,9 @@ SEARCH_NUMBERS = 2**22
 AT_ONCE = 8
 """Vectors over all arms that a round works on."""
 
+GROWTH_STEPS = 64
+"""Numbers of observations at which what grows with them is looked at."""
+
 DECAYS_AT_ONCE = 4
 """Matrices of all pairs of observations that the temporal factors are computed in."""
 

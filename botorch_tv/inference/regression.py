@@ -13,7 +13,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
-from botorch_tv.inference.costs import BLOCK_NUMBERS
+from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
 
 
 class Observations(NamedTuple):
@@ -169,10 +169,21 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
     return together * (max(one, left) + held)
 
 
+def most_numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
+    """The most there are while observations grow to ``rows``; else as :func:`numbers_of_block`.
+
+    More of them leave fewer trials for a block, and from as many as coordinates on take less.
+    """
+    step = max(1, rows // GROWTH_STEPS)
+    some = {*range(step, rows, step), min(rows, basis.size), min(rows, basis.size + 1), rows}
+    return max(numbers_of_block(basis, one, trials, moves) for one in some)
+
+
 def numbers_of_regression(basis: Basis, rows: int, moves: bool) -> int:
     """Numbers per trial that :func:`regress` works on; ``rows`` and ``moves`` as above."""
     if _is_few(basis, rows) and not moves:
-        return 2 * rows * basis.size + 4 * basis.size**2
+        # Features of the rows, beside what is scaled, or beside a product, its factor and a root.
+        return rows * basis.size + max(rows * basis.size, 3 * basis.size**2)
     # The Cholesky factor beside the kernel while it is made, or beside three of the columns.
     return rows**2 + max(3 * rows**2, 3 * rows * (basis.size + 1))
 

@@ -9,7 +9,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from benchmarks.speed import compiled, estimates, executors, figure4, limits, rates, scaling
+from benchmarks.speed import (
+    box_rounds,
+    compiled,
+    estimates,
+    executors,
+    figure4,
+    limits,
+    rates,
+    scaling,
+)
 from benchmarks.statistics import float32
 from botorch_tv.papers import markov
 
@@ -124,3 +133,11 @@ def test_estimates(tmp_path, monkeypatch):
     assert found == [*wanted, ("GP-UCB", "box", "features")]  # where noise ages they do not serve
     for row in rows:
         assert row["ratio"] == row["numbers estimated"] / row["numbers at most"]
+
+
+def test_box_rounds(tmp_path):
+    path = tmp_path / "rounds.json"
+    box_rounds.main(["--told", "3", "70", "--repeats", "1", "--out", str(path)])
+    rounds = json.loads(path.read_text())["rounds"]
+    assert [one["told"] for one in rounds] == [3, 70]
+    assert all(value > 0 for one in rounds for value in one.values())
