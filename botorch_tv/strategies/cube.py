@@ -236,9 +236,9 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
         return bounds
     if isinstance(bounds, (list, tuple, set)) and any(isinstance(one, str) for one in bounds):
         raise InputDataError(
-            f"{name} is {shown(bounds)}, but parameters of a box are numbers. Categories with an "
-            f"order may be counted, Integer(1, {max(len(bounds), 2)}); of others DriftSampler of "
-            "botorch_tv.optuna and adaptive_generation_strategy of botorch_tv.ax make suggestions."
+            f"{name} is {shown(bounds)}, which are no bounds; give "
+            f"Choice({', '.join(map(repr, bounds))}), or count what has an order, Integer(1, "
+            f"{max(len(bounds), 2)})."
         )
     try:
         low, high = cast(tuple[float, float], bounds)

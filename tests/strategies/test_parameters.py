@@ -169,7 +169,7 @@ def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
         ({"x": (0, math.inf)}, r"x is .* must lie in \(-1e150, 1e150\)"),
         (
             {"tool": ["old", "new", "worn"]},
-            r"Categories .* Integer\(1, 3\); of others DriftSampler",
+            r"give Choice\('old', 'new', 'worn'\), .* Integer\(1, 3\)",
         ),
         ({3: (0, 1)}, "3 is no name"),
         ({}, "no parameters are given"),
