@@ -20,7 +20,7 @@ from botorch_tv.commands.options import option
 from botorch_tv.files import alone
 
 if TYPE_CHECKING:
-    from botorch_tv import Choice, Float, Integer, Loop, Strategy
+    from botorch_tv import Choice, Float, Integer, Loop
 
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
@@ -71,15 +71,15 @@ def add_loop_options(commands: Any) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> int:
-    from botorch_tv import Loop, adaptive_gp_ucb
+    from botorch_tv import Loop
 
     box = dict(_parameter(one) for one in arguments.parameters)
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
         unit = None if arguments.unit == ROUNDS else arguments.unit
-        strategy = adaptive_gp_ucb(maximize=not arguments.minimize)
-        Loop(strategy, box, pending=arguments.pending, unit=unit).save(arguments.file)
+        loop = Loop(box, pending=arguments.pending, unit=unit, maximize=not arguments.minimize)
+        loop.save(arguments.file)
     print(f"Written: {arguments.file}")
     return 0
 
@@ -109,7 +109,7 @@ def _tell(arguments: argparse.Namespace) -> int:
 
     path, number, when = arguments.file, given.get("number"), given.get("time")
     with _alone(path):
-        answer_in_file(path, _strategy(path), arguments.y, suggestion=number, time=when)
+        answer_in_file(path, arguments.y, suggestion=number, time=when)
     return 0
 
 
@@ -153,17 +153,7 @@ def _alone(path: Path) -> Iterator[None]:
 def _loaded(path: Path) -> Loop:
     from botorch_tv import Loop
 
-    return Loop.load(path, _strategy(path), snapshot=True)
-
-
-def _strategy(path: Path) -> Strategy:
-    from botorch_tv import adaptive_gp_ucb
-
-    try:
-        maximize = json.loads(path.read_bytes())["strategy"]["maximize"] is True
-    except (ValueError, LookupError, TypeError):
-        maximize = True  # reading the file says what is wrong with it
-    return adaptive_gp_ucb(maximize=maximize)
+    return Loop.load(path, snapshot=True)
 
 
 def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:

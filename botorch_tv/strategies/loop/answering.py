@@ -20,9 +20,9 @@ from botorch_tv.validation import largest, latest, require
 
 def answer_in_file(
     path: Path,
-    strategy: Strategy,
     y: float | None,
     *,
+    strategy: Strategy | None = None,
     suggestion: int | None = None,
     time: Time | None = None,
 ) -> None:
@@ -33,8 +33,8 @@ def answer_in_file(
 
     Args:
         path: The file.
-        strategy: Of the loop.
         y: What came out; None where the measurement failed.
+        strategy: Of the loop; :func:`~botorch_tv.strategies.adaptive_gp_ucb` unless given.
         suggestion: The number of what it answers; the only open one unless given.
         time: When it was really measured; the suggestion's time unless given.
 
@@ -44,11 +44,11 @@ def answer_in_file(
         OSError: If the file cannot be read or written. In all cases it is as it was.
     """
     require(
-        not strategy.compares and not strategy.process.retention,
+        strategy is None or (not strategy.compares and not strategy.process.retention),
         f"{strategy!r} forgets by rules, for which all answers are needed; use Loop.load.",
     )
     file = LoopFile.read(path)
-    file.require_strategy(strategy, path)
+    file.strategy_or(strategy, path)
     domain = file.domain_or(None, file.place("cpu", path), path)
     file.check(domain, path)
     units = Units(parameters_of(domain), LoopClock.of(file.clock), file.kind)

@@ -20,6 +20,7 @@ from botorch_tv.files import write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
+from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
@@ -154,9 +155,17 @@ class LoopFile:
                 stacklevel=4,
             )
 
-    def require_strategy(self, strategy: Strategy, path: Path) -> None:
-        """Raise a ``ValueError`` naming every difference if the strategy was another."""
-        _require_same(self.strategy, describe(strategy, "strategy"), "strategy", path)
+    def strategy_or(self, given: Strategy | None, path: Path) -> Strategy:
+        """The strategy given, or that of a loop for which none was.
+
+        Raises:
+            ValueError: If it is not that of the loop saved, naming every difference.
+        """
+        if given is None:
+            minimizes = isinstance(self.strategy, dict) and self.strategy.get("maximize") is False
+            given = adaptive_gp_ucb(maximize=not minimizes)
+        _require_same(self.strategy, describe(given, "strategy"), "strategy", path)
+        return given
 
     def place(self, given: torch.device | str | None, path: Path) -> torch.device:
         """Where to go on.

@@ -98,12 +98,14 @@ class Loop(Looking):
         unit: Of the clock, ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``,
             where times are datetimes; rates of forgetting are then meant per unit. Unless given,
             the first time decides: with a datetime, hours are counted from it.
+        maximize: Whether the largest value is wanted, where the strategy is left out, True unless
+            given; a strategy that is given says it itself.
         dtype: Of all that is computed, float64 or float32.
         device: Where it is computed; the domain's unless given.
 
     Raises:
-        ValueError: If ``pending`` is below 1, there is no such ``unit``, or the strategy does
-            not fit the domain.
+        ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` is not what
+            the strategy has, or the strategy does not fit the domain.
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
@@ -132,6 +134,7 @@ class Loop(Looking):
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
+        maximize: bool | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Loop:
@@ -148,6 +151,7 @@ class Loop(Looking):
             pending: As for the class.
             seed: As for the class.
             unit: As for the class.
+            maximize: As for the class.
             dtype: As for the class.
             device: As for the class.
 
@@ -157,9 +161,16 @@ class Loop(Looking):
                 different row labels.
             ValueError: If there is no domain, X or y.
         """
-        strategy, domain, X, y = _with_strategy(strategy, domain, X, y)
+        strategy, domain, X, y = _with_strategy(maximize, strategy, domain, X, y)
         loop = cls(
-            strategy, domain, pending=pending, seed=seed, unit=unit, dtype=dtype, device=device
+            strategy,
+            domain,
+            pending=pending,
+            seed=seed,
+            unit=unit,
+            maximize=maximize,
+            dtype=dtype,
+            device=device,
         )
         columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context}
         check_labels(columns)
@@ -408,15 +419,19 @@ class Loop(Looking):
         return self._replay.add(answer, keep=2 * self.pending)
 
 
-def _with_strategy(*given: Any) -> tuple[Any, Any, Any, Any]:
+def _with_strategy(maximize: bool | None, *given: Any) -> tuple[Any, Any, Any, Any]:
     """Strategy, domain, X and y, of which the strategy may have been left out.
+
+    Args:
+        maximize: For the strategy that then takes its place.
+        *given: What was given of them.
 
     Raises:
         ValueError: If another is missing, or the strategy is not the first.
     """
     there = [one for one in given if one is not None]
     if there and not isinstance(there[0], Strategy):
-        there = [adaptive_gp_ucb(), *there]
+        there = [adaptive_gp_ucb(maximize=maximize is not False), *there]
     if len(there) == len(given) and not any(isinstance(one, Strategy) for one in there[1:]):
         return there[0], there[1], there[2], there[3]
     came = ", ".join(type(one).__name__ for one in given if one is not None)

@@ -53,6 +53,7 @@ class Record:
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
+        maximize: bool | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
@@ -65,7 +66,12 @@ class Record:
                 f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
                 "strategy, then a domain.",
             )
-            domain, strategy = strategy, adaptive_gp_ucb()
+            domain, strategy = strategy, adaptive_gp_ucb(maximize=maximize is not False)
+        require(
+            maximize is None or maximize == strategy.maximize,
+            f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
+            "the strategy alone.",
+        )
         require(
             not strategy.follows,
             f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
@@ -219,9 +225,8 @@ class Record:
             "Loop.load(path, strategy), and domain= if need be.",
         )
         file = LoopFile.read(path)
-        strategy = adaptive_gp_ucb() if strategy is None else strategy
+        strategy = file.strategy_or(strategy, path)
         domain = None if domain is None else as_domain(domain)
-        file.require_strategy(strategy, path)
         place = file.place(device, path)
         domain = file.domain_or(domain, place, path)
         file.check(domain, path)

@@ -47,7 +47,7 @@ def test_as_by_a_loop(y, number, hours, dated, tmp_path):
     begun(short, dated=dated)
     shutil.copy(short, whole)
     time = None if hours is None else (START + hours * HOUR if dated else hours)
-    answer_in_file(short, ADAPTIVE, y, suggestion=number, time=time)
+    answer_in_file(short, y, strategy=ADAPTIVE, suggestion=number, time=time)
     loop = Loop.load(whole, ADAPTIVE)
     loop.tell(y, suggestion=number, time=time, ok=y is not None)
     loop.save(whole)
@@ -88,4 +88,4 @@ def test_no_other_answer_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(ADAPTIVE), "tell", told)
     monkeypatch.setattr(type(ADAPTIVE), "init", told)
-    answer_in_file(path, ADAPTIVE, 0.5, suggestion=11)
+    answer_in_file(path, 0.5, strategy=ADAPTIVE, suggestion=11)

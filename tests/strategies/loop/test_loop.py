@@ -23,7 +23,15 @@ from strategies.loop.loops import (
 )
 
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
-from botorch_tv.strategies import Float, Grid, Loop, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import (
+    Float,
+    Grid,
+    Loop,
+    Strategy,
+    adaptive_gp_ucb,
+    gp_ucb,
+    tv_gp_ucb,
+)
 from botorch_tv.strategies.loop.replay import credulous, pretended
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -330,3 +338,31 @@ def test_loop_and_suggestion_introduce_themselves() -> None:
     assert repr(loop).endswith("with 0 measurements; open: number 1 at [0, 0] for time 1")
     loop.tell(0.5)
     assert "1 measurement, the newest at time 1" in repr(loop)
+
+
+def test_a_loop_told_nothing_takes_the_smallest_value_if_asked(tmp_path):
+    bounds, X, y = [(20.0, 80.0)], [[30.0], [50.0], [70.0], [40.0]], [3.0, 1.0, 4.0, 2.0]
+    loops = [
+        Loop(adaptive_gp_ucb(maximize=False), bounds),
+        Loop(bounds, maximize=False),
+        Loop(bounds),
+    ]
+    for loop in loops:
+        for point, value in zip(X, y):
+            loop.observe(point, value)
+    table = Loop.from_table(bounds, X, y, maximize=False)
+    loops[1].save(tmp_path / "loop.json")
+    loaded = Loop.load(tmp_path / "loop.json")
+    best, chosen = loops[0].recommend(), loops[0].ask().point
+    for loop in (loops[1], table, loaded):
+        assert torch.equal(loop.recommend(), best)
+        assert loop.ask().point == chosen
+    assert not torch.allclose(loops[2].recommend(), best)
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_of_two_directions_neither_is_taken(maximize):
+    strategy = adaptive_gp_ucb(maximize=not maximize)
+    with pytest.raises(ValueError, match="say it to the strategy alone"):
+        Loop(strategy, [(0.0, 1.0)], maximize=maximize)
+    assert Loop(strategy, [(0.0, 1.0)], maximize=not maximize).describe()
