@@ -48,7 +48,8 @@ def test_they_are_installed_with_it():
 
 def test_what_most_people_need_is_at_hand():
     presets = {name for name in strategies.__all__ if inspect.isfunction(getattr(strategies, name))}
-    others = {"Strategy", "Grid", "Box", "Float", "Integer", "Loop", "TimeVaryingGP", "run_study"}
+    parameters = {"Choice", "Float", "Integer"}
+    others = {"Strategy", "Grid", "Box", "Loop", "TimeVaryingGP", "run_study"} | parameters
     assert set(botorch_tv.__all__) == presets | others
     assert set(botorch_tv.__all__) <= set(dir(botorch_tv))
     for name in botorch_tv.__all__:

@@ -85,9 +85,10 @@ class DriftSampler(BaseSampler):
     The model sees the values that were really tried, in the unit cube: a strategy's kernel has a
     lengthscale in shares of a range. Two categories are as far apart as the ends of a range.
 
-    **Categories.** Unless a strategy is given, a category that was not in the newest 20 trials is
-    tried again where it is believed to be best, one such in ten trials at most: that it became
-    better while the others stayed as they were is told by no other trial.
+    **Categories.** Unless a strategy is given, a category that was not in the newest 30 trials is
+    tried again where it is believed to be best, one such in ten trials at most, and after each time
+    in vain not before twice as many, up to 240. That it became better while the others stayed as
+    they were is told by no other trial.
 
     Args:
         strategy: Whose choices they are; whether it maximises is taken from the study. It sees

@@ -2,7 +2,8 @@
 
 Where nothing is told but values, a category that became the best while others stayed as they were
 shows in no measurement: a model learns from those others that nothing changes, and is sure of it
-everywhere. Only a measurement there can tell [Liu, Lee, Shroff, AAAI 2018].
+everywhere. Only a measurement there can tell [Liu, Lee, Shroff, AAAI 2018]. Where nothing changes
+each such measurement is lost, so they grow rarer as long as nothing comes of them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from botorch_tv.strategies.state import State
 
 EVERY = 10
 """One trial in so many may go to a category because of its age, however many there are."""
-PATIENCE = 20
-"""Trials without it after which it may."""
+PATIENCE = 30
+"""Trials without it after which it may; after each time in vain, twice as many."""
+MOST_PATIENCE = 240
+"""So many at most, whatever came of it before."""
 
 
 class Category(NamedTuple):
@@ -43,19 +46,31 @@ def overdue(space: Space, tried: Tensor) -> Category | None:
     if trials < PATIENCE or trials % EVERY:
         return None
     found: list[Category] = []
-    oldest = PATIENCE
+    oldest = 0
     for number, (axis, at) in enumerate(zip(space.axes, space.places)):
         if not isinstance(axis.of, Choice) or axis.levels is None or axis.of.single:
             continue
         level = torch.cdist(tried[:, at], axis.levels.to(tried)).argmin(-1)
         for each in range(len(axis.levels)):
-            when = (level == each).nonzero()
+            when = (level == each).nonzero().squeeze(-1)
             age = trials - 1 - int(when[-1]) if len(when) else trials
+            if age < _patience(when):
+                continue
             if age > oldest:
                 found, oldest = [], age
             if age == oldest:
                 found.append(Category(number, each))
     return found[trials // EVERY % len(found)] if found else None
+
+
+def _patience(when: Tensor) -> int:
+    """Trials without a category after which it may be tried again.
+
+    Args:
+        when: The trials with it, in order.
+    """
+    lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
+    return min(PATIENCE * 2 ** int(lone), MOST_PATIENCE)
 
 
 def retried(state: State) -> State:
