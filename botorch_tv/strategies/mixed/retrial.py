@@ -70,7 +70,7 @@ def _patience(when: Tensor) -> int:
         when: The trials with it, in order.
     """
     lone = (when.diff() >= PATIENCE).flip(0).to(torch.int64).cumprod(0).sum()
-    return min(PATIENCE * 2 ** int(lone), MOST_PATIENCE)
+    return min(PATIENCE << int(lone), MOST_PATIENCE)
 
 
 def retried(state: State) -> State:
