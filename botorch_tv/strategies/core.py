@@ -138,10 +138,8 @@ class Strategy(Believing):
             "Box(bounds, search=DiscreteSearch(X)), or learning=None.",
         )
         warn_of_rounded_parameters(self.kernel, dtype)
-        method, few = (
-            self._method,
-            dtype == torch.float64 and regresses_on_few(self.inference_for(domain), domain),
-        )
+        method = self._method
+        few = dtype == torch.float64 and regresses_on_few(self.inference_for(domain), domain)
         # A sample takes a root of the covariance.
         if method == "auto" and (self.exploration.samples or few):
             method = "features"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.experts.refresh import ExpertWarning
 from botorch_tv.experts.sparq import SparQ
-from botorch_tv.strategies.adaptive import Adaptive, adaptive_gp_ucb
+from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
@@ -161,10 +161,9 @@ class Loop(Looking):
                 different row labels.
             ValueError: If there is no domain, X or y.
         """
-        strategy, domain, X, y = _with_strategy(maximize, strategy, domain, X, y)
+        *who, X, y = _in_order(strategy, domain, X, y)
         loop = cls(
-            strategy,
-            domain,
+            *who,
             pending=pending,
             seed=seed,
             unit=unit,
@@ -419,21 +418,16 @@ class Loop(Looking):
         return self._replay.add(answer, keep=2 * self.pending)
 
 
-def _with_strategy(maximize: bool | None, *given: Any) -> tuple[Any, Any, Any, Any]:
-    """Strategy, domain, X and y, of which the strategy may have been left out.
-
-    Args:
-        maximize: For the strategy that then takes its place.
-        *given: What was given of them.
+def _in_order(*given: Any) -> list[Any]:
+    """What was given of strategy, domain, X and y, of which the strategy may have been left out.
 
     Raises:
         ValueError: If another is missing, or the strategy is not the first.
     """
     there = [one for one in given if one is not None]
-    if there and not isinstance(there[0], Strategy):
-        there = [adaptive_gp_ucb(maximize=maximize is not False), *there]
-    if len(there) == len(given) and not any(isinstance(one, Strategy) for one in there[1:]):
-        return there[0], there[1], there[2], there[3]
+    wanted = len(given) if there and isinstance(there[0], Strategy) else len(given) - 1
+    if len(there) == wanted and not any(isinstance(one, Strategy) for one in there[1:]):
+        return there
     came = ", ".join(type(one).__name__ for one in given if one is not None)
     raise ValueError(
         f"Loop.from_table: {came} came, but it takes a strategy, a domain, X and y, in this order; "
