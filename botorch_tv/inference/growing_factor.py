@@ -145,9 +145,8 @@ class GrowingFactor:
         trials, n = log.root.shape
         whole = n - n % FACTOR_BLOCK
         if not whole:
-            return _last(
-                log.root.new_zeros(trials, 0, 0), log.root.new_zeros(trials, 0, 0), gram, n
-            )
+            lower, inverse = log.root.new_zeros(2, trials, 0, 0)
+            return _last(lower, inverse, gram, n)
         held, agreeing = self._held, 0
         if held is not None and held.log.root.dtype == log.root.dtype:
             agreeing = log.agreeing(held.log)
@@ -179,12 +178,7 @@ def _room(whole: int) -> int:
 
 def factor_of(gram: Gram, like: Tensor) -> Factor:
     """The factor for rows as many as ``like`` has, `trials x n`, of which nothing is kept."""
-    whole = like.shape[-1] - like.shape[-1] % FACTOR_BLOCK
-    log = Log(None, like.unsqueeze(-1), like, None)
-    lower, inverse = like.new_zeros(2, len(like), 0, 0)
-    if whole:
-        _, lower, inverse = _grown(None, 0, log.first(whole), gram)
-    return _last(lower[:, :whole, :whole], inverse[:, :whole, :whole], gram, like.shape[-1])
+    return GrowingFactor().factor(Log(None, like.unsqueeze(-1), like, None), gram)
 
 
 def _grown(held: _Held | None, agreeing: int, log: Log, gram: Gram) -> _Held:
