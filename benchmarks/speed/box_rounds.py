@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.speed.boxes import DIM, strategy
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.strategies import Box, State, Strategy
 
 
@@ -78,9 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=0)
-    print(headline(facts))
+    facts = begin(options.threads, seed=0)
     rounds = []
     for number in options.told:
         rounds.append(measure(number, options.repeats))

@@ -31,7 +31,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from botorch_tv.forgetting import ExponentialWeights
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.models import TimeVaryingGP
@@ -161,9 +161,7 @@ def difference(models: dict[str, SingleTaskGP], data: Round, candidates: Tensor)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Time the models, print the ratios and write a record."""
     options = _options(arguments)
-    torch.set_num_threads(options.threads or torch.get_num_threads())
-    facts = environment(seed=options.seed)
-    print(headline(facts))
+    facts = begin(options.threads or torch.get_num_threads(), seed=options.seed)
     data = round_of(options.observations, options.candidates, options.seed)
     others = round_of(options.observations, options.candidates, options.seed + 1).after
     record = {**facts, "observations": options.observations, "candidates": options.candidates}

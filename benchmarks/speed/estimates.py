@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from botorch.exceptions import InputDataError
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import (
@@ -130,8 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     options = parse(arguments)
-    facts = environment(seed=0)
-    print(headline(facts))
+    facts = begin(torch.get_num_threads(), seed=0)
     record = {
         "environment": facts,
         "trials": options.trials,

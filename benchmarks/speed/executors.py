@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.speed.runs import EPSILON, NOISE, STRATEGIES, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.strategies import Grid
@@ -110,9 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         arguments: The command line; that of the process unless given.
     """
     options = parse(arguments)
-    torch.set_num_threads(1)
-    facts = environment(seed=0)
-    print(headline(facts))
+    facts = begin(1, seed=0)
     record = {"environment": facts} | measure(options)
     for key, value in record.items():
         if key != "environment":
