@@ -1,21 +1,24 @@
 """This library and its living peers on the same worlds, noise and seeds.
 
     python -m benchmarks.peers --out FOLDER [--seeds 10] [--worlds turning jumping ...]
-        [--peers nothing w-dbo ...] [--processes 1] [--seconds-per-unit 0]
+        [--peers nothing w-dbo ...] [--processes 1] [--minutes 60] [--seconds-per-unit 0]
 
 Every peer runs in processes of its own, and where it needs other packages in an environment of its
 own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
-cannot be installed or fails is told and left out. The summary, regret and what it costs, is printed
-and written to ``benchmarks/results/peers.json``.
+cannot be installed or fails is told and left out. The summary of all runs there are, regret and
+what it costs, is printed and written to ``benchmarks/results/peers.json``; ``--minutes 0`` runs
+nothing and does only that.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,7 +29,7 @@ import numpy as np
 
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.worlds import WORLDS
-from benchmarks.speed.common import RESULTS, ROOT, environment, write
+from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
 from benchmarks.statistics.errors import standard_error
 
 PLAIN = [name for name in WORLDS if not name.startswith("gmpb")]
@@ -52,22 +55,29 @@ def python_of(entry: Entry, folder: Path) -> str:
 
 
 def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
-    """One run of a peer on a world with a seed, unless it is there."""
+    """One run of a peer on a world with a seed, unless it is there or time is up."""
     name, world, seed = one
     path = options.out / "runs" / f"{name}-{world}-{seed}.json"
-    if path.exists():
+    failed = path.with_suffix(".failed")
+    if path.exists() or time.monotonic() > options.until:
         return
     command = [options.pythons[name], "-m", "benchmarks.peers.play", name, world, str(seed)]
     if options.seconds_per_unit:
         command.append(str(options.seconds_per_unit))
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | ONE_THREAD, timeout=LIMIT
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
-        print(f"{name} on {world}, seed {seed}: failed: {last}")
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=os.environ | ONE_THREAD, timeout=LIMIT
+        )
+        lines = done.stderr if done.returncode else done.stdout
+        last = (lines.strip().splitlines() or ["no word"])[-1]
+    except subprocess.TimeoutExpired:
+        done, last = None, f"not done in {LIMIT} s"
+    if done is None or done.returncode:
+        failed.write_text(last + "\n")
+        print(f"{name} on {world}, seed {seed}: failed: {last}", flush=True)
         return
-    path.write_text(done.stdout.strip().splitlines()[-1] + "\n")
+    path.write_text(json.dumps(json.loads(last) | {"commit": options.commit}) + "\n")
+    failed.unlink(missing_ok=True)
     print(f"{name} on {world}, seed {seed}: done", flush=True)
 
 
@@ -87,9 +97,11 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
                 "standard_error": standard_error(regret),
                 "regret_per_unit_of_time": _mean(seeds, "regret_per_unit_of_time"),
                 "seconds_per_round": _mean(seeds, "seconds_per_round"),
+                "processor_seconds_per_round": _mean(seeds, "processor_seconds_per_round"),
                 "seconds_of_last_rounds": _mean(seeds, "seconds_of_last_rounds"),
                 "peak_memory_MiB": _mean(seeds, "peak_memory_MiB"),
                 "versions": next(iter(seeds.values()))["versions"],
+                "commits": sorted({one["commit"] for one in seeds.values()}),
             }
             ours = peers.get("nothing", {})
             both = sorted(set(seeds) & set(ours))
@@ -108,14 +120,14 @@ def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float:
 def show(told: dict[str, Any]) -> None:
     """The table, best first."""
     for world, peers in told.items():
-        print(f"\n{world}: regret a query, less ours told nothing, seconds a round, MiB")
+        print(f"\n{world}: regret a query, less ours told nothing, processor s a round, MiB")
         for name, row in sorted(peers.items(), key=lambda item: item[1]["regret"]):
             error = row["standard_error"] or 0.0
             gap = row.get("above_nothing")
             beside = "" if gap is None else f"{gap:+.2f} ± {row['above_nothing_error'] or 0:.2f}"
             print(
                 f"  {name:15} {row['regret']:7.2f} ± {error:.2f} {beside:>16} "
-                f"{row['seconds_per_round']:8.3f} {row['peak_memory_MiB']:6.0f}  "
+                f"{row['processor_seconds_per_round']:8.3f} {row['peak_memory_MiB']:6.0f}  "
                 f"({row['seeds']} seeds)"
             )
 
@@ -128,6 +140,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--worlds", nargs="*", default=PLAIN, choices=list(WORLDS))
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no run begins")
     parser.add_argument(
         "--seconds-per-unit", type=float, default=0.0, help="thinking counts; 0: it does not"
     )
@@ -138,7 +151,8 @@ def main() -> None:
     """Runs what is not there yet and tells."""
     options = parse()
     (options.out / "runs").mkdir(parents=True, exist_ok=True)
-    options.pythons = {}
+    options.until = time.monotonic() + 60 * options.minutes
+    options.commit, options.pythons = commit(), {}
     for name in options.peers:
         try:
             options.pythons[name] = python_of(PEERS[name], options.out)
@@ -152,11 +166,14 @@ def main() -> None:
     ]
     with ThreadPoolExecutor(options.processes) as pool:
         list(pool.map(partial(run, options), work))
-    runs = [json.loads(path.read_text()) for path in sorted((options.out / "runs").glob("*.json"))]
+    folder = options.out / "runs"
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     told = summary(runs)
+    failed = {path.stem: path.read_text().strip() for path in folder.glob("*.failed")}
     show(told)
     what = {name: entry.what for name, entry in PEERS.items()}
-    write({**environment(seed=0), "peers": what, "worlds": told}, RESULTS / "peers.json")
+    record = {**environment(seed=0), "peers": what, "worlds": told, "failed": failed}
+    write(record, RESULTS / "peers.json")
 
 
 if __name__ == "__main__":

@@ -46,8 +46,8 @@ PEERS = {
     ),
     "dbo-rule": Entry(
         f"{LOOPS}.botorch_loops:FittedDecay",
-        "decay fitted by marginal likelihood every round, expected improvement (the rule of "
-        "dbo-torch, which is no package)",
+        "decay fitted by maximum likelihood every round, expected improvement (the rule of "
+        "dbo-torch, of which there is no package to install)",
         versions=("botorch", "torch"),
     ),
     "optuna-tpe": Entry(f"{LOOPS}.optuna_loops:Tpe", "Optuna's TPESampler", versions=("optuna",)),

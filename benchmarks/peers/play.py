@@ -35,17 +35,19 @@ def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[s
     """
     played = WORLDS[world](seed)
     noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
-    queries, held, seconds = [], 0.0, []
+    queries, held, seconds, processor = [], 0.0, [], 0.0
     now = 1.0
     while now <= played.rounds:
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         x = np.clip(np.asarray(peer.ask(now), dtype=float).reshape(played.dim), 0, 1)
         thought = time.perf_counter() - began
+        processor += time.process_time() - worked
         value = float(played.values(x[None], now)[0])
         queries.append(played.best(now) - value)
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.process_time()
         peer.tell(x, now, value + noise[int(now)])
         thought += time.perf_counter() - began
+        processor += time.process_time() - worked
         seconds.append(thought)
         following = now + (1 if unit is None else max(1, round(thought / unit)))
         for moment in range(int(now), int(min(following, played.rounds + 1))):
@@ -56,6 +58,7 @@ def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[s
         "regret_per_unit_of_time": held / played.rounds,
         "queries": len(queries),
         "seconds_per_round": float(np.mean(seconds)),
+        "processor_seconds_per_round": processor / len(queries),
         "seconds_of_last_rounds": float(np.mean(seconds[-10:])),
         "peak_memory_MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

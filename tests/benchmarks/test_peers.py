@@ -63,13 +63,14 @@ def a_run(peer, seed, regret):
     numbers = {
         "regret_per_unit_of_time": regret,
         "seconds_per_round": 1.0,
+        "processor_seconds_per_round": 1.0,
         "seconds_of_last_rounds": 1.0,
         "peak_memory_MiB": 1.0,
     }
     return (
         {"peer": peer, "world": "w", "seed": seed, "regret_per_query": regret}
         | numbers
-        | {"versions": {}}
+        | {"versions": {}, "commit": "0"}
     )
 
 

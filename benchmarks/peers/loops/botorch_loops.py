@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -11,14 +12,18 @@ from botorch.acquisition import (
     AcquisitionFunction,
     FixedFeatureAcquisitionFunction,
     LogExpectedImprovement,
+    PosteriorMean,
     UpperConfidenceBound,
     qLogNoisyExpectedImprovement,
 )
+from botorch.exceptions import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
 from botorch.optim import optimize_acqf
+from gpytorch.constraints import GreaterThan, Positive
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.likelihoods import GaussianLikelihood
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
@@ -44,9 +49,15 @@ class Fitted(Peer):
     def ask(self, now: float) -> np.ndarray:
         if len(self.Y) < FIRST:
             return torch.rand(self.dim).numpy()
+        return np.asarray(self.climb(self.acquisition(now))[0][0])
+
+    def climb(self, function: AcquisitionFunction) -> tuple[Tensor, Tensor]:
+        """Its best point found in the unit cube, `1 x d`, and the value there."""
         bounds = torch.tensor([[0.0] * self.dim, [1.0] * self.dim])
-        X, _ = optimize_acqf(self.acquisition(now), bounds, q=1, num_restarts=4, raw_samples=128)
-        return np.asarray(X[0])
+        found: tuple[Tensor, Tensor] = optimize_acqf(
+            function, bounds, q=1, num_restarts=4, raw_samples=128
+        )
+        return found
 
     def tell(self, x: np.ndarray, now: float, y: float) -> None:
         row = torch.cat([torch.as_tensor(x), torch.tensor([now])])
@@ -86,27 +97,60 @@ class TimeAsInput(Fitted):
 
 
 class FittedDecay(Fitted):
-    """exp(-|Δt| / τ) times a squared exponential, both fitted, and expected improvement now."""
+    """exp(-|Δt| / τ) times a squared exponential, all fitted, and expected improvement now.
+
+    As dbo-torch has it by default: maximum likelihood without priors, from three lengthscales of
+    which the likeliest stays, and the best posterior mean of the present as the incumbent. Points
+    are scored for the time of their measurement (its ``acquisition_time_offset=1``); its guard
+    against exploitation, which it says is rarely used, is left out.
+    """
 
     def acquisition(self, now: float) -> AcquisitionFunction:
-        decay = MaternKernel(nu=0.5, active_dims=(self.dim,))
+        model = max((self._from(start) for start in (1.0, 0.5, 0.25)), key=self._likelihood)
+        improves = LogExpectedImprovement(model, best_f=self._best(model, now))
+        return FixedFeatureAcquisitionFunction(improves, self.dim + 1, [self.dim], [now])
+
+    def _from(self, start: float) -> SingleTaskGP:
+        """Fitted from this much of GPyTorch's own lengthscale; as it was if that fails."""
+        decay = MaternKernel(
+            nu=0.5,
+            active_dims=(self.dim,),
+            lengthscale_constraint=Positive(transform=torch.exp, inv_transform=torch.log),
+        )
         space = RBFKernel(ard_num_dims=self.dim, active_dims=tuple(range(self.dim)))
+        space.lengthscale = space.lengthscale.detach() * start
+        decay.lengthscale = 100.0  # its decay of 0.99 a round
         model = SingleTaskGP(
             self.X,
             self.Y,
-            covar_module=ScaleKernel(space * decay),
+            likelihood=GaussianLikelihood(noise_constraint=GreaterThan(1e-8)),
+            covar_module=ScaleKernel(space) * decay,
             outcome_transform=Standardize(m=1),
         )
-        decay.lengthscale = 30.0
-        space.lengthscale = 0.2
-        best = self._best_now(self.fit(model), now)
-        improves = LogExpectedImprovement(model, best_f=best)
-        return FixedFeatureAcquisitionFunction(improves, self.dim + 1, [self.dim], [now])
+        before = deepcopy(model.state_dict())
+        try:
+            return self.fit(model)
+        except ModelFittingError:
+            model.load_state_dict(before)
+            model.eval()
+            return model
 
-    def _best_now(self, model: SingleTaskGP, now: float) -> Tensor:
-        """The best posterior mean at points measured, put into the present."""
+    def _likelihood(self, model: SingleTaskGP) -> float:
+        """The logarithm of the marginal likelihood, per observation."""
+        model.train()
+        with torch.no_grad():
+            marginal = ExactMarginalLogLikelihood(model.likelihood, model)
+            found = float(marginal(model(*model.train_inputs), model.train_targets))
+        model.eval()
+        return found
+
+    def _best(self, model: SingleTaskGP, now: float) -> float:
+        """The largest posterior mean of the present, anywhere."""
         X = self.X.clone()
         X[:, -1] = now
         with torch.no_grad():
-            best: Tensor = model.posterior(X).mean.max()
-        return best
+            measured = float(model.posterior(X).mean.max())
+        mean = FixedFeatureAcquisitionFunction(
+            PosteriorMean(model), self.dim + 1, [self.dim], [now]
+        )
+        return max(measured, float(self.climb(mean)[1]))
