@@ -64,4 +64,15 @@ PEERS = {
         ("torch==2.13.0", "xopt==3.2.2", "gmpb==0.1.0"),
         ("xopt", "botorch", "torch"),
     ),
+    "pb2": Entry(
+        f"{LOOPS}.pb2:Pb2",
+        "the kernel and the rule of Ray Tune's PB2, given time",
+        ("ray[tune]==2.60.0", "scikit-learn==1.9.1", "gmpb==0.1.0"),
+        ("ray", "scikit-learn"),
+    ),
+    "ax-time": Entry(
+        f"{LOOPS}.ax_loop:TimeFixed",
+        "Ax's client, time a parameter fixed at the present",
+        versions=("ax-platform", "botorch", "torch"),
+    ),
 }

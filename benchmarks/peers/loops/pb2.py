@@ -1,0 +1,37 @@
+"""Ray Tune's PB2: its time-varying kernel and the rule that picks the next configuration."""
+
+from __future__ import annotations
+
+import numpy as np
+from ray.tune.schedulers.pb2 import _select_config
+
+from benchmarks.peers.protocol import Peer
+
+FIRST = 5
+"""Random points before there is a model."""
+
+
+class Pb2(Peer):
+    """Rows of (time, x) and what was measured; PB2's own hold the reward so far as well.
+
+    PB2 models how much a reward grows while a population trains. Here there is one learner whose
+    reward does not depend on the past, so that time is all that is given.
+    """
+
+    def __init__(self, dim: int, seed: int) -> None:
+        super().__init__(dim, seed)
+        np.random.seed(seed)  # noqa: NPY002 # it draws from NumPy's own generator
+        self.random = np.random.default_rng([seed, 4])
+        self.bounds = {f"x{i}": (0.0, 1.0) for i in range(dim)}
+        self.rows: list[np.ndarray] = []
+        self.told: list[float] = []
+
+    def ask(self, now: float) -> np.ndarray:
+        if len(self.told) < FIRST:
+            return self.random.random(self.dim)
+        rows, told, new = np.stack(self.rows), np.array(self.told), np.array([now])
+        return np.asarray(_select_config(rows, told, None, new, self.bounds, num_f=1))
+
+    def tell(self, x: np.ndarray, now: float, y: float) -> None:
+        self.rows.append(np.array([now, *x]))
+        self.told.append(y)
