@@ -48,6 +48,11 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
 
+def _unused_kernel() -> RBFKernel:
+    """What no bank looks at, the same whatever PyTorch's default dtype: files describe it."""
+    return RBFKernel().float()
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Adaptive(Strategy):
     """A bandit that is told nothing: a bank of processes, weighed by how well they predict.
@@ -72,7 +77,7 @@ class Adaptive(Strategy):
         ValueError: If a part is given that the bank decides on.
     """
 
-    kernel: Kernel | Tensor = field(default_factory=RBFKernel, init=False)
+    kernel: Kernel | Tensor = field(default_factory=_unused_kernel, init=False)
     noise: float = field(default=1.0, init=False)
     mean: float | Literal["estimated"] = field(default="estimated", init=False)
     inference: Method = field(default="auto", init=False)

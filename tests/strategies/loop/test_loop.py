@@ -366,3 +366,20 @@ def test_of_two_directions_neither_is_taken(maximize):
     with pytest.raises(ValueError, match="say it to the strategy alone"):
         Loop(strategy, [(0.0, 1.0)], maximize=maximize)
     assert Loop(strategy, [(0.0, 1.0)], maximize=not maximize).describe()
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=str)
+def default_dtype(request):
+    before = torch.get_default_dtype()
+    yield request.param
+    torch.set_default_dtype(before)
+
+
+def test_a_loop_told_nothing_is_loaded_whatever_the_default_dtype(default_dtype, tmp_path):
+    loop = Loop([(20.0, 80.0)])
+    loop.observe([30.0], 1.0)
+    loop.save(tmp_path / "loop.json")
+    torch.set_default_dtype(default_dtype)
+    loaded = Loop.load(tmp_path / "loop.json")
+    assert loaded.history.y.tolist() == [1.0]
+    assert loaded.ask().point == loop.ask().point
