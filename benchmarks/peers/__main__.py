@@ -6,8 +6,8 @@
 Every peer runs in processes of its own, and where it needs other packages in an environment of its
 own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
 cannot be installed or fails is told and left out. The summary of all runs there are, regret and
-what it costs, is printed and written to ``benchmarks/results/peers.json``; ``--minutes 0`` runs
-nothing and does only that.
+what it costs, is written to ``benchmarks/results/peers.json`` and, for people, to
+``benchmarks/PEERS.md``; ``--minutes 0`` runs nothing and does only that.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.page import write_page
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
@@ -34,6 +35,7 @@ from benchmarks.statistics.errors import standard_error
 
 PLAIN = [name for name in WORLDS if not name.startswith("gmpb")]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+COSTS = ("queries", "seconds_per_round", "processor_seconds_per_round", "peak_memory_MiB")
 LIMIT = 3600
 """Seconds that a run may take."""
 
@@ -57,13 +59,15 @@ def python_of(entry: Entry, folder: Path) -> str:
 def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
     """One run of a peer on a world with a seed, unless it is there or time is up."""
     name, world, seed = one
-    path = options.out / "runs" / f"{name}-{world}-{seed}.json"
+    unit = options.seconds_per_unit
+    thinking = f"-{unit:g}s" if unit else ""
+    path = options.out / "runs" / f"{name}-{world}-{seed}{thinking}.json"
     failed = path.with_suffix(".failed")
     if path.exists() or time.monotonic() > options.until:
         return
     command = [options.pythons[name], "-m", "benchmarks.peers.play", name, world, str(seed)]
-    if options.seconds_per_unit:
-        command.append(str(options.seconds_per_unit))
+    if unit:
+        command.append(str(unit))
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=os.environ | ONE_THREAD, timeout=LIMIT
@@ -82,54 +86,47 @@ def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over seeds by world and peer; differences to ``nothing`` are paired."""
+    """Means over seeds by world and peer; differences to ``nothing`` are paired.
+
+    Where thinking counts, a world has the seconds of a unit of its time beside its name.
+    """
     by: dict[str, dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     for one in runs:
-        by[one["world"]][one["peer"]][one["seed"]] = one
-    told: dict[str, Any] = {}
-    for world, peers in by.items():
-        told[world] = {}
-        for name, seeds in peers.items():
-            regret = np.array([one["regret_per_query"] for one in seeds.values()])
-            row = {
-                "seeds": len(seeds),
-                "regret": float(regret.mean()),
-                "standard_error": standard_error(regret),
-                "regret_per_unit_of_time": _mean(seeds, "regret_per_unit_of_time"),
-                "seconds_per_round": _mean(seeds, "seconds_per_round"),
-                "processor_seconds_per_round": _mean(seeds, "processor_seconds_per_round"),
-                "seconds_of_last_rounds": _mean(seeds, "seconds_of_last_rounds"),
-                "peak_memory_MiB": _mean(seeds, "peak_memory_MiB"),
-                "versions": next(iter(seeds.values()))["versions"],
-                "commits": sorted({one["commit"] for one in seeds.values()}),
-            }
-            ours = peers.get("nothing", {})
-            both = sorted(set(seeds) & set(ours))
-            if name != "nothing" and both:
-                gaps = [seeds[s]["regret_per_query"] - ours[s]["regret_per_query"] for s in both]
-                row["above_nothing"] = float(np.mean(gaps))
-                row["above_nothing_error"] = standard_error(np.array(gaps))
-            told[world][name] = row
-    return told
+        unit = one["seconds_per_unit"]
+        world = one["world"] if unit is None else f"{one['world']}, {unit:g} s"
+        by[world][one["peer"]][one["seed"]] = one
+    return {
+        world: {name: _row(name, seeds, peers) for name, seeds in peers.items()}
+        for world, peers in by.items()
+    }
+
+
+def _row(
+    name: str, seeds: dict[int, dict[str, Any]], peers: dict[str, dict[int, dict[str, Any]]]
+) -> dict[str, Any]:
+    """What a peer reached on a world, and what it cost."""
+    held = "regret_per_unit_of_time"
+    row = {
+        "seeds": len(seeds),
+        "regret": _mean(seeds, "regret_per_query"),
+        held: _mean(seeds, held),
+        "standard_error": standard_error([one[held] for one in seeds.values()]),
+        **{number: _mean(seeds, number) for number in COSTS},
+        "versions": next(iter(seeds.values()))["versions"],
+        "commits": sorted({one["commit"] for one in seeds.values()}),
+    }
+    ours = peers.get("nothing", {})
+    both = sorted(set(seeds) & set(ours))
+    if name != "nothing" and both:
+        gaps = [seeds[seed][held] - ours[seed][held] for seed in both]
+        row["pairs"] = len(both)
+        row["above_nothing"] = float(np.mean(gaps))
+        row["above_nothing_error"] = standard_error(gaps)
+    return row
 
 
 def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float:
     return float(np.mean([one[name] for one in seeds.values()]))
-
-
-def show(told: dict[str, Any]) -> None:
-    """The table, best first."""
-    for world, peers in told.items():
-        print(f"\n{world}: regret a query, less ours told nothing, processor s a round, MiB")
-        for name, row in sorted(peers.items(), key=lambda item: item[1]["regret"]):
-            error = row["standard_error"] or 0.0
-            gap = row.get("above_nothing")
-            beside = "" if gap is None else f"{gap:+.2f} ± {row['above_nothing_error'] or 0:.2f}"
-            print(
-                f"  {name:15} {row['regret']:7.2f} ± {error:.2f} {beside:>16} "
-                f"{row['processor_seconds_per_round']:8.3f} {row['peak_memory_MiB']:6.0f}  "
-                f"({row['seeds']} seeds)"
-            )
 
 
 def parse() -> argparse.Namespace:
@@ -170,10 +167,10 @@ def main() -> None:
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     told = summary(runs)
     failed = {path.stem: path.read_text().strip() for path in folder.glob("*.failed")}
-    show(told)
     what = {name: entry.what for name, entry in PEERS.items()}
     record = {**environment(seed=0), "peers": what, "worlds": told, "failed": failed}
     write(record, RESULTS / "peers.json")
+    write_page(record)
 
 
 if __name__ == "__main__":

@@ -30,36 +30,34 @@ def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[s
         peer: Who plays.
         world: The name of a world.
         seed: Of world and noise.
-        unit: Seconds of thinking that pass as a unit of the world's time; None where time stands
-            still while a peer thinks.
+        unit: Seconds of a processor, spent on thinking, that pass as a unit of the world's time;
+            None where time stands still while a peer thinks.
     """
     played = WORLDS[world](seed)
     noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
-    queries, held, seconds, processor = [], 0.0, [], 0.0
+    queries, held, seconds, processor = [], 0.0, [], []
     now = 1.0
     while now <= played.rounds:
         began, worked = time.perf_counter(), time.process_time()
         x = np.clip(np.asarray(peer.ask(now), dtype=float).reshape(played.dim), 0, 1)
-        thought = time.perf_counter() - began
-        processor += time.process_time() - worked
+        passed, thought = time.perf_counter() - began, time.process_time() - worked
         value = float(played.values(x[None], now)[0])
         queries.append(played.best(now) - value)
         began, worked = time.perf_counter(), time.process_time()
         peer.tell(x, now, value + noise[int(now)])
-        thought += time.perf_counter() - began
-        processor += time.process_time() - worked
-        seconds.append(thought)
-        following = now + (1 if unit is None else max(1, round(thought / unit)))
+        seconds.append(passed + time.perf_counter() - began)
+        processor.append(thought + time.process_time() - worked)
+        following = now + (1 if unit is None else max(1, round(processor[-1] / unit)))
         for moment in range(int(now), int(min(following, played.rounds + 1))):
             held += played.best(moment) - float(played.values(x[None], float(moment))[0])
         now = following
     return {
+        "seconds_per_unit": unit,
         "regret_per_query": float(np.mean(queries)),
         "regret_per_unit_of_time": held / played.rounds,
         "queries": len(queries),
         "seconds_per_round": float(np.mean(seconds)),
-        "processor_seconds_per_round": processor / len(queries),
-        "seconds_of_last_rounds": float(np.mean(seconds[-10:])),
+        "processor_seconds_per_round": float(np.mean(processor)),
         "peak_memory_MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.__main__ import summary
+from benchmarks.peers.page import write_page
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.play import play
 from benchmarks.peers.protocol import Peer, Random
@@ -49,7 +50,7 @@ def test_both_clocks_agree_where_nobody_thinks():
 
 def test_thinking_costs_queries_and_the_last_point_is_held(monkeypatch):
     times = iter(np.arange(0, 1e4, 2.0))  # every look at the clock is two seconds later
-    monkeypatch.setattr("benchmarks.peers.play.time.perf_counter", lambda: next(times))
+    monkeypatch.setattr("benchmarks.peers.play.time.process_time", lambda: next(times))
     found = play(Slow(2, 0), "turning", 0, unit=1.0)  # asked and told: four seconds a round
     world = WORLDS["turning"](0)
     middle = np.full((1, 2), 0.5)
@@ -59,29 +60,59 @@ def test_thinking_costs_queries_and_the_last_point_is_held(monkeypatch):
     assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
 
 
-def a_run(peer, seed, regret):
-    numbers = {
+def a_run(peer, seed, regret, world="w", unit=None):
+    return {
+        "peer": peer,
+        "world": world,
+        "seed": seed,
+        "seconds_per_unit": unit,
+        "regret_per_query": regret,
         "regret_per_unit_of_time": regret,
+        "queries": 60,
         "seconds_per_round": 1.0,
-        "processor_seconds_per_round": 1.0,
-        "seconds_of_last_rounds": 1.0,
+        "processor_seconds_per_round": 0.5,
         "peak_memory_MiB": 1.0,
+        "versions": {},
+        "commit": "0",
     }
-    return (
-        {"peer": peer, "world": "w", "seed": seed, "regret_per_query": regret}
-        | numbers
-        | {"versions": {}, "commit": "0"}
-    )
 
 
 def test_differences_are_paired_by_seed():
     runs = [a_run("nothing", seed, seed) for seed in range(3)]
     runs += [a_run("other", seed, seed + add) for seed, add in ((1, 2.0), (2, 4.0), (9, 50.0))]
+    runs += [a_run("other", 1, 90.0, unit=0.1)]
     row = summary(runs)["w"]["other"]
     assert row["above_nothing"] == 3.0
     assert row["above_nothing_error"] == pytest.approx(1.0)
-    assert row["seeds"] == 3
+    assert (row["seeds"], row["pairs"]) == (3, 2)
     assert "above_nothing" not in summary(runs)["w"]["nothing"]
+    assert summary(runs)["w, 0.1 s"]["other"]["regret"] == 90.0
+
+
+def a_record(gaps):
+    """Ours at 1 in every world, `other` above it by the gaps given, and `dear` on one seed."""
+    runs = [a_run("nothing", seed, 1.0, world) for world in gaps for seed in range(3)]
+    runs += [
+        a_run("other", seed, 1.0 + gap + 0.1 * (seed - 1), world)
+        for world, gap in gaps.items()
+        for seed in range(3)
+    ]
+    runs += [a_run("dear", 0, -9.0, world) for world in gaps]
+    facts = {"device": "a machine", "failed": {"other-resting-7": "ValueError: no"}}
+    peers = dict.fromkeys(("nothing", "other", "dear"), "one")
+    return facts | {"peers": peers, "worlds": summary(runs)}
+
+
+def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
+    write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text()
+    assert "ahead of every peer by 2 standard errors or more on 1 of 3 worlds" in page
+    assert "level with the best on 1 and behind on 1." in page
+    assert "| turning | `other` | +1.00 ± 0.06, 3 seeds | ahead |" in page
+    assert "| jumping | `other` | -1.00 ± 0.06, 3 seeds | behind |" in page
+    assert "- turning, 3 seeds, but fewer of `dear` 1." in page
+    assert "- Failed: other-resting-7: ValueError: no." in page
+    assert "wandering" in next(line for line in page.splitlines() if "Not run" in line)
 
 
 def test_a_run_is_a_line(tmp_path):

@@ -1,0 +1,176 @@
+"""The page that says who came out where, written from the result file and from nothing else.
+
+    python -m benchmarks.peers.page
+
+writes ``benchmarks/PEERS.md`` again; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS
+from benchmarks.speed.common import RESULTS
+
+Row = Mapping[str, Any]
+PAGE = RESULTS.parent / "PEERS.md"
+OURS = ("nothing", "learning")
+LEVEL = 2.0
+"""Standard errors within which two are level."""
+HEAD = """# Beside living peers
+
+Other people's optimisers and this library's, on the same worlds with the same noise, seed by seed:
+each as its documentation has it, in an environment of its own, told nothing of the world but its
+bounds and the time, five random points first where that is ours to say. Regret per unit of time is
+the mean of f\\*(t) - f(x, t) over a run, the last point held until the next. Where time stands
+still while a peer thinks, a measurement a unit, it is regret per query as well; where thinking
+counts, the seconds of a processor that make a unit of time stand beside the world's name, and who
+thinks for longer measures more seldom. "Less ours" is the mean difference to `nothing`, this
+library's `Loop(box)`, on the seeds that both played, and its standard error; positive where ours is
+better.
+Seconds and processor seconds are per query with one thread, memory is the peak of the process.
+This page is written by `python -m benchmarks.peers.page`; `python -m benchmarks.peers --out FOLDER`
+runs what is in it.
+"""
+
+
+def write_page(record: Mapping[str, Any], page: Path = PAGE) -> None:
+    """Write the page.
+
+    Args:
+        record: What is stored in ``peers.json``.
+        page: The file.
+    """
+    worlds: Mapping[str, Mapping[str, Row]] = record["worlds"]
+    order = sorted(worlds, key=_place)
+    lines = [HEAD, *_machine(record), "", "## Who leads", "", *leaders(worlds, order)]
+    for world in order:
+        lines += ["", f"## {world}", "", _what(world), "", *_table(worlds[world])]
+    lines += ["", "## Who they are", ""]
+    lines += [f"- `{name}`: {_whole(what)}" for name, what in record["peers"].items()]
+    lines += ["", "## What is missing", "", *missing(record, order)]
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[str]:
+    """A line per world on which both are: the best peer, and whether ours is ahead of it."""
+    lines = ["| world | best peer | less ours | ours told nothing is |", "|---|---|---|---|"]
+    counts = dict.fromkeys(("ahead", "level", "behind"), 0)
+    for world in order:
+        rivals = [
+            (row["above_nothing"], name)
+            for name, row in worlds[world].items()
+            if name not in OURS and row.get("pairs", 0) > 1
+        ]
+        if not rivals:
+            continue
+        _, name = min(rivals)
+        row = worlds[world][name]
+        found = standing(row)
+        counts[found] += 1
+        lines.append(f"| {world} | `{name}` | {_gap(row)}, {row['pairs']} seeds | {found} |")
+    said = (
+        f"Told nothing, ours is ahead of every peer by {LEVEL:g} standard errors or more on "
+        f"{counts['ahead']} of {sum(counts.values())} worlds, level with the best on "
+        f"{counts['level']} and behind on {counts['behind']}."
+    )
+    return [said, "", *lines]
+
+
+def standing(row: Row) -> str:
+    """Whether ours is ahead of, level with or behind a peer."""
+    gap, error = row["above_nothing"], row["above_nothing_error"]
+    if abs(gap) < LEVEL * error:
+        return "level"
+    return "ahead" if gap > 0 else "behind"
+
+
+def missing(record: Mapping[str, Any], order: list[str]) -> list[str]:
+    """Who was not run, or on fewer seeds than ours, and what failed."""
+    worlds = record["worlds"]
+    lines = []
+    for world in order:
+        most = max(row["seeds"] for row in worlds[world].values())
+        rows = {name: worlds[world].get(name, {"seeds": 0}) for name in record["peers"]}
+        few = [f"`{name}` {row['seeds']}" for name, row in rows.items() if row["seeds"] < most]
+        if few:
+            lines.append(f"- {world}, {most} seeds, but fewer of {', '.join(few)}.")
+    never = [name for name in WORLDS if not any(_name(world) == name for world in order)]
+    if never:
+        lines.append(f"- Not run: {', '.join(never)}.")
+    lines += [f"- Failed: {run}: {_whole(why)}" for run, why in record["failed"].items()]
+    return lines or ["Nothing."]
+
+
+def _table(peers: Mapping[str, Row]) -> list[str]:
+    """A line per peer, best first."""
+    lines = [
+        "| peer | seeds | regret per unit of time | less ours | regret per query | queries | "
+        "s | processor s | MiB |",
+        "|---" * 9 + "|",
+    ]
+    for name, row in sorted(peers.items(), key=lambda one: one[1]["regret_per_unit_of_time"]):
+        error = row["standard_error"]
+        regret = f"{row['regret_per_unit_of_time']:.2f}" + (
+            "" if error is None else f" ± {error:.2f}"
+        )
+        cells = [f"`{name}`", row["seeds"], regret, _gap(row), f"{row['regret']:.2f}"]
+        cells += [f"{row['queries']:.0f}", *(_short(row[which]) for which in SECONDS)]
+        lines.append(f"| {' | '.join(map(str, cells))} | {row['peak_memory_MiB']:.0f} |")
+    return lines
+
+
+SECONDS = ("seconds_per_round", "processor_seconds_per_round")
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.2g}" if seconds >= 1e-3 else "< 0.001"
+
+
+def _gap(row: Row) -> str:
+    if "above_nothing" not in row:
+        return ""
+    error = row["above_nothing_error"]
+    return f"{row['above_nothing']:+.2f}" + ("" if error is None else f" ± {error:.2f}")
+
+
+def _name(world: str) -> str:
+    return world.partition(",")[0]
+
+
+def _place(world: str) -> tuple[int, str]:
+    return list(WORLDS).index(_name(world)), world
+
+
+def _what(world: str) -> str:
+    name = _name(world)
+    played = WORLDS[name](0)
+    if name.startswith("gmpb-"):
+        settings = GMPB_SETTINGS[name.removeprefix("gmpb-")]
+        told = f"GMPB's {name[5:].upper()}: {settings['m']} peaks, a change every "
+        told += f"{settings.get('change_frequency', 50)} rounds."
+    else:
+        told = str(WORLDS[name].__doc__).partition("\n")[0]
+    return f"{told} {played.dim} coordinates, {played.rounds} units of time, noise {played.noise}."
+
+
+def _whole(what: str) -> str:
+    return what if what.endswith(".") else what + "."
+
+
+def _machine(record: Mapping[str, Any]) -> list[str]:
+    """Where, and at which commits."""
+    rows = [row for peers in record["worlds"].values() for row in peers.values()]
+    commits = sorted({one for row in rows for one in row["commits"]})
+    versions: dict[str, str] = {}
+    for row in rows:
+        versions |= row["versions"]
+    told = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+    return [f"{record['device']}, shared with other work; commits {', '.join(commits)}; {told}."]
+
+
+if __name__ == "__main__":
+    write_page(json.loads((RESULTS / "peers.json").read_text(encoding="utf-8")))
