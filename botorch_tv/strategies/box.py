@@ -197,7 +197,10 @@ class Box(Domain):
                 return self.parameters.rounded(U)
             return U if self.parameters.all_float else self.parameters.from_uniform(U)
         lower, upper = self._corners.like(U)
-        X: Tensor = torch.minimum(torch.maximum(lower + (upper - lower) * U, lower), upper)
+        raw = lower + (upper - lower) * U
+        inside = torch.minimum(torch.maximum(raw.detach(), lower), upper)
+        # Corners have their gradient in full, also where rounding led beyond them.
+        X: Tensor = inside + (raw - raw.detach())
         return X
 
     def to_unit(self, X: Tensor) -> Tensor:

@@ -23,3 +23,15 @@ def test_points_may_lie_outside_by_a_billionth_of_a_side(side):
             else:
                 with pytest.raises(InputDataError, match="outside"):
                     strategy.suggestion_at(state, X)
+
+
+def test_ascents_see_the_whole_slope_in_a_corner():
+    """Points are affine in the cube: the gradient is the side, also where rounding leads beyond."""
+    box = Box(torch.tensor([[0.0, -1e3, -0.1], [1.0, 7.0, 0.2]], dtype=D))
+    lower, upper = box.bounds
+    assert (lower + (upper - lower) > upper).any()
+    U = torch.tensor([[0.0] * 3, [1.0] * 3, [0.3] * 3], dtype=D, requires_grad=True)
+    X = box.from_unit(U)
+    assert torch.equal(X[:2], box.bounds)
+    (gradient,) = torch.autograd.grad(X.sum(), U)
+    assert torch.equal(gradient, (upper - lower).expand(3, 3))
