@@ -371,7 +371,7 @@ def test_the_next_round_is_as_far_as_rounds_usually_are(unit):
         plain.tell(y)
         other.ask(now=number * unit)
         other.tell(y)
-    assert other.recommend().tolist() == pytest.approx(plain.recommend().tolist(), abs=1e-9)
+    assert other.recommend() == pytest.approx(plain.recommend(), abs=1e-9)
     asked = other.ask()
     assert asked.time == pytest.approx(6 * unit)
     assert asked.point == pytest.approx(plain.ask().point, abs=1e-6)

@@ -37,15 +37,20 @@ SLICE = 101
 class Looking(Record):
     """A record that can be looked at."""
 
-    def recommend(
-        self, *, now: Time | None = None, context: Numbers | None = None
-    ) -> Tensor | dict[str, Any]:
-        """The point whose predicted mean is best, `d` or a dict; arguments as in :meth:`ask`."""
+    def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
+        """The point whose predicted mean is best, as ``suggestion.point`` has it.
+
+        Args:
+            now: As in :meth:`ask`.
+            context: As there.
+
+        Returns:
+            Plain numbers, or a dict of named parameters in their own units.
+        """
         best = self._strategy.recommend(
             self.state, now=self._present(now), context=as_known(self.state, context)
         )
-        point = self._units.point(best.tolist())
-        return point if isinstance(point, dict) else best[: self.domain.dim]
+        return self._units.point(best.tolist()[: self.domain.dim])
 
     def posterior(
         self, X: Points, *, now: Time | None = None, context: Numbers | None = None

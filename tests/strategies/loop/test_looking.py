@@ -76,7 +76,7 @@ def test_the_best_point_in_words_is_that_of_the_posterior() -> None:
     posterior = loop.posterior(best, now=LATER)
     mean, sd = float(posterior.mean), float(posterior.variance.sqrt())
     told = loop.describe(now=LATER)
-    assert f"temperature {best['temperature']:.6g}" in told  # type: ignore[call-overload]
+    assert f"temperature {best['temperature']:.6g}" in told
     assert f"expects {mean:.4g}, from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g}" in told
     assert "7 measurements from time 2026-03-28 20:00:00+00:00 to 2026-03-29 01:00" in told
     assert "of which 1 failed; open: number 7 at temperature" in told
@@ -114,7 +114,6 @@ def test_the_picture_shows_measurements_and_slices(tmp_path: Path) -> None:
     assert (tmp_path / "night.png").stat().st_size > 10_000
     assert len(figure.axes) == 1 + 2 * len(MACHINE)
     best = loop.recommend(now=LATER)
-    assert isinstance(best, dict)
     slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
     assert list(slices) == list(MACHINE)
     assert slices["rate"].get_xscale() == "log"

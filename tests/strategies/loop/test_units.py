@@ -52,7 +52,6 @@ def test_points_go_in_and_out_by_name() -> None:
         assert type(point["layers"]) is int
         loop.tell(measured(point, t))
     best = loop.recommend()
-    assert isinstance(best, dict)
     loop.observe(best, 0.5)
     values = loop.posterior([best, {"temperature": 20, "rate": 1, "layers": 6}]).mean
     assert values.shape == (2, 1)
