@@ -13,6 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.simulation.captured.replayed import cuda_graph
+from botorch_tv.simulation.captured.serving import Captured, captured
+from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, served
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
@@ -74,11 +77,15 @@ class PreparedStudy:
             progress.add(place.chunk.trials)
         return None if stop.is_set() else self._joined([one.finished() for one in tables])
 
-    def _tables(self, place: _Place, stop: threading.Event) -> list[_Table | CompiledTable]:
-        """The strategies whose rounds are compiled, and all others."""
-        settings, services = self.settings, self.services
-        others = [label for label in settings.strategies if label not in services]
-        tables: list[_Table | CompiledTable] = []
+    def _tables(
+        self, place: _Place, stop: threading.Event
+    ) -> list[_Table | CompiledTable | CapturedTable]:
+        """The strategies whose rounds are compiled or captured, and all others."""
+        settings, services, graphs = self.settings, self.services, self.graphs
+        others = [
+            label for label in settings.strategies if label not in services and label not in graphs
+        ]
+        tables: list[_Table | CompiledTable | CapturedTable] = []
         if others:
             tables.append(_Table(settings.of(others), self.templates, place))
         if services:
@@ -86,6 +93,8 @@ class PreparedStudy:
             from botorch_tv.simulation.compiled.table import CompiledTable
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
+        if graphs:
+            tables.append(CapturedTable(settings, graphs, place.chunk, cuda_graph))
         return tables
 
     @cached_property
@@ -95,6 +104,11 @@ class PreparedStudy:
         if not own.compiled or own.record:  # a recorder may ask for anything
             return {}
         return served(own.world, own.strategies, self.templates, own.horizon)
+
+    @cached_property
+    def graphs(self) -> dict[str, Captured]:
+        """What captured rounds play, by label."""
+        return captured(self.settings, self.templates)
 
     def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:
         """What all strategies recorded, in their order."""

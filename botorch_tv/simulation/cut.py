@@ -55,15 +55,8 @@ def choose_cut(
     threads = torch.get_num_threads()
     if chunk is None:
         with torch_threads(max(1, threads // workers)):
-            states = settings.initial_states()
-        pairs = [(settings.strategies[label], state) for label, state in states.items()]
-        chunk = chunk_size(
-            pairs,
-            trials=trials,
-            horizon=settings.horizon,
-            recorded=settings.layout.numbers_per_trial,
-            workers=workers,
-        )
+            settings.initial_states()
+        chunk = chunk_size(settings, trials=trials, workers=workers)
     if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:
         return Cut(chunk, threads=1)  # more would wait for each other at every operation
     abreast = workers if lasting else min(workers, -(-trials // chunk))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
 
 import torch
 
 from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.simulation.captured.serving import captured, numbers_per_trial
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
 MEMORY_SHARE = 0.5
@@ -27,21 +25,12 @@ BOX_POINTS = 512
 """Points of a box that the usual search scores at once."""
 
 
-def chunk_size(
-    strategies: Iterable[tuple[Strategy, State]],
-    *,
-    trials: int,
-    horizon: int,
-    recorded: int,
-    workers: int,
-) -> int:
+def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     """Number of trials that run together.
 
     Args:
-        strategies: Every strategy with an initial state of any batch shape.
+        settings: The study.
         trials: Trials of the whole study.
-        horizon: Rounds per trial.
-        recorded: Numbers written down per strategy and trial.
         workers: Chunks that run side by side.
 
     Returns:
@@ -50,14 +39,21 @@ def chunk_size(
     Raises:
         ValueError: If memory does not hold one.
     """
-    pairs = list(strategies)
-    variance = pairs[0][1].basis.variance
+    states, horizon = settings.initial_states(), settings.horizon
+    graphs = captured(settings, states)
+    variance = next(iter(states.values())).basis.variance
+
+    def numbers(label: str, together: int) -> int:
+        """Numbers per trial of one strategy where so many run together."""
+        if label in graphs:
+            return numbers_per_trial(graphs[label], horizon)
+        return settings.strategies[label].numbers_per_trial(states[label], horizon, together)
 
     def needed(together: int) -> int:
         """Bytes that so many trials take together."""
-        numbers = sum(one.numbers_per_trial(state, horizon, together) for one, state in pairs)
-        numbers += recorded * len(pairs)
-        return together * numbers * variance.element_size()
+        held = sum(numbers(label, together) for label in states)
+        held += settings.layout.numbers_per_trial * len(states)
+        return together * held * variance.element_size()
 
     free, single = free_bytes(variance.device), needed(1)
     require(
@@ -66,7 +62,7 @@ def chunk_size(
         f"{in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds or "
         "strategies.",
     )
-    share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(pairs[0][1].domain)))
+    share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(settings.world.domain)))
     most = min(share, trials)
     if variance.device.type == "cpu":
         most = min(most, MOST_TRIALS)

@@ -100,7 +100,11 @@ def run_study(
             some ten seconds of compiling are over. It knows upper confidence bounds with a width
             that does without information gain, no aging of noise, and one rule of retention; in
             float64 on a CPU, nothing recorded besides. Strategies that it does not know are played
-            as ever. Unless given, where it is installed and the study is large enough to pay.
+            as ever. Unless given, where it is installed and the study is large enough to pay. On
+            a CUDA device True captures the rounds of the same strategies as CUDA graphs, which
+            Python starts as a whole instead of operation by operation; where that fails it warns
+            and starts them one by one. Nobody has timed that on a GPU yet, so there it is off
+            unless asked for.
         progress: Whether to show a progress bar; in a log it has a line a minute.
 
     Returns:
@@ -109,7 +113,7 @@ def run_study(
         strategies minimise, regret is f_t(x_t) - min f_t.
 
     Raises:
-        ImportError: If ``compiled`` is True and Numba is not installed.
+        ImportError: If ``compiled`` is True on a CPU and Numba is not installed.
         ValueError: If the world is none, strategies are no mapping of labels to at least one
             strategy, a size is below 1, some strategies maximise and others minimise or the world
             wants the other, the world has fewer rounds than ``horizon`` or yields values that are
@@ -138,7 +142,7 @@ def run_study(
         dtype,
         place,
         require_recorders(record),
-        compiled=require_compiled(compiled, world, trials * horizon * len(strategies)),
+        compiled=require_compiled(compiled, world, trials * horizon * len(strategies), place),
     )
     fix = "give the name of a folder, or None."
     folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)

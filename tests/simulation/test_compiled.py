@@ -272,18 +272,20 @@ def test_a_world_where_measurements_fail_is_left_to_the_recursion():
 def test_large_studies_compile_unless_told():
     world = MarkovWorld(Grid.regular(50, 2), kernel=smooth(), epsilon=0.05, noise=NOISE)
     enough = serving.WORTH_COMPILING // 2500 + 1
-    assert require_compiled(None, world, enough)
-    assert not require_compiled(None, world, enough // 2)
-    assert require_compiled(True, world, 1)
-    assert not require_compiled(False, world, enough)
+    cpu = torch.device("cpu")
+    assert require_compiled(None, world, enough, cpu)
+    assert not require_compiled(None, world, enough // 2, cpu)
+    assert require_compiled(True, world, 1, cpu)
+    assert not require_compiled(False, world, enough, cpu)
     with pytest.raises(ValueError, match="compiled is 'yes'; give True, False, or None"):
-        require_compiled("yes", world, 1)
+        require_compiled("yes", world, 1, cpu)
 
 
 def test_without_a_compiler_nothing_is_compiled(monkeypatch):
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
-    assert not require_compiled(None, world, 10 * serving.WORTH_COMPILING)
+    cpu = torch.device("cpu")
+    assert not require_compiled(None, world, 10 * serving.WORTH_COMPILING, cpu)
     assert served(world, {"GP": ucb()}, {"GP": ucb().init(world.domain)}, 50) == {}
     with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[fast\]'"):
         study(world, {"GP": ucb()}, compiled=True)

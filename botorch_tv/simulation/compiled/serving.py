@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,16 +48,18 @@ PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
 """How worlds bring objectives that are values on the arms."""
 
 
-def require_compiled(wanted: bool | None, world: World, rounds: int) -> bool:
-    """Whether a study compiles its rounds.
+def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
+    """Whether a study compiles its rounds, or captures them.
 
     Args:
-        wanted: What is asked for; None where the work ahead decides.
+        wanted: What is asked for; None where the work ahead decides. On a GPU nothing is captured
+            unless asked for.
         world: Where objectives are drawn from.
         rounds: Of all strategies in all trials.
+        device: Where they are played.
 
     Raises:
-        ImportError: If it is asked for and there is no compiler.
+        ImportError: If it is asked for on a CPU and there is no compiler.
         ValueError: If it is neither asked for nor not.
     """
     require(
@@ -64,6 +67,8 @@ def require_compiled(wanted: bool | None, world: World, rounds: int) -> bool:
         f"run_study: compiled is {shown(wanted)}; give True, False, or None to let the size of the "
         "study decide.",
     )
+    if device.type != "cpu":
+        return wanted is True
     available = find_spec("numba") is not None
     if wanted and not available:
         raise ImportError(
@@ -74,6 +79,14 @@ def require_compiled(wanted: bool | None, world: World, rounds: int) -> bool:
         arms = len(world.domain) if isinstance(world, GridWorld) else 0
         return available and rounds * arms >= WORTH_COMPILING
     return wanted
+
+
+class Known(NamedTuple):
+    """A strategy in numbers."""
+
+    rules: Rules
+    slots: int
+    """Most arms that a trial holds at a time."""
 
 
 @dataclass(frozen=True)
@@ -102,29 +115,38 @@ def served(
         states: A state of each.
         horizon: Rounds T.
     """
-    if not isinstance(world, GridWorld) or type(world).available is not World.available:
-        return {}
-    kind = type(world)
-    if kind.objectives not in PLAIN or kind.first_arm is not GridWorld.first_arm:
-        return {}
-    if find_spec("numba") is None:  # a worker may do without
+    if not plain(world) or find_spec("numba") is None:  # a worker may do without
         return {}
     found = {label: service(one, states[label], horizon) for label, one in strategies.items()}
     return {label: one for label, one in found.items() if one is not None}
 
 
+def plain(world: World) -> bool:
+    """Whether a world is one on a grid that goes no way of its own."""
+    if not isinstance(world, GridWorld) or type(world).available is not World.available:
+        return False
+    kind = type(world)
+    return kind.objectives in PLAIN and kind.first_arm is GridWorld.first_arm
+
+
 def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
-    """A strategy as compiled rounds know it; None where they do not.
+    """A strategy as compiled rounds know it, on a CPU; None where they do not."""
+    found, basis = known(strategy, state, horizon), state.basis
+    if found is None or not isinstance(basis, Basis) or basis.variance.device.type != "cpu":
+        return None
+    return Service(factors(basis), found.rules, found.slots + -found.slots % 3)
+
+
+def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
+    """A strategy in numbers; None where rounds that are compiled or captured do not know it.
 
     They know upper confidence bounds of a width without information gain, a known mean, noise that
-    does not age and that rounding is small beside, one rule of retention at most, and float64 on a
-    CPU.
+    does not age and that rounding is small beside, one rule of retention at most, and float64.
     """
     process, basis = strategy.process, state.basis
     if not (
         type(strategy) is Strategy
         and isinstance(basis, Basis)
-        and basis.variance.device.type == "cpu"
         and not amplifies(strategy.noise, basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration == UpperConfidence()
@@ -140,10 +162,11 @@ def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
     kept = process.most_kept(horizon)
     # Between two refreshments a window has room for what it left out.
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
-    factors = _factors(basis) if slots <= MOST_SLOTS else None
-    if factors is None:
+    # Rows of a covariance that is no product are as long as there are arms.
+    short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
+    if slots > MOST_SLOTS or not short:
         return None
-    return Service(factors, _rules(strategy, state, horizon), slots + -slots % 3)
+    return Known(_rules(strategy, state, horizon), slots)
 
 
 def _knows(rule: Retention) -> bool:
@@ -174,7 +197,7 @@ def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
         # Rounds count from 1.
         band_sd, band_noise = (np.concatenate([[0.0], one.numpy()]) for one in bands)
     return Rules(
-        variance=basis.variance.numpy(),
+        variance=basis.variance.cpu().numpy(),
         noise=strategy.noise,
         mean=process.known_mean,
         tie=TIE_TOLERANCE * basis.scale,
@@ -190,8 +213,8 @@ def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
     )
 
 
-def _factors(basis: Basis) -> Factors | None:
-    """The covariance of a basis, where it is a product over dimensions or there are few arms."""
+def factors(basis: Basis) -> Factors:
+    """The covariance of a basis: a product over dimensions, or a matrix of few arms."""
     if isinstance(basis, ProductBasis):
         left, right = halves(basis)
         first, second = left @ left.T, right @ right.T
@@ -204,8 +227,6 @@ def _factors(basis: Basis) -> Factors | None:
             second=second,
             product=True,
         )
-    if basis.arms > MOST_ARMS:
-        return None
     every = torch.arange(basis.arms)
     covariance = np.ascontiguousarray(basis.gram(every).numpy())
     one = np.ones((1, 1))

@@ -28,6 +28,7 @@ from botorch_tv.simulation import (
 from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.memory import chunk_size
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, tv_gp_ucb
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.state import Info
@@ -247,9 +248,11 @@ def test_memory_counts_what_recorders_take(monkeypatch: pytest.MonkeyPatch) -> N
     assert wide.bytes_of(5) - plain.bytes_of(5) == 2 * 5 * 9 * 16 * 4
     assert mean.bytes_of(5) - plain.bytes_of(5) == 2 * 2 * 16 * 8
     monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**20)
-    pairs = [(one, one.init(GRID)) for one in PLAYERS.values()]
+    cpu = torch.device("cpu")
     sizes = [
-        chunk_size(pairs, trials=500, horizon=9, recorded=one.numbers_per_trial, workers=1)
-        for one in (plain, wide)
+        chunk_size(
+            StudySettings(WORLD, PLAYERS, 9, 0, torch.float32, cpu, record), trials=500, workers=1
+        )
+        for record in ((), (Odd({"wide": Variable({"arm": 16})}),))
     ]
     assert sizes[0] > sizes[1] >= 1

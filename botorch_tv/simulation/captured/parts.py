@@ -1,0 +1,67 @@
+"""What captured rounds are given: tensors that stay where they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from botorch_tv.simulation.compiled.parts import Rules
+
+
+class Tables(NamedTuple):
+    """What of a strategy's rules changes from round to round, on a device; None for what it lacks.
+
+    Tables are by rounds, or by elapsed time, as for
+    :class:`~botorch_tv.simulation.compiled.parts.Rules`.
+    """
+
+    variance: Tensor
+    first: Tensor
+    """Prior variance of the arms at the origin of time, `M`."""
+    sqrt_beta: Tensor
+    attenuation: Tensor | None
+    prior: Tensor | None
+    band_sd: Tensor | None
+    band_noise: Tensor | None
+
+    @classmethod
+    def of(cls, rules: Rules, device: torch.device) -> Tables:
+        """Those of some rules."""
+
+        def table(values: np.ndarray) -> Tensor:
+            return torch.from_numpy(values).to(device)
+
+        triggered = len(rules.band_sd) > 0
+        return cls(
+            variance=table(rules.variance),
+            first=table(rules.prior[0] * rules.variance),
+            sqrt_beta=table(rules.sqrt_beta),
+            attenuation=table(rules.attenuation) if rules.moves else None,
+            prior=table(rules.prior) if rules.moves else None,
+            band_sd=table(rules.band_sd) if triggered else None,
+            band_noise=table(rules.band_noise) if triggered else None,
+        )
+
+
+class Stage(NamedTuple):
+    """What the strategies play on in a round, written anew for every round."""
+
+    values: Tensor
+    """Of the objective, `trials x M`."""
+    best: Tensor
+    """`trials`."""
+    noise: Tensor
+    """Errors of measurement, `trials`."""
+
+
+class Log(NamedTuple):
+    """What is recorded, each `rounds x trials`."""
+
+    arm: Tensor
+    regret: Tensor
+    resets: Tensor
+    y: Tensor
+    """Of no round where all are kept."""

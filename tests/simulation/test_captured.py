@@ -1,0 +1,333 @@
+"""Captured rounds make the choices of the others, whoever records them, or nobody."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from tape import taped
+from tqdm.auto import tqdm
+
+from botorch_tv.acquisition import Constant, Logarithmic
+from botorch_tv.acquisition.exploration import Thompson
+from botorch_tv.forgetting import EventTrigger, Markov, PeriodicReset, SlidingWindow, Wiener
+from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
+from botorch_tv.simulation import chunks as chunks_module
+from botorch_tv.simulation.captured import serving
+from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
+from botorch_tv.simulation.captured.table import CapturedTable
+from botorch_tv.simulation.chunks import PreparedStudy, _Place, _Table
+from botorch_tv.simulation.compiled.serving import require_compiled
+from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.records import Arrays
+from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds import GridWorld
+from botorch_tv.simulation.worlds.functions import GaussianDraw
+from botorch_tv.strategies import Grid, Strategy
+
+NOISE = 0.02
+WIDTH = Logarithmic(c1=0.4, c2=4.0)
+CPU, CHUNK, HORIZON = torch.device("cpu"), Chunk(3, 4), 75
+
+
+def smooth() -> RBFKernel:
+    kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(0.2, dtype=torch.float64)
+    return kernel
+
+
+def rough() -> ScaleKernel:
+    kernel = ScaleKernel(MaternKernel(nu=1.5)).double()
+    kernel.outputscale = torch.tensor(2.0, dtype=torch.float64)
+    return kernel
+
+
+def ucb(**parts: object) -> Strategy:
+    given = {"kernel": smooth(), "noise": NOISE, "width": WIDTH} | parts
+    return Strategy(**given)  # type: ignore[arg-type]
+
+
+KINDS: dict[str, dict[str, object]] = {
+    "static": {},
+    "resetting": {"retention": PeriodicReset(29)},
+    "always resetting": {"retention": PeriodicReset(1)},
+    "window": {"retention": SlidingWindow(17)},
+    "window of one": {"retention": SlidingWindow(1)},
+    "moving": {"decay": Markov(0.03)},
+    "walking": {"decay": Wiener(0.03)},
+    "moving and resetting": {"decay": Wiener(0.1), "retention": PeriodicReset(13)},
+    "triggered": {"retention": EventTrigger(0.1)},
+    "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
+    "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
+    "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
+}
+DOMAINS = {
+    "square": Grid.regular(9, 2),
+    "cube": Grid.regular(5, 3),
+    "line": Grid.regular(31, 1),
+    "scattered": Grid(torch.rand(23, 2, generator=torch.Generator().manual_seed(0)).double()),
+}
+
+
+@dataclass
+class Both:
+    """A study by captured rounds and by the recursion, side by side."""
+
+    captured: CapturedTable
+    eager: _Table
+    found: Arrays
+    expected: Arrays
+
+    @classmethod
+    def played(
+        cls,
+        world: GridWorld,
+        strategies: dict[str, Strategy],
+        capture: Capture | None = taped,
+        horizon: int = HORIZON,
+    ) -> Both:
+        settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
+        states = settings.initial_states()
+        # As the strategies of a study on a GPU would be.
+        there = replace(settings, device=torch.device("cuda"), compiled=True)
+        graphs = serving.captured(there, states)
+        assert list(graphs) == list(strategies)
+        captured = CapturedTable(settings, graphs, CHUNK, capture)
+        eager = _Table(settings, states, _Place(CHUNK))
+        draws = Stream(0, "world", *CHUNK, dtype=torch.float64, device=CPU)
+        for step, objective in zip(range(horizon), world.objectives(draws)):
+            captured.play_round(step, objective)
+            eager.play_round(step, objective)
+        (labels, found), (others, expected) = captured.finished(), eager.finished()
+        assert labels == others
+        return cls(captured, eager, found, expected)
+
+    def require_same(self) -> None:
+        assert set(self.found) == set(self.expected)
+        for name, one in self.found.items():
+            other = self.expected[name]
+            assert one.dtype == other.dtype
+            if name == "regret":
+                np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+            else:
+                np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def markov(domain: Grid) -> MarkovWorld:
+    return MarkovWorld(domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("square", smooth()), ("cube", rough()), ("line", smooth()), ("scattered", rough())],
+    ids=DOMAINS,
+)
+def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
+    strategies = {
+        label: ucb(**{"kernel": kernel, "noise": 0.05} | parts) for label, parts in KINDS.items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a round that cannot be recorded
+        both = Both.played(markov(DOMAINS[name]), strategies)
+    both.require_same()
+    for player in both.captured._players.values():
+        assert player._round._again is not None
+    assert both.found["resets"][list(strategies).index("triggered")].any()
+    for state, player in zip(both.eager.states, both.captured._players.values()):
+        running = state.data.running
+        torch.testing.assert_close(player.state.mean, running.mean, rtol=0, atol=1e-8)
+        torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
+def test_the_smallest_value_may_be_wanted_and_objectives_may_be_values(capture):
+    domain = DOMAINS["square"]
+    world = AbruptWorld(domain, functions=GaussianDraw(smooth()), changes=[40], noise=NOISE)
+    strategies = {label: ucb(**parts, maximize=False) for label, parts in KINDS.items()}
+    Both.played(world, strategies, capture).require_same()
+
+
+def test_slots_grow_no_further_than_arms_are_held():
+    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "R": ucb(**KINDS["resetting"])})
+    both.require_same()
+    slots = {label: one.state.slots for label, one in both.captured._players.items()}
+    used = {label: int(one.state.count.max()) for label, one in both.captured._players.items()}
+    assert slots["R"] <= 29
+    assert used["GP"] <= slots["GP"] < 4 * used["GP"]
+
+
+def test_what_a_graph_cannot_hold_is_refused_by_the_tape():
+    number, total = torch.zeros(3), torch.zeros(3)
+
+    def add(times: list[int]) -> None:
+        times[0] += 1
+        total.add_(number + times[0])
+
+    def waits() -> None:
+        number.fill_(float(total.max()))
+
+    times = [0]
+    again = taped(lambda: add(times))
+    assert times == [1]
+    assert total.eq(0).all()  # recorded, not done
+    number.fill_(5)
+    again()
+    again()
+    assert times == [1]  # Python's number is that of the recording
+    assert total.eq(12).all()
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
+        taped(waits)
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
+        taped(lambda: total.add_(torch.tensor([1.0, 2.0, 3.0])))
+
+
+def broken(work: Callable[[], None]) -> Callable[[], None]:
+    raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nand so on")
+
+
+def test_rounds_that_cannot_be_recorded_are_played_one_operation_at_a_time():
+    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    with pytest.warns(UserWarning, match="could not be captured") as told:
+        both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
+    both.require_same()
+    assert [str(one.message) for one in told] == [
+        "run_study: rounds could not be captured as CUDA graphs (RuntimeError: CUDA error: "
+        "operation not permitted when stream is capturing). They are played one operation at a "
+        "time from here on, with the same choices; compiled=False does so from the beginning."
+    ]
+
+
+def test_recording_begins_once_work_was_done_as_it_is():
+    done: list[str] = []
+
+    def capture(work: Callable[[], None]) -> Callable[[], None]:
+        done.append("recorded")
+        return lambda: done.append("again")
+
+    one = Replayed(lambda: done.append("as it is"), Recorder(capture))
+    for _ in range(3):
+        one()
+    assert done == ["as it is", "recorded", "again", "again"]
+
+
+def test_without_a_gpu_no_graph_is_captured():
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    recorder = Recorder(cuda_graph)
+    with pytest.warns(UserWarning, match="could not be captured as CUDA graphs"):
+        assert recorder.recorded(lambda: None) is None
+
+
+def settings_of(**parts: object) -> StudySettings:
+    given = {
+        "world": markov(DOMAINS["square"]),
+        "strategies": {"GP": ucb(), "TS": ucb(exploration=Thompson()), "ET": ucb()},
+        "horizon": 30,
+        "seed": 0,
+        "dtype": torch.float64,
+        "device": torch.device("cuda"),
+        "compiled": True,
+    } | parts
+    return StudySettings(**given)  # type: ignore[arg-type]
+
+
+def test_what_is_captured_on_a_gpu():
+    def labels(**parts: object) -> list[str]:
+        settings = settings_of(**parts)
+        states = replace(settings, device=CPU).initial_states()
+        return list(serving.captured(settings, states))
+
+    class Failing(MarkovWorld):
+        def available(self, step, choice):
+            return choice % 2 == 0
+
+    failing = Failing(DOMAINS["square"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    assert labels() == ["GP", "ET"]
+    assert labels(compiled=False) == []
+    assert labels(device=CPU) == []
+    assert labels(record=(Diagnosis(),)) == []
+    assert labels(world=failing) == []
+    assert labels(dtype=torch.float32) == []
+
+
+def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
+    settings = settings_of(device=CPU, compiled=False)
+    captured = serving.captured
+
+    def on_any_device(own: StudySettings, states: object) -> object:
+        return captured(replace(own, device=torch.device("cuda"), compiled=True), states)
+
+    def play(prepared: PreparedStudy) -> Arrays | None:
+        with tqdm(disable=True) as bar:
+            return prepared.play(CHUNK, Progress(bar, 30), threading.Event())
+
+    expected = play(PreparedStudy(settings, settings.initial_states()))
+    monkeypatch.setattr(chunks_module, "captured", on_any_device)
+    monkeypatch.setattr(chunks_module, "cuda_graph", taped)
+    prepared = PreparedStudy(settings, settings.initial_states())
+    assert list(prepared.graphs) == ["GP", "ET"]
+    found = play(prepared)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-12)
+
+
+def test_on_a_gpu_rounds_are_captured_when_asked_for_and_no_compiler_is_needed(monkeypatch):
+    world, gpu = markov(DOMAINS["square"]), torch.device("cuda")
+    monkeypatch.setattr("botorch_tv.simulation.compiled.serving.find_spec", lambda name: None)
+    assert require_compiled(True, world, 1, gpu)
+    assert not require_compiled(None, world, 2**60, gpu)
+    assert not require_compiled(False, world, 2**60, gpu)
+
+
+def test_memory_is_that_of_captured_rounds(monkeypatch):
+    """What a round holds and works on: at least its buffers, at most a few times as much."""
+    both = Both.played(markov(DOMAINS["square"]), {"GP": ucb(), "W": ucb(**KINDS["window"])})
+    for player in both.captured._players.values():
+        play = player.state
+        buffers = [one for one in vars(play).values() if isinstance(one, torch.Tensor)]
+        buffers += [*play.log, *play.basis.scratch._local.__dict__.values()]
+        held = sum(one.numel() for one in buffers) / CHUNK.trials
+        known = player._known
+        estimate = serving.numbers_per_trial((known, play.basis), HORIZON)
+        assert held < estimate < 6 * held
+    settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
+    monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**24)
+    eager = chunk_size(settings, trials=500, workers=1)
+    graphs = serving.captured(
+        replace(settings, device=torch.device("cuda"), compiled=True), settings.initial_states()
+    )
+    monkeypatch.setattr("botorch_tv.simulation.memory.captured", lambda own, states: graphs)
+    monkeypatch.setattr("botorch_tv.simulation.memory.numbers_per_trial", lambda one, rounds: 2**20)
+    assert chunk_size(settings, trials=500, workers=1) == 1 < eager
+
+
+@pytest.mark.gpu
+def test_graphs_of_a_gpu_choose_as_the_recursion_there():
+    world = markov(DOMAINS["square"])
+    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        captured, eager = (
+            run_study(
+                world,
+                strategies,
+                trials=64,
+                horizon=HORIZON,
+                device="cuda",
+                compiled=compiled,
+                progress=False,
+            )
+            for compiled in (True, False)
+        )
+    np.testing.assert_array_equal(captured.data["index"].values, eager.data["index"].values)
+    np.testing.assert_array_equal(captured.resets.values, eager.resets.values)
+    np.testing.assert_allclose(captured.regret.values, eager.regret.values, rtol=0, atol=1e-9)
