@@ -5,9 +5,9 @@
 
 Every peer runs in processes of its own, and where it needs other packages in an environment of its
 own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
-cannot be installed or fails is told and left out. The summary of all runs there are, regret and
-what it costs, is written to ``benchmarks/results/peers.json`` and, for people, to
-``benchmarks/PEERS.md``; ``--minutes 0`` runs nothing and does only that.
+cannot be installed or fails is told and left out. The summary of all runs there are is written to
+``benchmarks/results/peers.json``, from which ``python -m benchmarks.peers.page`` writes the page;
+``--minutes 0`` runs nothing and does only that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.page import write_page
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
@@ -170,7 +169,6 @@ def main() -> None:
     what = {name: entry.what for name, entry in PEERS.items()}
     record = {**environment(seed=0), "peers": what, "worlds": told, "failed": failed}
     write(record, RESULTS / "peers.json")
-    write_page(record)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ thinks for longer measures more seldom. "Less ours" is the mean difference to `n
 library's `Loop(box)`, on the seeds that both played, and its standard error; positive where ours is
 better.
 Seconds and processor seconds are per query with one thread, memory is the peak of the process.
-This page is written by `python -m benchmarks.peers.page`; `python -m benchmarks.peers --out FOLDER`
-runs what is in it.
+This page is written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers
+--out FOLDER` ran.
 """
 
 
