@@ -204,9 +204,10 @@ class Adaptive(Strategy):
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         return kind(self.process, samples=self.exploration.samples, starts=self.starts)
 
-    def predicts(self, state: State) -> bool:
-        """Whether the units of all trials are known; nothing is predicted before."""
-        return bool(running_mixture(state.data).units.known.all())
+    def predicts(self, state: State) -> Tensor:
+        """Whether the units are known, `batch_shape`, bool; nothing is predicted before."""
+        require_state(state)
+        return running_mixture(state.data).units.known.view(state.time.shape)
 
     def jump(self, state: State) -> Tensor:
         """Chance that the newest measurement came after a jump, `batch_shape`."""

@@ -29,10 +29,13 @@ from botorch_tv.strategies.state import State, Suggestion
 class Believing(Parts):
     """The posterior of a :class:`~botorch_tv.strategies.core.Strategy`, and what it recommends."""
 
-    def predicts(self, state: State) -> bool:
-        """Whether anything is predicted yet: always, by strategies that are told a prior."""
+    def predicts(self, state: State) -> Tensor:
+        """Whether anything is predicted yet, `batch_shape`, bool: always, by who is told a prior.
+
+        Where nothing is, ``mean`` and ``sd`` of a suggestion mean nothing either.
+        """
         require_state(state)
-        return True
+        return torch.ones_like(state.time, dtype=torch.bool)
 
     def describe(
         self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""

@@ -3,9 +3,10 @@
 Posteriors condition on the data that chose the arm, so under a right model the played arm's
 f_t(x_t) lies within mean ± z sd with exactly the nominal probability, however it was chosen from
 the posterior. Rounds of a trial are dependent and trials are not: every standard error is one over
-trials. Rounds without a value (a failed measurement) are left out. Where the readings themselves
-are replayed as the objective, as panels are, it holds what the model calls noise, so that the
-observation is what to judge the model by.
+trials. Rounds without a value (a failed measurement) or without a prediction (a strategy that is
+still finding its units) are left out. Where the readings themselves are replayed as the objective,
+as panels are, it holds what the model calls noise, so that the observation is what to judge the
+model by.
 """
 
 from __future__ import annotations

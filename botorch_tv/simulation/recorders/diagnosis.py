@@ -24,7 +24,8 @@ VARIABLES = {
     "simple_regret": "regret of the arm recommended before y_t was seen",
     "model_noise": "noise variance σ² of an observation, as the strategy believes before y_t",
 }
-"""Variables of shape `strategy x trial x round`, and what they hold."""
+"""Variables of shape `strategy x trial x round`, and what they hold; what is predicted is NaN in
+rounds in which nothing is yet, as by a strategy that is still finding its units."""
 
 MODEL_NOISE = "model_noise"
 """One of these, for who is told nothing believes another σ² in every round. In older files it has
@@ -44,16 +45,21 @@ class Diagnosis(Recorder):
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
         player, state, suggestion = seen.strategy, seen.state, seen.suggestion
-        band = player.band(state, suggestion)
-        return {
-            "observation": seen.observation,
-            "objective": seen.value,
+        band, unknown = player.band(state, suggestion), suggestion.sd.new_tensor(math.nan)
+        predicted = {
             "mean": suggestion.mean,
             "sd": suggestion.sd,
             "sqrt_beta": suggestion.sqrt_beta,
-            "band": torch.full_like(suggestion.sd, math.nan) if band is None else band,
+            "band": unknown if band is None else band,
+            MODEL_NOISE: player.believed_noise(state),
+        }
+        # What is made up before anything is predicted must count for no calibration.
+        predicts = player.predicts(state)
+        return {
+            "observation": seen.observation,
+            "objective": seen.value,
             "simple_regret": seen.regret(seen.objective.at(player.recommended_arm(state))),
-            MODEL_NOISE: player.believed_noise(state).expand_as(suggestion.sd),
+            **{name: torch.where(predicts, one, unknown) for name, one in predicted.items()},
         }
 
 

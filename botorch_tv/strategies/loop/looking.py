@@ -108,7 +108,7 @@ class Looking(Record):
         forgets = forgetting_in_words(decay, process.inflation, unit)
         told = player.describe(state, said=clock.said, unit=unit)
         words = [told, forgets, self._measured_in_words()]
-        answered = bool(self._replay.answers) and player.predicts(state)
+        answered = bool(self._replay.answers) and bool(player.predicts(state))
         if answered and (context is not None or self.domain.columns == self.domain.dim):
             present = self._present(now)
             known = as_known(self.state, context)
@@ -154,7 +154,7 @@ class Looking(Record):
         from botorch_tv.strategies.loop.picture import draw_loop
 
         sliced = ax is None and (context is not None or self.domain.columns == self.domain.dim)
-        sliced = sliced and self._strategy.predicts(self.state)
+        sliced = sliced and bool(self._strategy.predicts(self.state))
         slices = self._slices(now, context) if sliced else []
         return draw_loop(self.table(), self._scales(), slices, path, ax)
 

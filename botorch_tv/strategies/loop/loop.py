@@ -224,7 +224,7 @@ class Loop(Looking):
             honest = strategy.suggestion_at(self.state, choice.X, now=choice.time)
             choice = choice._replace(mean=honest.mean, sd=honest.sd)
         choice = choice._replace(X=self._units.settled(choice.X))
-        predicts = self._strategy.predicts(self.state)
+        predicts = bool(self._strategy.predicts(self.state))
         known_answers = len(self._replay.answers)
         plan = planned(choice, self._open.asked + 1, known_answers, predicts=predicts)
         self._open.add(plan)

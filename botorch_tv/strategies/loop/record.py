@@ -256,7 +256,7 @@ class Record:
         for row in file.replies:
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)
-        always = self._strategy.predicts(self._replay.start)
+        always = bool(self._strategy.predicts(self._replay.start))
         for plan in file.open:
             require(
                 plan.predicted is not None or not always,

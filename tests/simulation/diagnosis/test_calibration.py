@@ -161,3 +161,26 @@ def test_the_noise_is_what_is_believed_and_not_its_unit():
     inside = result.calibration([0.5])["observation"].squeeze("level")
     assert float(inside.sel(strategy="told")) > 0.9
     assert float(inside.sel(strategy="told nothing")) < 0.75
+
+
+def test_rounds_before_anything_is_predicted_count_for_nothing():
+    """Four measurements set the units; what is made up until then is wide enough for anything."""
+    grid, kernel = Grid.regular(points=12, dim=1), unit_kernel("se", 0.2)
+    world = MarkovWorld(grid, kernel=kernel, epsilon=0.01, noise=0.04)
+    players = {"told nothing": adaptive_gp_ucb(), "told": gp_ucb(kernel=kernel, noise=0.04)}
+    result = run_study(world, players, trials=3, horizon=9, record=(Diagnosis(),))
+    predicted = ["mean", "sd", "sqrt_beta", "model_noise"]
+    first, later = (result.data[predicted].isel(round=part) for part in (slice(4), slice(4, None)))
+    assert first.sel(strategy="told nothing").isnull().all().to_array().all()
+    assert first.sel(strategy="told").notnull().all().to_array().all()
+    assert later.notnull().all().to_array().all()
+    assert result.data["simple_regret"].notnull().all()
+    by_round = result.calibration_by_round(0.9)["observation"].sel(strategy="told nothing")
+    np.testing.assert_array_equal(by_round.isnull(), [True] * 4 + [False] * 5)
+    y, mean, sd, noise = (
+        result.data[name].sel(strategy="told nothing").isel(round=slice(4, None)).values
+        for name in ("observation", "mean", "sd", "model_noise")
+    )
+    inside = np.abs(y - mean) <= NORMAL.inv_cdf(0.95) * np.sqrt(sd**2 + noise)
+    found = result.calibration([0.9])["observation"].sel(strategy="told nothing", level=0.9)
+    assert float(found) == pytest.approx(inside.mean(-1).mean())
