@@ -13,39 +13,52 @@ from botorch_tv.inference.linalg import pivoted_cholesky
 WAVE_COLUMNS = 3
 """Up to so many coordinates products of waves represent a kernel; beyond there would be too many,
 and the kernel's own values at points that fill the cube take their place."""
+WAVES = 4
+"""Waves that are looked at for every feature, at most, those of the largest prior variances."""
+POINTS = 4096
+"""Points of the cube, half of them on its walls, at which waves are compared."""
+BETWEEN = 0.3
+"""Share of a tolerance that may be lost at these; half of it is that of the waves, and between
+points up to twice as much is lost as at them."""
+OWN_POINTS = 1024
+OWN_BETWEEN = 0.1
+"""The same where the kernel's own values there take the place of waves."""
 JITTER = 2.0**-20
 """Variance added at these points, so that their covariance can be factored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """√S(ω_j) φ_j, waves with fixed ends whose prior variance is 1.
+    """Combinations of waves with fixed ends, orthonormal once these have prior variances of 1.
+
+    Waves know nothing of the walls behind which nobody looks; a rotation by what they are worth
+    between them leaves about half as many.
 
     Attributes:
         waves: φ.
-        roots: √S(ω_j), `r`.
+        directions: Columns of a rotation, each row times √S(ω_j), `w x r`.
     """
 
     waves: BoxFeatures
-    roots: Tensor
+    directions: Tensor
 
     @property
     def size(self) -> int:
         """Features r."""
-        return len(self.roots)
+        return self.directions.shape[-1]
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points of the unit cube, `* x d -> * x r`."""
-        return self.waves.at(U) * self.roots
+        return self.waves.at(U) @ self.directions
 
 
 @dataclass(frozen=True, eq=False)
 class Inducing:
-    """φ(u) = R⁻¹ k(Z, u) with R Rᵀ = k(Z, Z), the projection on some points Z.
+    """φ(u) = A k(Z, u) with A k(Z, Z) Aᵀ = I, a projection on what is known of some points Z.
 
     Attributes:
-        points: Z, `r x d`.
-        inverse: R⁻¹, `r x r`.
+        points: Z, `n x d`.
+        inverse: A, `r x n`.
         lengthscale: ℓ.
     """
 
@@ -56,7 +69,7 @@ class Inducing:
     @property
     def size(self) -> int:
         """Features r."""
-        return len(self.points)
+        return len(self.inverse)
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points, `* x d -> * x r`."""
@@ -71,22 +84,35 @@ def features(
 ) -> Features:
     """Features of a unit squared exponential kernel on the unit cube.
 
+    Of all as many, those of Karhunen and Loève leave the least variance on average over points, of
+    which half lie on the walls. Up to three coordinates 320 are enough for an error of 0.001 at
+    lengthscales from 0.1, 0.1 and 0.4. Of four, six and eight 320 leave, on average over the cube,
+    5, 32 and 57 % of the variance at the least lengthscale that a bank has there, 0.1, 1 and 4 % at
+    the next, and no more than 0.1 % at the largest.
+
     Args:
         lengthscale: ℓ.
         columns: Dimension d of the cube.
         tolerance: Error of the kernel where ``most`` are enough.
-        most: Most features; of more those of the largest prior variances.
+        most: Most features; of more those that tell most over all of the cube.
         like: Gives dtype and device.
     """
     if columns <= WAVE_COLUMNS:
-        waves = box_features(lengthscale, columns, tolerance)
-        variance = waves.density(lengthscale)
-        largest = variance.argsort(descending=True, stable=True)[:most]
-        some = BoxFeatures(waves.number[largest].to(like.device), waves.side)
-        return Waves(some, variance[largest].sqrt().to(like))
-    engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    Z = engine.draw(most, dtype=torch.float64)
-    return _projection(Z, lengthscale, like)
+        waves = box_features(lengthscale, columns, tolerance / 2)
+        variance, largest = waves.density(lengthscale).sort(descending=True, stable=True)
+        waves = BoxFeatures(waves.number[largest[: WAVES * most]], waves.side)
+        roots = variance[: WAVES * most].sqrt().unsqueeze(-1)
+        corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).to(roots)] * columns)
+        U = torch.cat([_filling(columns, POINTS), corners.view(-1, columns)])
+        some = directions(waves.at(U) * roots.T, BETWEEN * tolerance)[:, :most]
+        own = BoxFeatures(waves.number.to(like.device), waves.side)
+        return Waves(own, (roots * some).contiguous().to(like))
+    Z = _filling(columns, OWN_POINTS)
+    values, vectors = torch.linalg.eigh(_gaussian(Z, Z, lengthscale))
+    worth = values.clamp_min(JITTER).sqrt()
+    needed = _needed(vectors * worth, OWN_BETWEEN * tolerance) & (values > JITTER)
+    inverse = (vectors / worth)[:, needed].flip(-1)[:, :most].T.contiguous()
+    return Inducing(Z.to(like), inverse.to(like), lengthscale)
 
 
 def features_among(
@@ -113,17 +139,36 @@ def features_among(
     return _projection(U[found.places], lengthscale, like)
 
 
-def compressed(table: Tensor, tolerance: float) -> Tensor:
-    """As few features of finitely many points as do, `M x r -> M x s`.
+def directions(table: Tensor, tolerance: float) -> Tensor:
+    """As few combinations of features as do at finitely many points, `M x r -> r x s`.
+
+    Those of Karhunen and Loève: of all as many they leave the least variance over the points.
 
     Args:
         table: Features of every point.
         tolerance: Variance that may be lost at any point.
+
+    Returns:
+        Orthonormal columns, the worthiest first.
     """
     _, vectors = torch.linalg.eigh(table.T @ table)
-    rotated: Tensor = table @ vectors  # the least first
-    lost = rotated.square().cumsum(-1).amax(0)
-    return rotated[:, lost > tolerance].flip(-1).contiguous()
+    worthy: Tensor = vectors[:, _needed(table @ vectors, tolerance)].flip(-1).contiguous()
+    return worthy
+
+
+def _needed(table: Tensor, tolerance: float) -> Tensor:
+    """Which features, the least worthy first, cannot be lost, `M x r -> r`."""
+    needed: Tensor = table.square().cumsum(-1).amax(0) > tolerance
+    return needed
+
+
+def _filling(columns: int, number: int) -> Tensor:
+    """Points that fill the unit cube, and as many that fill its walls, `number x columns`."""
+    engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
+    points: Tensor = engine.draw(number, dtype=torch.float64)
+    row = torch.arange(number // 2)
+    points[row, row % columns] = (row // columns % 2).to(points)
+    return points
 
 
 def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:

@@ -10,7 +10,7 @@ from torch import Tensor
 from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.features import (
     Features,
-    compressed,
+    directions,
     features,
     features_among,
 )
@@ -150,8 +150,9 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
     tables = []
     for one in own:
         table, left = with_constant(one.at(U))
-        rest = compressed(table[:, :-1], 0.1 * bank.tolerance)
-        tables.append((torch.cat([rest, table[:, -1:]], -1), left))
+        waves, constant = table[:, :-1], table[:, -1:]
+        rest = waves @ directions(waves, 0.1 * bank.tolerance)
+        tables.append((torch.cat([rest, constant], -1), left))
     return BankPrior(
         bank=bank,
         lower=lower,

@@ -5,7 +5,7 @@ import torch
 
 from botorch_tv import Box, Grid, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.features import features_among
+from botorch_tv.inference.mixture.features import features, features_among
 from botorch_tv.inference.mixture.prior import with_constant
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
@@ -30,6 +30,39 @@ def test_kernel_of_the_points_is_told_to_the_tolerance(lengthscale: float) -> No
     others = MIXED.spread(engine.draw(300, dtype=torch.float64))
     told = own.at(others)
     torch.testing.assert_close(told @ told.T, gaussian(others, lengthscale), atol=3e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lengthscale"),
+    [(1, 0.05), (1, 0.4), (2, 0.1), (2, 0.4), (3, 0.4), (3, 0.8), (4, 0.924)],
+)
+def test_kernel_of_the_cube_is_told_to_the_tolerance(columns: int, lengthscale: float) -> None:
+    """Between the walls, on them, next to them, and in corners; with far fewer than the most."""
+    generator = torch.Generator().manual_seed(1)
+    X = torch.rand(300, columns, dtype=torch.float64, generator=generator)
+    X = torch.cat([X, (1.6 * X - 0.3).clamp(0, 1), (1.02 * X - 0.01).clamp(0, 1), X.round()])
+    own = features(lengthscale, columns, 1e-3, 320, X)
+    phi = own.at(X)
+    assert own.size <= 220
+    # Corners and edges of four coordinates are more than the points looked at.
+    worst = 1e-3 if columns < 4 else 3e-3
+    torch.testing.assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=worst, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "left"), [(4, (0.05, 1e-3, 1e-3)), (6, (0.33, 0.01, 1e-3)), (8, (0.58, 0.04, 1e-3))]
+)
+def test_what_is_left_out_in_more_coordinates(columns: int, left: tuple[float, ...]) -> None:
+    """It is the variance that is missing, so that with it behind the diagonal is right."""
+    X = torch.rand(500, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for lengthscale, most in zip(Bank().lengthscales_of(columns), left):
+        own = features(lengthscale, columns, 1e-3, 320, X)
+        phi, rest = with_constant(own.at(X))
+        assert own.size <= 320
+        assert float(rest.mean()) <= most
+        error = gaussian(X, lengthscale) - phi[:, :-1] @ phi[:, :-1].T
+        torch.testing.assert_close(error.diagonal(), rest, atol=1e-9, rtol=0)
+        assert float(torch.linalg.eigvalsh(error).min()) > -1e-8
 
 
 def test_no_more_features_than_values() -> None:
