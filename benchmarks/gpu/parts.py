@@ -68,8 +68,9 @@ def _boxes(size: Size) -> list[str]:
     return ["--device", size.device, *([] if size.quick else ["--rivals", "2"]), *sizes]
 
 
-def _sparq(size: Size) -> list[str]:
+def _rounds(size: Size) -> list[str]:
     small = ["--points", "5", "--trials", "2", "--horizon", "4"] if size.quick else []
+    small += [word.replace("--", "--expert-") for word in small]
     return ["--device", size.device, *small]
 
 
@@ -85,9 +86,9 @@ def _limits(size: Size) -> list[str]:
 PARTS = (
     Part("choices", "benchmarks.gpu.choices", 90, _choices),
     Part("tests", "benchmarks.gpu.tests", 180, _tests, ("pytest", "hypothesis")),
+    Part("rounds", "benchmarks.gpu.rounds", 150, _rounds),
     Part("figure4-float64", "benchmarks.speed.figure4", 90, _figure4("float64")),
     Part("figure4-float32", "benchmarks.speed.figure4", 90, _figure4("float32")),
     Part("boxes", "benchmarks.speed.boxes", 180, _boxes),
-    Part("sparq", "benchmarks.gpu.sparq", 90, _sparq),
     Part("limits", "benchmarks.speed.limits", 180, _limits, ("matplotlib",)),
 )

@@ -1,19 +1,11 @@
-"""What a round costs that consults an expert: SparQ by both of its samplers.
-
-    python -m benchmarks.gpu.sparq --out FILE [--device cuda] [--points 20] [--trials 64]
-        [--horizon 30] [--seed 0]
-
-Studies of the Markov world of [B16] (ε = 0.03, noise 0.02), after a short one that loads what the
-device needs. The file is written anew after every strategy.
-"""
+"""What a round costs that consults an expert: SparQ by both of its samplers."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.gpu.world import parser, record_of, study, write
+from benchmarks.gpu.world import study
 from benchmarks.speed.runs import NOISE, kernel
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 
@@ -28,31 +20,22 @@ def strategies() -> dict[str, SparQ]:
     }
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    return parser("sparq", trials=64, horizon=30).parse_args(arguments)
+def timed(name: str, options: argparse.Namespace) -> dict[str, float]:
+    """The time of one strategy, after a short study that loads what the device needs.
 
-
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Time every strategy; returns the record that is written."""
-    options = parse(arguments)
-    record = record_of("sparq", options)
-    record["strategies"] = {}
-    short = argparse.Namespace(**{**vars(options), "trials": 2, "horizon": 3})
-    for name, strategy in strategies().items():
-        study(short, strategy, options.device)
-        result = study(options, strategy, options.device)
-        seconds = float(result.data.attrs["seconds"])
-        record["strategies"][name] = {
-            "seconds": seconds,
-            "ms_per_round": 1e3 * seconds / options.horizon,
-            "us_per_trial_and_round": 1e6 * seconds / options.horizon / options.trials,
-            "side_queries_per_trial": float(result.side_queries.sum("round").mean()),
-        }
-        print(f"{name}: {record['strategies'][name]['ms_per_round']:.1f} ms a round", flush=True)
-        write(record, options)
-    return record
-
-
-if __name__ == "__main__":
-    main()
+    Args:
+        name: Of the strategy.
+        options: The command line of a study.
+    """
+    strategy = strategies()[name]
+    study(
+        argparse.Namespace(**{**vars(options), "trials": 2, "horizon": 3}), strategy, options.device
+    )
+    result = study(options, strategy, options.device)
+    seconds = float(result.data.attrs["seconds"])
+    return {
+        "seconds": seconds,
+        "ms_per_round": 1e3 * seconds / options.horizon,
+        "us_per_trial_and_round": 1e6 * seconds / options.horizon / options.trials,
+        "side_queries_per_trial": float(result.side_queries.sum("round").mean()),
+    }

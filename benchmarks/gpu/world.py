@@ -15,11 +15,11 @@ from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.strategies import Grid, Strategy
 
 
-def parser(name: str, *, trials: int, horizon: int) -> argparse.ArgumentParser:
+def parser(name: str, *, trials: int, horizon: int, points: int = 20) -> argparse.ArgumentParser:
     """The command line of a benchmark."""
     made = argparse.ArgumentParser(prog=f"python -m benchmarks.gpu.{name}")
     made.add_argument("--device", type=torch.device, default=torch.device("cuda"))
-    made.add_argument("--points", type=int, default=20, help="grid points per axis")
+    made.add_argument("--points", type=int, default=points, help="grid points per axis")
     made.add_argument("--trials", type=int, default=trials)
     made.add_argument("--horizon", type=int, default=horizon, help="rounds T")
     made.add_argument("--seed", type=int, default=0)
@@ -34,7 +34,13 @@ def record_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"benchmark": name, **facts, "parameters": parameters}
 
 
-def study(options: argparse.Namespace, strategy: Strategy, device: torch.device) -> StudyResult:
+def study(
+    options: argparse.Namespace,
+    strategy: Strategy,
+    device: torch.device,
+    *,
+    compiled: bool | None = None,
+) -> StudyResult:
     """One strategy on a device, its label the same for all, so that all draw the same."""
     grid = Grid.regular(points=options.points, dim=2)
     return run_study(
@@ -44,6 +50,7 @@ def study(options: argparse.Namespace, strategy: Strategy, device: torch.device)
         horizon=options.horizon,
         seed=options.seed,
         device=device,
+        compiled=compiled,
         progress=False,
     )
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import choices, session, sparq
+from benchmarks.gpu import choices, graphs, rounds, session, sparq
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import boxes, figure4, limits
 from botorch_tv.simulation import MarkovWorld, run_study
@@ -70,7 +70,7 @@ def test_every_part_is_told_what_it_understands(quick: bool) -> None:
     size = Size("cpu", quick)
     given = {part.name: [*part.arguments(size), "--out", "file"] for part in PARTS}
     assert choices.parse(given["choices"]).device == CPU
-    assert sparq.parse(given["sparq"]).device == CPU
+    assert rounds.parse(given["rounds"]).device == CPU
     assert figure4.parse(given["figure4-float64"]).dtype == "float64"
     assert figure4.parse(given["figure4-float32"]).dtype == "float32"
     assert limits.parse(given["limits"]).devices == ["cpu"]
@@ -86,6 +86,18 @@ def test_the_command_runs_without_a_gpu(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "choices.json").read_text())
     assert found["all_equal"]
     assert set(found["presets"]) == set(choices.presets())
+
+
+def test_rounds_are_compared_as_they_are_and_captured(tmp_path: Path) -> None:
+    small = PARTS[[part.name for part in PARTS].index("rounds")].arguments(FAST)
+    record = rounds.main([*small, "--out", str(tmp_path / "found.json")])
+    assert json.loads((tmp_path / "found.json").read_text()) == record
+    assert record["all_equal"]
+    assert set(record["captured"]) == set(graphs.PLAYED) <= set(choices.presets())
+    assert set(record["experts"]) == set(sparq.strategies())
+    for found in record["captured"].values():
+        assert found["eager"]["warnings"] == found["captured"]["warnings"] == []
+        assert found["captured"]["seconds"] > 0
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
