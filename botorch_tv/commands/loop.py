@@ -9,12 +9,12 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from botorch_tv.commands.options import option
 from botorch_tv.files import alone
@@ -22,6 +22,7 @@ from botorch_tv.files import alone
 if TYPE_CHECKING:
     from botorch_tv import Choice, Float, Integer, Loop
 
+Value = TypeVar("Value")
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
 FORM = (
@@ -53,14 +54,15 @@ def add_loop_options(commands: Any) -> None:
     add("--unit", told, "hours", choices=UNITS)
     new.add_argument("--minimize", action="store_true", help="the smallest value is wanted")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON")
+    option(ask, "--pending", "suggestions open at once from now on (default: as before)", type=int)
     tell = step("tell", _tell, "take in what came out")
     observe = step("observe", _observe, "take in what was measured where nobody suggested it")
-    for parser in (tell, observe):  # Python's own takes -8e-06 for an option.
+    for parser in (ask, tell, observe):  # Python's own takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     tell.add_argument("y", nargs="?", type=float, metavar="Y", help="what came out")
     observe.add_argument("y", type=float, metavar="Y", help="what came out")
-    told = "where, as temperature=60; of all parameters"
-    observe.add_argument("values", nargs="+", type=_value, metavar="NAME=VALUE", help=told)
+    told = "where, as temperature=60 or metal=steel; of all parameters"
+    observe.add_argument("values", nargs="+", metavar="NAME=VALUE", help=told)
     tell.add_argument("--failed", action="store_true", help="there is no Y")
     option(tell, "--number", "of the suggestion (default: the only one open)", type=int)
     for parser in (ask, tell, observe):
@@ -73,7 +75,7 @@ def add_loop_options(commands: Any) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
-    box = dict(_parameter(one) for one in arguments.parameters)
+    box = _by_name(_parameter(one) for one in arguments.parameters)
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
@@ -81,12 +83,16 @@ def _new(arguments: argparse.Namespace) -> int:
         loop = Loop(box, pending=arguments.pending, unit=unit, maximize=not arguments.minimize)
         loop.save(arguments.file)
     print(f"Written: {arguments.file}")
+    for name, one in box.items():
+        print(f"  {name}: {_said(one)}")
     return 0
 
 
 def _ask(arguments: argparse.Namespace) -> int:
     with _alone(arguments.file):
         loop = _loaded(arguments.file)
+        if "pending" in vars(arguments):
+            loop.pending = arguments.pending
         suggestion = loop.ask(now=vars(arguments).get("time"))
         loop.save(arguments.file)
     when = suggestion.time
@@ -116,38 +122,46 @@ def _tell(arguments: argparse.Namespace) -> int:
 def _observe(arguments: argparse.Namespace) -> int:
     with _alone(arguments.file):
         loop = _loaded(arguments.file)
-        loop.observe(dict(arguments.values), arguments.y, time=vars(arguments).get("time"))
+        point = _point(loop, arguments.values)
+        loop.observe(point, arguments.y, time=vars(arguments).get("time"))
         loop.save(arguments.file)
     return 0
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    loop, picture = _loaded(arguments.file), vars(arguments).get("plot")
-    print(loop.describe())
-    for one in loop.open:
-        print(one)
-    if picture is not None:
-        loop.plot(picture)
-        print(f"Written: {picture}")
+    path, picture = arguments.file, vars(arguments).get("plot")
+    with _in_shell_words(path):
+        loop = _loaded(path)
+        print(loop.describe())
+        for one in loop.open:
+            print(one)
+        if picture is not None:
+            loop.plot(picture)
+            print(f"Written: {picture}")
     return 0
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """While this lasts no other process changes a file that is there."""
+    with _in_shell_words(path), alone(path):
+        yield
+
+
+@contextmanager
+def _in_shell_words(path: Path) -> Iterator[None]:
+    """Errors about a file that is there advise commands."""
     if not path.exists():
         raise ValueError(
             f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
         )
-    from botorch.exceptions import InputDataError
-
     from botorch_tv.commands.loop_words import in_shell_words
+    from botorch_tv.strategies.loop.cures import Refusal
 
-    with alone(path):
-        try:
-            yield
-        except InputDataError as error:
-            raise InputDataError(in_shell_words(str(error), path)) from error
+    try:
+        yield
+    except Refusal as error:
+        raise ValueError(in_shell_words(error, path)) from error
 
 
 def _loaded(path: Path) -> Loop:
@@ -174,14 +188,59 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         raise ValueError(f"{text!r} is no parameter ({error}); {FORM}.") from error
 
 
-def _value(text: str) -> tuple[str, float]:
-    name, _, number = text.partition("=")
+def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name, one in pairs:
+        if name in found:
+            raise ValueError(f"{name} is given twice; give each parameter once.")
+        found[name] = one
+    return found
+
+
+def _point(loop: Loop, values: list[str]) -> Any:
+    """Where was measured, as the loop has it; coordinates without names are x0, x1, ..."""
+    kinds: dict[str, Any] = {f"x{number}": None for number in range(loop.domain.dim)}
+    if loop.parameters is not None:
+        kinds = dict(loop.parameters)
+    form = f"give {' '.join(f'{name}=VALUE' for name in kinds)}"
+    for text in values:
+        if not all(text.partition("=")[:2]):
+            raise ValueError(f"{text!r} is no value of a parameter; {form}.")
+    point = _by_name(_value(kinds, text) for text in values)
+    if loop.parameters is not None:
+        return point
+    if set(point) != set(kinds):
+        raise ValueError(f"{', '.join(point)} came, but coordinates here have no names; {form}.")
+    return [point[name] for name in kinds]
+
+
+def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
+    """A parameter and its value, of a choice what is written like it."""
+    from botorch_tv import Choice
+
+    name, _, value = text.partition("=")
+    kind = kinds.get(name)
+    if isinstance(kind, Choice):
+        alike = [one for one in kind.choices if value in (str(one), json.dumps(one, default=str))]
+        if len(alike) > 1:
+            told = " or ".join(map(repr, alike))
+            raise ValueError(f"{text!r} may be {told}; take it in from Python, loop.observe.")
+        return name, alike[0] if alike else value
     try:
-        return name, float(number)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no value of a parameter; give NAME=VALUE, such as temperature=60"
-        ) from error
+        return name, float(value)
+    except ValueError:
+        return name, value  # which the loop refuses, and says what it takes
+
+
+def _said(one: Float | Integer | Choice) -> str:
+    """A parameter in words, so that a slip shows at once."""
+    from botorch_tv import Choice, Integer
+
+    if isinstance(one, Choice):
+        return f"{', '.join(map(str, one.choices[:-1]))} or {one.choices[-1]}"
+    kind = "whole numbers " if isinstance(one, Integer) else ""
+    log = " on a logarithmic scale" if one.log else ""
+    return f"{kind}from {one.low:.12g} to {one.high:.12g}{log}"
 
 
 def _time(text: str) -> float | datetime:
@@ -192,4 +251,6 @@ def _time(text: str) -> float | datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a date") from error
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor a date; give one such as 2026-03-01T08:30+01:00"
+        ) from error

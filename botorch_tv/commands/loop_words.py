@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from botorch_tv.strategies.loop.cures import Act, Refusal
+
 OBSERVE = "botorch-tv loop observe {file} Y NAME=VALUE ..."
-SAID = (
-    (r"\btell\(y, suggestion=(\d+)\)", r"botorch-tv loop tell {file} Y --number \1"),
-    (r"\bdiscard\((\d+)\)", r"botorch-tv loop tell {file} --failed --number \1"),
-    (r", or allow more: loop\.pending \+= 1", ""),
-    (r"\bobserve\(X, y, time=\.\.\.\)", OBSERVE + " --time TIME"),
-    (r"\bobserve\(X, y\)", OBSERVE),
-    (r"\bask\(\)", "botorch-tv loop ask {file}"),
-    (r"\btell\(ok=False\)", "--failed instead of Y"),
-    (r"\bsuggestion=(\d+)", r"--number \1"),
-    (r"\bnow is\b", "--time is"),
-    (r"\bleave now away", "leave --time away"),
-)
-"""Calls of methods, and commands that do the same."""
+COMMANDS = {
+    Act.ASK: "botorch-tv loop ask {file}",
+    Act.TELL: "botorch-tv loop tell {file} Y --number {number}",
+    Act.FAILED: "--failed instead of Y",
+    Act.MEANT: "--number {number}",
+    Act.DISCARD: "botorch-tv loop tell {file} --failed --number {number}",
+    Act.ALLOW: "botorch-tv loop ask {file} --pending {number}",
+    Act.OBSERVE: OBSERVE,
+    Act.OBSERVE_AT: f"{OBSERVE} --time TIME",
+    Act.NOW: "--time",
+    Act.TIME: "--time",
+    Act.DATE: "2026-03-01T08:30+01:00",
+    Act.UNIT: "botorch-tv loop new --unit hours",
+    Act.TABLE: "botorch-tv loop observe",
+    Act.SAVE: "botorch-tv loop",
+    Act.STRATEGY: "a shell plays adaptive_gp_ucb alone, so go on in Python, by Loop.load",
+}
+"""Each act of a person as it is typed."""
 
 
-def in_shell_words(message: str, file: Path) -> str:
-    """A message with commands for the calls that it advises."""
-    for call, command in SAID:
-        there = command.replace("{file}", str(file).replace("\\", r"\\"))
-        message = re.sub(call, there, message)
-    return message
+def in_shell_words(error: Refusal, file: Path) -> str:
+    """The message of an error with commands for the calls that it advises."""
+    return "".join(
+        part if isinstance(part, str) else COMMANDS[part.act].format(file=file, number=part.number)
+        for part in error.parts
+    )

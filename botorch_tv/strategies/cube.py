@@ -168,7 +168,10 @@ def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> f
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputDataError(f"{name} is {shown(value)}, but it must be one number.")
+        raise InputDataError(
+            f"{name} is {shown(value)}, but it must be one number; give one from {one.low:g} to "
+            f"{one.high:g}."
+        )
     number = float(value)
     # As far outside as rounding makes of it, for values computed elsewhere.
     if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
@@ -191,7 +194,8 @@ def _which(name: str, one: Choice, value: object) -> int:
         return one.index(value)
     except ValueError as error:
         raise InputDataError(
-            f"{name} is {shown(value)}, but it is one of {', '.join(map(repr, one.choices))}."
+            f"{name} is {shown(value)}, but it must be one of {', '.join(map(repr, one.choices))}; "
+            "give one of these."
             + did_you_mean(str(value), [each for each in one.choices if isinstance(each, str)])
         ) from error
 

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpytorch.kernels import RBFKernel
 from lasting import Child, ask_and_tell
 
-from botorch_tv import Loop, adaptive_gp_ucb, cli
+from botorch_tv import Choice, Loop, adaptive_gp_ucb, cli
+from botorch_tv.commands.loop_words import COMMANDS, in_shell_words
+from botorch_tv.strategies import random_search
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput
 
 
 def run(*argv: str) -> int:
@@ -113,6 +117,11 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         "elsewhere": ("observe", file, "1", "x=2"),
         "missing": ("observe", file, "1", "z=0.5"),
         "no number": ("observe", file, "1", "x=one"),
+        "no value": ("observe", file, "1", "x"),
+        "given twice": ("observe", file, "1", "x=0", "x=1"),
+        "no date": ("observe", file, "1", "x=0.5", "--time", "3"),
+        "no zone": ("observe", file, "1", "x=0.5", "--time", "2026-03-01"),
+        "no time": ("ask", file, "--time", "8 o'clock"),
     }.items():
         good = run(*argv) == 0
         assert good == (name in ("first", "second", "told")), name
@@ -120,10 +129,110 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for name, words in told.items():
         assert not re.search(r"\w\(|\+=|suggestion=|\bnow\b", words), (name, words)
     assert f"botorch-tv loop ask {file} for one" in told["none"]
-    assert f"botorch-tv loop tell {file} Y --number 1 what came out" in told["full"]
-    assert f"botorch-tv loop tell {file} --failed --number 1 what will never come" in told["full"]
+    assert f"botorch-tv loop tell {file} Y --number 1 says what came out" in told["full"]
+    assert (
+        f"botorch-tv loop tell {file} --failed --number 1 that it will never come" in told["full"]
+    )
+    assert f"botorch-tv loop ask {file} --pending 3 allows one more" in told["full"]
     assert "say which is meant, as in --number 1" in told["which"]
+    assert "x is 'one', but it must be one number; give one from 0 to 1" in told["no number"]
+    assert "'x' is no value of a parameter; give x=VALUE" in told["no value"]
+    assert "x is given twice" in told["given twice"]
+    for name in ("no date", "no zone", "no time"):
+        assert "give one such as 2026-03-01T08:30+01:00" in told[name]
     assert f"botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME" in told["twice"]
+
+
+def test_choices_are_made_asked_for_and_observed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, parameters = str(tmp_path / "loop.json"), ("temperature=-20:80", "metal=steel,a=b,7")
+    assert run("new", file, *parameters, "n=1:9:int") == 0
+    told = capsys.readouterr().out
+    assert "metal: steel, a=b or 7" in told
+    assert "temperature: from -20 to 80" in told
+    assert "n: whole numbers from 1 to 9" in told
+    for metal in ("steel", "a=b", "7"):
+        assert run("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2") == 0
+    assert Loop.load(file).table()["metal"].tolist() == ["steel", "a=b", "7"]
+    run("ask", file)
+    assert json.loads(capsys.readouterr().out)["point"]["metal"] in ("steel", "a=b", "7")
+    assert run("observe", file, "1", "temperature=3", "metal=stel", "n=2") == cli.EXIT_ERROR
+    told = capsys.readouterr().err
+    assert "metal is 'stel', but it must be one of 'steel', 'a=b', '7'; give one of these" in told
+    assert "Did you mean steel?" in told
+
+
+def test_choices_of_a_loop_from_python_are_written_as_python_or_json_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    Loop({"on": Choice(True, False), "size": Choice(1, 2.5, "big", "2")}).save(file)
+    for on, size in (("True", "1"), ("false", "2.5"), ("False", '"big"')):
+        assert run("observe", file, "1", f"on={on}", f"size={size}") == 0
+    table = Loop.load(file).table()
+    assert table["on"].tolist() == [True, False, False]
+    assert table["size"].tolist() == [1, 2.5, "big"]
+    Loop({"size": Choice(1, "1")}).save(file)
+    capsys.readouterr()
+    assert run("observe", file, "1", "size=1") == cli.EXIT_ERROR
+    assert "'size=1' may be 1 or '1'" in capsys.readouterr().err
+
+
+def test_coordinates_without_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    Loop([(0.0, 1.0), (-5.0, 5.0)], unit="hours").save(file)
+    assert run("observe", file, "2", "x1=-3", "x0=0.5") == 0
+    assert Loop.load(file).history.X.tolist() == [[0.5, -3.0]]
+    capsys.readouterr()
+    assert run("observe", file, "2", "x0=0.5") == cli.EXIT_ERROR
+    assert "give x0=VALUE x1=VALUE" in capsys.readouterr().err
+
+
+def test_more_may_be_open_from_now_on(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    assert run("ask", file) == 0
+    assert run("ask", file) == cli.EXIT_ERROR
+    assert run("ask", file, "--pending", "2") == 0
+    assert Loop.load(file).pending == 2
+
+
+def test_parameters_are_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("new", str(tmp_path / "loop.json"), "x=0:1", "x=0:2") == cli.EXIT_ERROR
+    assert "x is given twice" in capsys.readouterr().err
+    assert not (tmp_path / "loop.json").exists()
+
+
+def test_every_act_that_a_loop_advises_has_its_command(tmp_path: Path) -> None:
+    """However its message is worded."""
+    assert set(COMMANDS) == set(Act)
+    words = ("first ", (Cure(Act.TELL, 3), " of {braces}, then "), Cure(Act.ASK))
+    refusal = RefusedInput("x is {}: ", *words)
+    assert str(refusal) == "x is {}: first tell(y, suggestion=3) of {braces}, then ask()"
+    told = in_shell_words(refusal, Path("{a}"))
+    assert told == (
+        "x is {}: first botorch-tv loop tell {a} Y --number 3 of {braces}, then "
+        "botorch-tv loop ask {a}"
+    )
+
+
+def test_loops_that_a_shell_cannot_play_or_draw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    for argv in (("status",), ("ask",), ("observe", "1", "x=1")):
+        assert run(argv[0], file, *argv[1:]) == cli.EXIT_ERROR
+        assert f"{file} is not there; begin with botorch-tv loop new" in capsys.readouterr().err
+    Loop(random_search(kernel=RBFKernel(), noise=0.1), {"x": (0, 1)}).save(file)
+    for argv in (("status",), ("ask",)):
+        assert run(argv[0], file) == cli.EXIT_ERROR
+        told = capsys.readouterr().err
+        assert "a shell plays adaptive_gp_ucb alone" in told
+        assert "botorch-tv loop observe takes in old measurements" in told
+    Loop({"x": (0, 1)}).save(file)
+    assert run("status", file, "--plot", str(tmp_path / "loop.png")) == cli.EXIT_ERROR
+    assert f"botorch-tv loop observe {file} Y NAME=VALUE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.slow)])

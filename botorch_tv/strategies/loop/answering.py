@@ -10,8 +10,9 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.clock import LoopClock, Time
+from botorch_tv.strategies.loop.cures import Act, Cure
 from botorch_tv.strategies.loop.file import LoopFile
-from botorch_tv.strategies.loop.input import as_number
+from botorch_tv.strategies.loop.input import SAYS_FAILED, as_number
 from botorch_tv.strategies.loop.log import Answer, extended
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenSuggestions
@@ -58,11 +59,11 @@ def answer_in_file(
     waiting.asked = file.asked
     plan = waiting.only() if suggestion is None else waiting.find(suggestion, file.answers)
     if y is not None:
-        y = as_number("y", y, "tell(ok=False) says that a measurement failed.")
+        y = as_number("y", y, SAYS_FAILED)
         _require_at_most("y", y, largest(file.kind), "choose another unit.")
     when = plan.planned_for
     if time is not None:
-        when = units.clock.number("time", time, "give the time of the measurement.")
+        when = units.clock.number(Cure(Act.TIME), time, "give the time of the measurement.")
         _require_at_most("time", when, latest(file.kind), "count from an origin of your own.")
     answers = list(file.answers)
     arrived = len(answers)

@@ -10,8 +10,9 @@ import numpy as np
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import as_number, as_series
-from botorch_tv.validation import require
+from botorch_tv.validation import require, shown
 
 SPANS = {
     "seconds": timedelta(seconds=1),
@@ -87,7 +88,7 @@ class LoopClock:
             clock.start, clock.unit = when, self._declared or "hours"
         return clock
 
-    def number(self, name: str, value: object, fix: str) -> float:
+    def number(self, name: Words, value: object, fix: Words) -> float:
         """A time as a number.
 
         Raises:
@@ -96,22 +97,24 @@ class LoopClock:
         when = as_datetime(name, value)
         if self.start is None and self.unit is None:
             if when is not None:
-                raise InputDataError(
-                    f"{name} is {when}, but the times of this loop are numbers; give a number. "
-                    "Loops that begin with a datetime, or with unit='hours', count from it."
+                raise RefusedInput(
+                    (name, f" is {when}, but the times of this loop are numbers; give a number. "),
+                    ("Loops count from a datetime that begin with one, or as "),
+                    (Cure(Act.UNIT), "."),
                 )
             return as_number(name, value, fix)
         if when is None:
-            raise InputDataError(
-                f"{name} is {value!r}, but the times of this loop are datetimes; give one such as "
-                "datetime.now(UTC)."
+            raise RefusedInput(
+                (name, f" is {shown(value)}, but the times of this loop are datetimes; "),
+                ("give one such as ", Cure(Act.DATE), "."),
             )
         assert self.start is not None
         if (when.tzinfo is None) != (self.start.tzinfo is None):
-            has, fix = ("no zone", "have one; give datetime.now(UTC)")
+            has: str = "no zone"
+            cure: Words = ("have one; give one such as ", Cure(Act.DATE))
             if when.tzinfo is not None:
-                has, fix = ("a zone", "have none; leave it out")
-            raise InputDataError(f"{name} is {when}, with {has}, but those of this loop {fix}.")
+                has, cure = "a zone", "have none; leave it out"
+            raise RefusedInput(name, f" is {when}, with {has}, but those of this loop ", cure, ".")
         # Python subtracts times of one zone as clocks show them, an hour off in summer.
         return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
 
@@ -150,7 +153,7 @@ class LoopClock:
         return self.unit or "hours"
 
 
-def as_datetime(name: str, value: object) -> datetime | None:
+def as_datetime(name: Words, value: object) -> datetime | None:
     """A datetime of Python, also from those of NumPy and pandas; None where it is none.
 
     Raises:
@@ -161,7 +164,7 @@ def as_datetime(name: str, value: object) -> datetime | None:
     if not isinstance(value, datetime):
         return None
     if value != value:
-        raise InputDataError(f"{name} is {value}; leave out rows without a time.")
+        raise RefusedInput(name, f" is {value}, which is no time; leave out rows without one.")
     plain = getattr(value, "to_pydatetime", None)
     whole: datetime = value if plain is None else plain(warn=False)
     return whole

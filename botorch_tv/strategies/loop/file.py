@@ -25,6 +25,7 @@ from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import ClockData, LoopClock
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.units import Units
@@ -40,7 +41,8 @@ LARGEST = 2**62
 """Counters beyond are damage."""
 ROWS = ("open", "answers", "consultations", "replies")
 """Fields whose rows stand there with the names and units of people."""
-COPY = "give a copy of it, or begin a new loop: Loop.from_table takes in old measurements."
+ANEW: Words = ("begin a new loop: ", Cure(Act.TABLE), " takes in old measurements.")
+COPY: Words = ("give a copy of it, or ", ANEW)
 DAMAGE = (
     ArithmeticError,
     AssertionError,
@@ -122,7 +124,7 @@ class LoopFile:
             OSError: If it cannot be read.
         """
         text = path.read_bytes()
-        fix = "give a file that Loop.save has written, or a copy of it."
+        fix: Words = ("give a file that ", Cure(Act.SAVE), " has written, or a copy of it.")
         with refused(f"{path} holds no loop, or is damaged", fix):
             content = json.loads(text)
             require(content["format"] == FORMAT, f"its format is {content['format']!r}")
@@ -138,10 +140,9 @@ class LoopFile:
                 file = _read(cls, content, "the file")
                 file._warn_of_versions(content["made_with"], path)
                 return file
-        raise ValueError(
-            f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; "
-            "install the one that wrote it, or begin a new loop: Loop.from_table takes in the "
-            "answers that stand in the file."
+        raise RefusedFile(
+            f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; ",
+            ("install the one that wrote it, or ", ANEW),
         )
 
     def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
@@ -247,12 +248,12 @@ class LoopFile:
 
 
 @contextmanager
-def refused(what: str, fix: str) -> Iterator[None]:
+def refused(what: str, fix: Words) -> Iterator[None]:
     """Whatever comes of damage within becomes a ``ValueError`` that says what is to be done."""
     try:
         yield
     except DAMAGE as error:
-        raise ValueError(f"{what} ({_told(error)}); {fix}") from error
+        raise RefusedFile(f"{what} ({_told(error)}); ", fix) from error
 
 
 def _units(domain: Mapping[str, Any], clock: ClockData | None, dtype: torch.dtype) -> Units:
@@ -297,11 +298,12 @@ def _require_same(there: Description, here: Description, name: str, path: Path) 
         unlike = differences(there, json.loads(json.dumps(here)), name)
     except DAMAGE as error:
         unlike = [f"{name} is damaged there ({_told(error)})"]
-    require(
-        not unlike,
-        f"{path} was saved with another {name}: {'; '.join(unlike)}. Load it with the {name} it "
-        "was made with, or begin a new loop: Loop.from_table takes in old measurements.",
-    )
+    if unlike:
+        same: Words = f"load it with the {name} it was made with"
+        raise RefusedFile(
+            f"{path} was saved with another {name}: {'; '.join(unlike)}; ",
+            (Cure(Act.STRATEGY) if name == "strategy" else same, ", or ", ANEW),
+        )
 
 
 def _require_checksum(content: Mapping[str, Any], text: bytes) -> None:

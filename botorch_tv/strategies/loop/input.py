@@ -14,6 +14,7 @@ from torch import Tensor
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import shown
@@ -22,11 +23,12 @@ Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
 Points = Any
 """As numbers, or with named parameters a dict, a list of dicts or a DataFrame."""
+SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """Of a table, which may lack it."""
 
 
-def as_number(name: str, value: object, fix: str) -> float:
+def as_number(name: Words, value: object, fix: Words) -> float:
     """A finite number: a float, an int, or a tensor or array with one element.
 
     Raises:
@@ -37,9 +39,10 @@ def as_number(name: str, value: object, fix: str) -> float:
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputDataError(f"{name} is {value!r}, but it must be one number; {fix}") from error
+        limit = f" is {shown(value)}, but it must be one number; "
+        raise RefusedInput(name, limit, fix) from error
     if not math.isfinite(number):
-        raise InputDataError(f"{name} is {number}, but it must be finite; {fix}")
+        raise RefusedInput(name, f" is {number}, but it must be finite; ", fix)
     return number
 
 
@@ -82,11 +85,13 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     if parameters is None or isinstance(value, Tensor):
         return as_points(name, value, state.domain.dim, state)
     if isinstance(value, Mapping):
-        return parameters.place(value, like(state), name).unsqueeze(0)
+        return parameters.place(value, like(state), "the point").unsqueeze(0)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     if not isinstance(records, (list, tuple)):
         records = [records]
-    places = [parameters.place(one, like(state), name) for one in records]
+    places = [
+        parameters.place(one, like(state), f"{name}[{row}]") for row, one in enumerate(records)
+    ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
 
 

@@ -16,6 +16,7 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import LoopClock, Time
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 SLICE = 101
 """Points along a side of a box that are drawn."""
+
+
+NOTHING_MEASURED: tuple[Words, ...] = (
+    ("nothing has been measured, so there is nothing to draw; ", Cure(Act.ASK)),
+    (" and say what came out, or ", Cure(Act.OBSERVE), " something first."),
+)
 
 
 class Looking(Record):
@@ -150,7 +157,7 @@ class Looking(Record):
             InputDataError: If there is no measurement yet.
         """
         if not self._replay.answers:
-            raise InputDataError("nothing has been measured; tell() or observe() something first.")
+            raise RefusedInput(*NOTHING_MEASURED)
         from botorch_tv.strategies.loop.picture import draw_loop
 
         sliced = ax is None and (context is not None or self.domain.columns == self.domain.dim)
@@ -182,7 +189,7 @@ class Looking(Record):
                 "strategy that is told nothing. plot() shows any loop."
             )
         if not self._replay.answers:
-            raise InputDataError("nothing has been measured; tell() or observe() something first.")
+            raise RefusedInput(*NOTHING_MEASURED)
         from botorch_tv.strategies.loop.weights import draw_loop_weights
 
         return draw_loop_weights(
@@ -292,21 +299,21 @@ class Looking(Record):
             self._units.clock = self._units.clock.begin(first)
         return self._units.clock
 
-    def _number(self, name: str, time: object) -> float:
+    def _number(self, name: Words, time: object) -> float:
         return self._begun(time).number(name, time, "give the time of the measurement.")
 
     def _present(self, now: Time | None) -> float | None:
         clock, newest = self._begun(now), float(self.state.time)
         if now is None:
             here = clock.now()
-            return None if here is None else max(self._number("now", here), newest)
-        present = self._number("now", now)
+            return None if here is None else max(self._number(Cure(Act.NOW), here), newest)
+        present = self._number(Cure(Act.NOW), now)
         if self._replay.answers and present < newest:
-            raise InputDataError(
-                f"now is {clock.said(present)}, but the newest measurement was made at "
-                f"{clock.said(newest)}, and only its own time or a later one can be decided; "
-                "leave now away, or give that time. For old measurements there is observe(X, y, "
-                "time=...)."
+            raise RefusedInput(
+                (Cure(Act.NOW), f" is {clock.said(present)}, but the newest measurement was made "),
+                (f"at {clock.said(newest)}, and only its own time or a later one can be decided; "),
+                ("leave ", Cure(Act.NOW), " away, or give that time. For old measurements there "),
+                ("is ", Cure(Act.OBSERVE_AT), "."),
             )
         return present
 

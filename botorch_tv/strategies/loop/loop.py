@@ -18,7 +18,9 @@ from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import Time, earliest
+from botorch_tv.strategies.loop.cures import Act, Cure
 from botorch_tv.strategies.loop.input import (
+    SAYS_FAILED,
     Numbers,
     Points,
     as_known,
@@ -264,8 +266,8 @@ class Loop(Looking):
                 f"tell({given}): y alone goes without its name; give tell(y, suggestion=...)."
             )
         plan = self._meant(suggestion)
-        value = as_number("y", y, "tell(ok=False) says that a measurement failed.") if ok else None
-        when = plan.planned_for if time is None else self._number("time", time)
+        value = as_number("y", y, SAYS_FAILED) if ok else None
+        when = plan.planned_for if time is None else self._number(Cure(Act.TIME), time)
         reset = self._take(plan, value, when, noise)
         del self._open.rows[plan.number]
         return reset
@@ -303,7 +305,7 @@ class Loop(Looking):
         when = (
             float(self.state.time + self._strategy.step(self.state))
             if time is None
-            else self._number("time", time)
+            else self._number(Cure(Act.TIME), time)
         )
         return self._observed(point, value, when, noise)
 

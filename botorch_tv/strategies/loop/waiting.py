@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from botorch.exceptions import InputDataError
-
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion
 from botorch_tv.strategies.loop.units import Units
@@ -33,8 +32,8 @@ class Waiting(ABC, Generic[Row, Settled]):
 
     kind: ClassVar[str]
     """What they are."""
-    source: ClassVar[str]
-    """The method that they come from."""
+    source: ClassVar[Words]
+    """What they come from."""
 
     def __init__(self, units: Units) -> None:
         self.units, self.asked = units, 0
@@ -71,16 +70,16 @@ class Waiting(ABC, Generic[Row, Settled]):
         number = meant if isinstance(meant, int) else getattr(meant, "number", meant)
         others = f"open: {self}" if self.rows else "none is open"
         if type(number) is not int or not 1 <= number <= self.asked:
-            raise InputDataError(
-                f"there is no {self.kind} {number!r}; {others}. Give a number or what "
-                f"{self.source} gave."
+            raise RefusedInput(
+                f"there is no {self.kind} {number!r}; {others}. Give a number or what ",
+                (self.source, " gave."),
             )
         if number not in self.rows:
             reason = self._why_closed(number, settled)
-            raise InputDataError(f"{self.kind} {number} has been {reason}; {others}.")
+            raise RefusedInput(f"{self.kind} {number} has been ", reason, f"; {others}.")
         row = self.rows[number]
         if not isinstance(meant, int) and meant.row != row:
-            raise InputDataError(f"{meant!r} is of another loop; here {self._what(row)}.")
+            raise RefusedInput(f"{meant!r} is of another loop; here {self._what(row)}.")
         return row
 
     @abstractmethod
@@ -88,7 +87,7 @@ class Waiting(ABC, Generic[Row, Settled]):
         """What stands under a number."""
 
     @abstractmethod
-    def _why_closed(self, number: int, settled: Sequence[Settled]) -> str:
+    def _why_closed(self, number: int, settled: Sequence[Settled]) -> Words:
         """What became of one that is not open."""
 
 
@@ -104,7 +103,7 @@ class OpenSuggestions(Waiting[Planned, Answer]):
     """
 
     kind = "suggestion"
-    source = "ask()"
+    source = Cure(Act.ASK)
 
     def __init__(self, most: int, units: Units) -> None:
         super().__init__(units)
@@ -125,10 +124,11 @@ class OpenSuggestions(Waiting[Planned, Answer]):
         if len(self) < self.most:
             return
         oldest = next(iter(self.rows))
-        raise InputDataError(
-            f"{self._how_many} open and pending is {self.most}: {self}. "
-            f"tell(y, suggestion={oldest}) what came out, discard({oldest}) what will never come, "
-            "or allow more: loop.pending += 1."
+        raise RefusedInput(
+            f"{self._how_many} open and pending is {self.most}: {self}. ",
+            (Cure(Act.TELL, oldest), " says what came out, "),
+            (Cure(Act.DISCARD, oldest), " that it will never come, and "),
+            (Cure(Act.ALLOW, self.most + 1), " allows one more."),
         )
 
     def only(self) -> Planned:
@@ -138,13 +138,14 @@ class OpenSuggestions(Waiting[Planned, Answer]):
             InputDataError: If there is none, or another.
         """
         if len(self) == 0:
-            raise InputDataError(
-                "no suggestion is open; ask() for one, or observe(X, y) what nobody suggested."
+            raise RefusedInput(
+                ("no suggestion is open; ", Cure(Act.ASK), " for one, or "),
+                (Cure(Act.OBSERVE), " what nobody suggested."),
             )
         if len(self) > 1:
-            raise InputDataError(
-                f"{self._how_many} open: {self}; say which is meant, as in "
-                f"suggestion={next(iter(self.rows))}."
+            raise RefusedInput(
+                f"{self._how_many} open: {self}; say which is meant, as in ",
+                (Cure(Act.MEANT, next(iter(self.rows))), "."),
             )
         return next(iter(self.rows.values()))
 
@@ -155,15 +156,15 @@ class OpenSuggestions(Waiting[Planned, Answer]):
     def _what(self, row: Planned) -> str:
         return f"number {row.number} is {self.units.said(row)}"
 
-    def _why_closed(self, number: int, settled: Sequence[Answer]) -> str:
+    def _why_closed(self, number: int, settled: Sequence[Answer]) -> Words:
         for one in settled:
             if one.number == number:
                 came = "failed" if one.y is None else f"gave {one.y:g}"
                 return (
-                    f"answered already: at time {self.units.clock.said(one.time)} it {came}; "
-                    "observe(X, y, time=...) takes in another measurement"
+                    f"answered already: at time {self.units.clock.said(one.time)} it {came}; ",
+                    (Cure(Act.OBSERVE_AT), " takes in another measurement"),
                 )
-        return "discarded; observe(X, y, time=...) takes in what was measured after all"
+        return "discarded; ", Cure(Act.OBSERVE_AT), " takes in what was measured after all"
 
 
 class OpenConsultations(Waiting[Question, Reply]):

@@ -246,10 +246,17 @@ def test_experts_are_asked_by_name(tmp_path: Path) -> None:
 
 NAIVE = START.replace(tzinfo=None)
 REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
-    "unknown name": (lambda loop: loop.observe({"temp": 3}, 1.0), "X has 'temp', .* temperature"),
+    "unknown name": (
+        lambda loop: loop.observe({"temp": 3}, 1.0),
+        "the point has 'temp', .* temperature",
+    ),
     "outside": (
         lambda loop: loop.observe({"temperature": 99, "rate": 0.1, "layers": 2}, 1.0, time=START),
         "temperature is 99, but it lies from 20 to 80",
+    ),
+    "row of a table": (
+        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
+        r"X\[1\] has 'z', but the parameters are x",
     ),
     "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "parameters have names here"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),

@@ -1,0 +1,80 @@
+"""What helps where a loop refuses something, so that whoever shows it can say it in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from botorch.exceptions import InputDataError
+
+
+class Act(Enum):
+    """What a person says or does to a loop, in Python; ``{}`` stands for a number."""
+
+    ASK = "ask()"
+    TELL = "tell(y, suggestion={})"
+    FAILED = "tell(ok=False)"
+    MEANT = "suggestion={}"
+    DISCARD = "discard({})"
+    ALLOW = "loop.pending = {}"
+    OBSERVE = "observe(X, y)"
+    OBSERVE_AT = "observe(X, y, time=...)"
+    NOW = "now"
+    TIME = "time"
+    DATE = "datetime.now(UTC)"
+    UNIT = "Loop(..., unit='hours')"
+    TABLE = "Loop.from_table"
+    SAVE = "Loop.save"
+    STRATEGY = "load it with the strategy it was made with"
+
+
+@dataclass(frozen=True)
+class Cure:
+    """An act that a message advises or names.
+
+    Args:
+        act: It.
+        number: Of a suggestion, or how many.
+    """
+
+    act: Act
+    number: int | None = None
+
+    def __str__(self) -> str:
+        return self.act.value.format(self.number)
+
+
+Words = str | Cure | tuple["Words", ...]
+"""A message, or a part of one."""
+
+
+class Refusal(Exception):
+    """An error whose message is made of words and cures.
+
+    Args:
+        words: These, one after the other.
+
+    Attributes:
+        parts: The same, side by side.
+    """
+
+    def __init__(self, *words: Words) -> None:
+        self.parts = tuple(_flat(words))
+        super().__init__("".join(map(str, self.parts)))
+
+
+class RefusedInput(Refusal, InputDataError):  # type: ignore[misc]
+    """Of something said to a loop."""
+
+
+class RefusedFile(Refusal, ValueError):
+    """Of the file of a loop."""
+
+
+def _flat(words: tuple[Words, ...]) -> Iterator[str | Cure]:
+    for one in words:
+        if isinstance(one, tuple):
+            yield from _flat(one)
+        else:
+            yield one
