@@ -67,14 +67,17 @@ class GLRTrigger(Retention):
     def keep(self, log: Log) -> Kept:
         if log.newest is None:
             return Kept()
-        fired = self.statistic(self._errors(log)) > self.threshold(log.since)
+        # Another rule's reset, before the round was decided, shows in t' alone.
+        errors = self._errors(log, log.since - 1)
+        fired = self.statistic(errors) > self.threshold(log.since)
         # A failed measurement tells nothing; its round counts, so that the threshold is higher.
         return Kept(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> Errors:
-        errors, forgot = self._errors(log), log.reset
-        assert forgot is not None
-        return errors._replace(number=errors.number.masked_fill(forgot, 0))
+        # t' is that of the next round: 1 after a reset on this observation, whose error goes too,
+        # and 2 after one before it, which its own error outlives.
+        errors = self._errors(log, (log.since - 2).clamp_min(0))
+        return errors._replace(number=torch.minimum(errors.number, log.since - 1))
 
     def statistic(self, errors: Errors) -> Tensor:
         """max_w G_w, `batch_shape`; 0 without errors."""
@@ -90,12 +93,16 @@ class GLRTrigger(Retention):
         constant = math.log(math.pi**2 / 6) - math.log(self.delta)
         return torch.log(lengths * rounds.square()) + constant
 
-    def _errors(self, log: Log) -> Errors:
-        """Those so far and that of the newest observation; what failed has none."""
+    def _errors(self, log: Log, before: Tensor) -> Errors:
+        """Those so far and that of the newest observation; what failed has none.
+
+        Args:
+            log: After an observation.
+            before: Rounds since the last reset that were told before it, `batch_shape`, int64.
+        """
         seen, memory = log.newest, log.memory
         assert seen is not None
-        # Another rule's reset, before the round was decided, shows in t' alone.
-        number = torch.minimum(memory.number, log.since - 1)
+        number = torch.minimum(memory.number, before)
         good = seen.noise.isfinite()
         error = (seen.y - seen.mean) / (seen.sd.square() + seen.noise).sqrt()
         shifted = torch.cat([error.unsqueeze(-1), memory.newest_first[..., :-1]], -1)

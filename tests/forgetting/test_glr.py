@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from botorch_tv.forgetting import EventTrigger, GLRTrigger, Log, Observation, Retention
+from botorch_tv.forgetting import (
+    EventTrigger,
+    GLRTrigger,
+    Log,
+    Observation,
+    PeriodicReset,
+    Retention,
+)
 from botorch_tv.forgetting.glr import Errors
 from botorch_tv.strategies import Grid, Strategy
 
@@ -24,11 +31,12 @@ def first_alarms(rule: Retention, errors: torch.Tensor) -> torch.Tensor:
     for t in range(1, rounds + 1):
         y = errors[:, t - 1]
         seen = Observation(y.unsqueeze(-1), y, torch.zeros_like(y), sd, noise)
+        facts = {"now": y, "rounds": t, "first_time": y, "newest": seen, "memory": memory}
         since = torch.full((trials,), t)
-        facts = {"now": y, "rounds": t, "since": since, "first_time": y, "newest": seen}
-        log = Log(None, memory=memory, reset=never, **facts)  # type: ignore[arg-type]
+        log = Log(None, since=since, **facts)  # type: ignore[arg-type]
         where = rule.keep(log).where  # type: ignore[union-attr]
         first = torch.where(where & first.isinf(), t, first)
+        log = Log(None, since=since + 1, reset=never, **facts)  # type: ignore[arg-type]
         memory = rule.update(log)
     return first
 
@@ -80,6 +88,28 @@ def test_failures_say_nothing() -> None:
     after = rule.update(log)
     assert after.newest_first.tolist() == memory.newest_first.tolist()
     assert after.number.tolist() == [3]
+
+
+def test_what_was_predicted_after_a_reset_of_another_rule_counts() -> None:
+    """Each period begins with an error, and the errors of it alone are summed."""
+    domain, delta, period = Grid.regular(points=3, dim=1), 0.3, 4
+    rules = (PeriodicReset(period), GLRTrigger(delta))
+    strategy = Strategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
+    state, errors = strategy.init(domain), list[float]()
+    values = [0.1, -0.2, 0.3, 0.1, 1.9, 3.2]
+    fired = []
+    for t, value in enumerate(values):
+        told = t % period + 1
+        errors = errors if told > 1 else []
+        suggestion = strategy.suggestion_at(state, domain.X[t % 3])
+        sd2 = float(suggestion.sd) ** 2 + NOISE
+        errors.append((value - float(suggestion.mean)) / math.sqrt(sd2))
+        sums = [sum(errors[-w:]) ** 2 / (2 * w) for w in range(1, told + 1)]
+        over = max(sums) > math.log(told**3 * math.pi**2 / (6 * delta))
+        state, info = strategy.tell(state, suggestion, value)
+        assert bool(info.reset) == (over or (told == 1 and t > 0))
+        fired.append(over)
+    assert fired == [False] * 5 + [True]  # by two errors, one of which came with the period
 
 
 def test_a_static_objective_sets_off_no_more_than_promised() -> None:

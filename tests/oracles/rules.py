@@ -167,12 +167,14 @@ def likely_changed(rule: tuple, errors: tuple[float, ...], since: int) -> bool:
     return any(sum(errors[-w:]) ** 2 / (2 * w) > limit for w in tried)
 
 
-def remembered(rule: tuple, memory: Memory, newest: Seen, reset: bool) -> Memory:
-    """What a rule knows after a round."""
-    if reset:
+def remembered(rule: tuple, memory: Memory, newest: Seen, expired: bool, forgot: bool) -> Memory:
+    """What a rule knows after a round, before which or in which there was a reset."""
+    if forgot:
         return 0.0
-    if rule[0] == "glr":
-        return errors(memory, newest)
+    if rule[0] == "glr":  # what was predicted after a reset tells of what is now
+        return errors(0.0 if expired else memory, newest)
+    if expired:
+        return 0.0
     return summed(rule, memory, newest) if rule[0] == "cusum" else 0.0
 
 
@@ -227,9 +229,8 @@ class Rules:
         left = [*before.left, len(rows) - 1]
         with_it = Rules(self.rules, rows, left, before.began, origin, list(before.memory))
         after, forgot = with_it.asked(row.time, newest)
-        reset = expired or forgot
         after.memory = [
-            remembered(rule, memory, newest, reset)
+            remembered(rule, memory, newest, expired, forgot)
             for rule, memory in zip(self.rules, before.memory)
         ]
-        return after, reset
+        return after, expired or forgot
