@@ -49,7 +49,8 @@ class Waves:
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points of the unit cube, `* x d -> * x r`."""
-        return self.waves.at(U) @ self.directions
+        flat: Tensor = self.waves.at(U.reshape(-1, U.shape[-1])) @ self.directions
+        return flat.view(*U.shape[:-1], self.size)
 
 
 @dataclass(frozen=True, eq=False)
