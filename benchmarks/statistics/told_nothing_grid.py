@@ -4,10 +4,12 @@
         [--horizon 400] [--seed 0] [--out FILE]
 
 Functions of a squared exponential kernel of lengthscale 0.2, noise variance 0.02. Worlds: *markov*
-at four rates ε, *static*, *abrupt* (two changes, at a third and two thirds of the horizon), and
-*slow*, one function that turns into another over the whole horizon. The others know kernel, noise
-and scale, and TV-GP-UCB the rate where there is one; all widths are equal, and so are functions and
-noise. Regret is per round, and differences are paired over trials.
+at four rates ε, *static*, *abrupt* (two changes, at a third and two thirds of the horizon),
+*slow*, one function that turns into another over the whole horizon, *switching*, Markov at ε =
+0.001 for half of it and at 0.05 thereafter, and *sine*, Mauduit's wave that runs along a line of
+401 arms, the same in every trial. The others know kernel, noise and scale, and TV-GP-UCB the rate
+where there is one; all widths are equal, and so are functions and noise. Regret is per round, and
+differences are paired over trials.
 """
 
 from __future__ import annotations
@@ -15,18 +17,25 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
 from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.statistics.told_nothing import summary
+from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds import (
     AbruptWorld,
     DriftWorld,
     GaussianDraw,
+    GridWorld,
     MarkovWorld,
     StaticWorld,
     World,
@@ -44,7 +53,47 @@ SIDE, NOISE, LENGTHSCALE = 50, 0.02, 0.2
 RATES = (0.001, 0.01, 0.03, 0.1)
 USUAL_RATE = 0.03
 """Of TV-GP-UCB where the world has none."""
-WORLDS = (*(f"markov {rate}" for rate in RATES), "static", "abrupt", "slow")
+SLOWLY, FAST = 0.001, 0.05
+WORLDS = (
+    *(f"markov {rate}" for rate in RATES),
+    *("static", "abrupt", "slow", "switching", "sine"),
+)
+
+
+class SwitchingWorld(GridWorld):
+    """A Markov world whose rate of change is another one after some rounds.
+
+    Args:
+        domain: The arms.
+        kernel: Covariance of the functions.
+        rates: ε of the rounds before and after.
+        change: First round that comes by the second rate.
+        noise: Variance of the observation noise.
+    """
+
+    def __init__(
+        self,
+        domain: Grid,
+        *,
+        kernel: Kernel,
+        rates: tuple[float, float],
+        change: int,
+        noise: float,
+    ) -> None:
+        super().__init__(domain, noise)
+        self._draw, self.rates, self.change = GaussianDraw(kernel), rates, change
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        basis = self._draw.basis(self.domain, stream.dtype, stream.device)
+        position = self._draw.coordinates(basis, stream)
+        for t in count(2):
+            yield basis.expand(position)
+            rate = self.rates[t >= self.change]
+            fresh = self._draw.coordinates(basis, stream)
+            position = (1 - rate) ** 0.5 * position + rate**0.5 * fresh
+
+    def __repr__(self) -> str:
+        return f"SwitchingWorld(rates={self.rates}, change={self.change}, noise={self.noise})"
 
 
 def world(name: str, horizon: int) -> World:
@@ -58,6 +107,12 @@ def world(name: str, horizon: int) -> World:
         return AbruptWorld(domain, functions=draw, changes=changes, noise=NOISE)
     if name == "slow":
         return DriftWorld(domain, functions=draw, horizon=horizon, noise=NOISE)
+    if name == "sine":
+        return mauduit.sine_world(mauduit.NOISE)
+    if name == "switching":
+        return SwitchingWorld(
+            domain, kernel=kernel, rates=(SLOWLY, FAST), change=horizon // 2 + 1, noise=NOISE
+        )
     rate = float(name.split()[-1])
     return MarkovWorld(domain, kernel=kernel, epsilon=rate, noise=NOISE)
 
@@ -67,6 +122,8 @@ def contenders(name: str) -> dict[str, Strategy]:
     nothing, kernel = adaptive_gp_ucb(), unit_kernel("se", LENGTHSCALE)
     rate = float(name.split()[-1]) if name.startswith("markov") else USUAL_RATE
     told: dict[str, Any] = {"kernel": kernel, "noise": NOISE, "width": nothing.width}
+    if name == "sine":
+        told |= {"kernel": mauduit.line_kernel(), "noise": mauduit.NOISE}
     return {
         "told nothing": nothing,
         f"TV-GP-UCB told {rate}": tv_gp_ucb(epsilon=rate, **told),
