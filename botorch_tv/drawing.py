@@ -14,7 +14,7 @@ try:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 except ImportError as error:
     raise ImportError(
         f"Pictures need {error.name}, which is not installed: pip install 'botorch-tv[study]'"
@@ -88,6 +88,14 @@ def settle_whole(axis: Axis, values: Iterable[float]) -> None:
     """Ticks at whole numbers alone where there are no others."""
     if all(float(value).is_integer() for value in values):
         axis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+
+
+def settle_log(axis: Axis, low: float, high: float) -> None:
+    """Few ticks of a logarithmic axis, as plain numbers, which do not run into each other."""
+    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=6))
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def settle_times(axes: Axes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from botorch_tv.drawing import (
     canvas,
     figure_of,
     lighten,
+    settle_log,
     settle_times,
     settle_whole,
     written,
@@ -45,13 +46,15 @@ class Scale(NamedTuple):
         """Where a value lies on an axis."""
         return float(value) if self.choices is None else float(self.choices.index(value))
 
-    def settle(self, axis: Axis, values: Iterable[float]) -> None:
+    def settle(self, axis: Axis, values: Sequence[float]) -> None:
         """Ticks that there are values at."""
         if self.choices is not None:
             names = [str(one) for one in self.choices.choices]
             axis.set_ticks(range(len(names)), names)
         elif not self.log:
             settle_whole(axis, values)
+        elif values:
+            settle_log(axis, min(values), max(values))
 
 
 class Slice(NamedTuple):
@@ -98,7 +101,7 @@ def draw_loop(
             axes = figure.add_subplot(grid[1 + row, 1])
             _draw_slice(axes, slices[row], name, scale)
             if row == 0:
-                axes.set_title("Believed now, through the best point", loc="left")
+                axes.set_title("Now, through the best point, ± 2 sd", loc="left")
     return written(figure, path)
 
 
@@ -150,9 +153,15 @@ def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, scale: Scale) -> No
 
 def _draw_slice(axes: Axes, part: Slice, name: str, scale: Scale) -> None:
     x, mean, sd, best = part
-    few = len(x) <= FEW
-    axes.plot(x, mean, color=BELIEF, marker="o" if few else "", markersize=3)
-    axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
+    if scale.choices is not None:  # nothing lies between two of them
+        pale = (BELIEF, 0.18)
+        axes.errorbar(
+            *(x, mean, 2 * sd), fmt="o", color=BELIEF, markersize=3, ecolor=pale, elinewidth=6
+        )
+        axes.margins(x=0.2)
+    else:
+        axes.plot(x, mean, color=BELIEF, marker="o" if len(x) <= FEW else "", markersize=3)
+        axes.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=BELIEF, alpha=0.18, linewidth=0)
     axes.axvline(best, color=GRAY, linestyle="dotted")
     axes.set_xscale("log" if scale.log else "linear")
     scale.settle(axes.xaxis, x)

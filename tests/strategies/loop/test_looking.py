@@ -1,5 +1,6 @@
 """What a loop shows: a table, words, a picture."""
 
+import itertools
 import math
 from datetime import timedelta
 from pathlib import Path
@@ -8,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from strategies.loop.loops import BOX, GRID, QUICK, STRATEGIES, WITH_CONTEXT, made
 from strategies.loop.loops import measured as answered
 from strategies.loop.test_units import HOUR, MACHINE, START, machine, measured
 
 from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection, Wiener
-from botorch_tv.strategies import Box, Loop
+from botorch_tv.strategies import Box, Choice, Float, Loop
 from botorch_tv.strategies.loop.words import forgetting_in_words
 
 LATER = START + 8 * HOUR
@@ -171,3 +173,24 @@ def test_no_belief_is_drawn_before_there_is_one() -> None:
     assert len(loop.plot().axes) == 2
     loop.observe({"a": 1.0}, 1.0)
     assert len(loop.plot().axes) == 3
+
+
+def test_what_lies_between_choices_is_not_drawn_and_logarithmic_ticks_are_apart() -> None:
+    loop = Loop({"kind": Choice("sand", "salt"), "rate": Float(0.2, 5, log=True)})
+    for n in range(6):
+        loop.observe({"kind": ("sand", "salt")[n % 2], "rate": 0.3 + 0.7 * n}, float(n))
+    figure = loop.plot()
+    figure.draw_without_rendering()
+    slices = {axes.get_xlabel(): axes for axes in figure.axes if axes.get_xlabel()}
+    assert slices["kind"].lines[0].get_linestyle() == "None"
+    assert not [one for one in slices["kind"].collections if isinstance(one, PolyCollection)]
+    low, high = slices["rate"].get_xlim()
+    ticks = [
+        one for one in slices["rate"].get_xticklabels() if low <= one.get_position()[0] <= high
+    ]
+    assert [one.get_text() for one in ticks] == ["0.2", "0.5", "1", "2", "5"]
+    boxes = [one.get_window_extent() for one in ticks]
+    assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
+    for axes in figure.axes:
+        title = axes._left_title.get_window_extent()  # type: ignore[attr-defined]
+        assert title.x1 <= figure.bbox.x1
