@@ -117,7 +117,9 @@ class ProductBasis(FeatureBasis):
             points, rank = factor.shape
             rest //= rank
             product = self.scratch.take(f"product {dim}", (done, points, rest), tensor)
-            tensor = torch.matmul(factor, tensor.view(done, rank, rest), out=product)
+            # Not by matmul, which copies its result into the memory it is given.
+            wide = factor.expand(done, points, rank)
+            tensor = torch.bmm(wide, tensor.view(done, rank, rest), out=product)
             done *= points
         last = factors[-1]
         torch.mm(tensor.view(done, rest), last.T, out=out.view(done, len(last)))

@@ -236,8 +236,11 @@ class _Table:
                 check=False,
                 consume=True,
             )
-            self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
-            info = info._replace(side_queries=self._consult(number, step, objective))
+            stream = self.experts[number]
+            if stream is not None:
+                self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
+                asked = self._consult(number, stream, step, objective)
+                info = info._replace(side_queries=asked)
             self._record(number, seen._replace(state=self.states[number]), info)
         self.records.close_round(step)
 
@@ -252,14 +255,14 @@ class _Table:
             told = one.before(seen) if info is None else one.after(seen, info)
             self.records.note(number, one, told)
 
-    def _consult(self, number: int, step: int, objective: Objective) -> Tensor:
+    def _consult(self, number: int, stream: Stream, step: int, objective: Objective) -> Tensor:
         """Let an expert answer what a strategy asks about this round; side queries, `trials`.
 
         Its errors are its own, as large as those of observations.
         """
-        player, state, stream = self.players[number], self.states[number], self.experts[number]
-        asked = None if stream is None else player.consult(state, generator=stream)
-        if asked is None or stream is None:
+        player, state = self.players[number], self.states[number]
+        asked = player.consult(state, generator=stream)
+        if asked is None:
             return torch.zeros(self.chunk.trials, dtype=torch.int64, device=state.time.device)
         # As many numbers as any trial could need, so that no trial's depend on the others.
         noise = self.spread * stream.normal(asked.limit)[..., : asked.mask.shape[-1]]

@@ -98,7 +98,7 @@ class Records:
                     f"{self._strategies} strategies; record every variable once for each."
                 )
         for name, row in self._row.items():
-            self._rounds[name][step] = torch.stack(row)
+            torch.stack(row, out=self._rounds[name][step])
             row.clear()
         self._added = dict.fromkeys(self._sums, 0)
 
