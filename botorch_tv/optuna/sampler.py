@@ -265,10 +265,11 @@ class DriftSampler(BaseSampler):
             TrialRow(
                 (time - origin) / unit.tempo,
                 one.number,
-                space.point(one.params),
+                point,
                 (y - unit.center) / unit.scale,
             )
             for (time, one), y in zip(valued, values)
+            if (point := space.point_of(one)) is not None
         ]
         if len(rows) >= self._startup:
             history = history.brought_to(rows)

@@ -45,7 +45,24 @@ class StudySpace(Space):
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.distributions = dict(distributions)
         super().__init__([axis(name, one) for name, one in distributions.items()])
+        self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
+
+    def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
+        """Where a trial lies, `D` numbers; None unless it chose a value of each from the same ones.
+
+        Optuna changes no trial that is finished, and hands out the same object again: what was
+        found of it is kept, since comparing distributions of all trials takes long.
+        """
+        before = self._known.get(trial.number)
+        if before is not None and before[0] is trial:
+            return before[1]
+        pairs = self.distributions.items()
+        holds = all(trial.distributions.get(name) == one for name, one in pairs)
+        found = (trial, self.point(trial.params) if holds else None)
+        if trial.state.is_finished():
+            self._known[trial.number] = found
+        return found[1]
 
     def holds(self, trial: FrozenTrial) -> bool:
         """Whether a trial has chosen a value of each, from the same ones."""
-        return all(trial.distributions.get(name) == one for name, one in self.distributions.items())
+        return self.point_of(trial) is not None

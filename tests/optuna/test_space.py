@@ -13,6 +13,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
+from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna.space import StudySpace, axis
 from botorch_tv.strategies.mixed.space import MOST_LEVELS, simplex
@@ -111,6 +112,26 @@ def test_parameters_stand_side_by_side():
     assert space.params(torch.tensor(point).double()) == params
     near = torch.tensor([[0.4, 0.9, 0.75]]).double()
     torch.testing.assert_close(space.rounded(near), torch.tensor([point]).double())
+
+
+def test_what_was_found_of_a_finished_trial_is_of_that_trial():
+    """Another study, or another trial of that number, is looked at by itself."""
+    space = StudySpace({"x": FloatDistribution(0.0, 4.0)})
+
+    def trial(number, x, high=4.0, **how):
+        asked = {"params": {"x": x}, "distributions": {"x": FloatDistribution(0.0, high)}}
+        made = create_trial(**asked, **({"value": 1.0} | how))
+        made.number = number
+        return made
+
+    first, other = trial(0, 1.0), trial(0, 3.0)
+    wide, running = trial(1, 1.0, high=8.0), trial(2, 2.0, state=TrialState.RUNNING, value=None)
+    for _ in range(2):
+        for one, point in ((first, (0.25,)), (other, (0.75,)), (wide, None), (running, (0.5,))):
+            assert space.point_of(one) == point
+            assert space.holds(one) == (point is not None)
+    running.params = {"x": 3.0}
+    assert space.point_of(running) == (0.75,)
 
 
 def test_listed_values_share_the_cube_equally():
