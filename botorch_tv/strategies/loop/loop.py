@@ -71,8 +71,8 @@ class Loop(Looking):
     what rests draws again, or gets the best of the rest by its own confidence bound.
 
     **Late answers.** An answer that was measured before the newest one known is taken in at its
-    place: what came after it is told anew. That is cheap for the last 2 ``pending`` answers, and
-    takes as long as telling everything for one that is older.
+    place: what came after it is told anew. That is cheap where those are fewer than 2
+    ``pending``, and takes as long as telling everything where they are many more.
 
     **Triggers.** An event trigger compares an answer with the prediction its suggestion was made
     with, or, where nobody suggested it, with the one made when it came in. Told anew, it is
@@ -417,7 +417,7 @@ class Loop(Looking):
             noise=None if noise is None else as_number("noise", noise, variance),
             arrival=len(self._replay.answers),
         )
-        return self._replay.add(answer, keep=2 * self.pending)
+        return self._replay.add(answer, late=2 * self.pending - 1)
 
 
 def _in_order(*given: Any) -> list[Any]:

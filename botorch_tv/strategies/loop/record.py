@@ -249,7 +249,7 @@ class Record:
         following = place_of_next(file, self._strategy, begun) if snapshot else None
         for row in file.answers[begun:]:
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
-                replay.add(row, keep=2 * self.pending)
+                replay.add(row, late=2 * self.pending - 1)
             if len(replay.answers) == following:
                 now = Snapshot(replay.newest, replay.resets, replay.notes)
                 write_snapshot(path, file, now)

@@ -16,6 +16,7 @@ from botorch_tv.forgetting import KeepAll, Kept, Log, Retention
 from botorch_tv.inference.process import BY_COUNT_OR_TIME
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.late import is_kept, oldest_for
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
 from botorch_tv.strategies.state import State
 
@@ -38,7 +39,7 @@ class Replay:
     """Answers in order of time, and the state after them.
 
     One that is older than the newest is taken in at its place: the state before it is found again
-    and all later answers are told anew. A few recent states are kept for that; for an answer older
+    and all later answers are told anew. A few earlier states are kept for that; for an answer older
     than these, everything is told anew from the start.
 
     A trigger compares an answer with the prediction stored with it, also when it is told anew. The
@@ -93,12 +94,12 @@ class Replay:
             moment, _ = self._step(moment, answer, due)
         return moment.state
 
-    def add(self, answer: Answer, keep: int) -> bool:
+    def add(self, answer: Answer, late: int) -> bool:
         """Take in an answer.
 
         Args:
             answer: Anything that the strategy accepts.
-            keep: How many recent states to keep, at least 1.
+            late: How many answers one may come behind, at least 1, for which not all is told anew.
 
         Returns:
             Whether it made the strategy forget everything before it.
@@ -111,7 +112,7 @@ class Replay:
         again = [*self.answers[base.told : place], answer, *self.answers[place:]]
         due = self._replies_after(base.told, answer)
         moments, resets, notes = [], [], []
-        moment = base
+        moment, oldest = base, oldest_for(late)
         for one in again:
             try:
                 moment, reset = self._step(moment, one, due)
@@ -124,9 +125,10 @@ class Replay:
             moments.append(moment)
             resets.append(reset)
             notes.append(_note(self.strategy, moment.state))
-            del moments[:-keep]
+            moments = [one for one in moments if is_kept(one.told, moment.told, oldest)]
         earlier = [one for one in self._recent if one.told <= base.told]
-        self._recent = [*earlier, *moments][-keep:]
+        earlier = [one for one in earlier if is_kept(one.told, moment.told, oldest)]
+        self._recent = [*earlier, *moments]
         self.answers[place:place] = [answer]
         self.resets[base.told :] = resets
         self.notes[base.told :] = notes

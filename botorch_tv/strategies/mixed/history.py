@@ -10,13 +10,14 @@ from torch import Tensor
 
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.late import is_kept
 from botorch_tv.strategies.loop.replay import credulous
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Space
 from botorch_tv.strategies.state import State, Suggestion
 
-OLDEST = 5
-"""States up to 2⁵ trials old are kept."""
+OLDEST = 32
+"""States up to so many trials old are kept."""
 
 
 class TrialRow(NamedTuple):
@@ -72,7 +73,7 @@ class TrialHistory(NamedTuple):
         for row in rows[states[-1].told :]:
             states.append(told(self.strategy, states[-1], row))
             newest = states[-1].told
-            states = [one for one in states if _kept(one.told, newest)]
+            states = [one for one in states if is_kept(one.told, newest, OLDEST)]
         return self._replace(rows=rows, states=tuple(states))
 
 
@@ -127,16 +128,6 @@ def pretended(
     if least is not None:
         value = min(value, least) if strategy.maximize else max(value, least)
     return strategy.tell(state, suggestion, value)[0]
-
-
-def _kept(told: int, newest: int) -> bool:
-    """Whether a state is kept: few of them, which may be large, and the fewer the older.
-
-    One after a multiple of 2^j trials stays until it is 2^(j + 1) old, so that for a trial that is
-    late by some there is one about as old.
-    """
-    twos = (told & -told).bit_length() if told else OLDEST
-    return newest - told <= 1 << min(twos, OLDEST)
 
 
 def _alike(one: Sequence[TrialRow], other: Sequence[TrialRow]) -> int:

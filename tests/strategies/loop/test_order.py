@@ -1,6 +1,7 @@
 """Answers out of order."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +146,22 @@ def test_observations_are_judged_at_their_place() -> None:
     assert not loop.observe(GRID.X[3], 1.05, time=3.5)
     assert loop.observe(GRID.X[3], -3.0, time=4.5)
     assert loop.history.time[loop.history.reset].tolist()[0] == 4.5
+
+
+def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state may take 80 MB; one of each of 16 answers was kept for 8 open suggestions."""
+    loop = made(("Markov", "grid"), pending=8)
+    for number in range(40):
+        loop.observe(GRID.X[number % 36], 0.1, time=float(number))
+    assert len(loop._replay._recent) <= 7
+    tells, plain = [], type(loop.strategy).tell
+
+    def counted(*given: Any, **more: Any) -> Any:
+        tells.append(1)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(type(loop.strategy), "tell", counted)
+    for late in (1, 7, 15):
+        tells.clear()
+        loop.observe(GRID.X[0], 0.2, time=float(loop.history.time[-late]) - 0.5)
+        assert late < len(tells) <= 2 * late + 1
