@@ -124,8 +124,10 @@ def _row(
     return row
 
 
-def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float:
-    return float(np.mean([one[name] for one in seeds.values()]))
+def _mean(seeds: dict[int, dict[str, Any]], name: str) -> float | None:
+    """Over the runs that know it."""
+    known = [one[name] for one in seeds.values() if one[name] is not None]
+    return float(np.mean(known)) if known else None
 
 
 def parse() -> argparse.Namespace:

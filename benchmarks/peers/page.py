@@ -18,8 +18,12 @@ from benchmarks.speed.common import RESULTS
 Row = Mapping[str, Any]
 PAGE = RESULTS.parent / "PEERS.md"
 OURS = ("nothing", "learning")
+INSTANT = ("random", "optuna-tpe")
+"""Who fits no Gaussian process."""
 LEVEL = 2.0
 """Standard errors within which two are level."""
+ONCE = "not judged on one seed"
+PROCESSOR = "processor_seconds_per_round"
 HEAD = """# Beside living peers
 
 Other people's optimisers and this library's, on the same worlds with the same noise, seed by seed:
@@ -58,30 +62,53 @@ def write_page(record: Mapping[str, Any], page: Path = PAGE) -> None:
 def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[str]:
     """A line per world on which both are: the best peer, and whether ours is ahead of it."""
     lines = ["| world | best peer | less ours | ours told nothing is |", "|---|---|---|---|"]
-    counts = dict.fromkeys(("ahead", "level", "behind"), 0)
+    counts = dict.fromkeys(("ahead", "level", "behind", ONCE), 0)
     for world in order:
-        rivals = [
-            (row["above_nothing"], name)
-            for name, row in worlds[world].items()
-            if name not in OURS and row.get("pairs", 0) > 1
-        ]
-        if not rivals:
+        rivals = {name: row for name, row in worlds[world].items() if name not in OURS}
+        most = {name: row for name, row in rivals.items() if row.get("pairs", 0) > 1}
+        known = most or {name: row for name, row in rivals.items() if row.get("pairs")}
+        if not known:
             continue
-        _, name = min(rivals)
-        row = worlds[world][name]
+        name = min(known, key=lambda name: known[name]["above_nothing"])
+        row = known[name]
         found = standing(row)
         counts[found] += 1
-        lines.append(f"| {world} | `{name}` | {_gap(row)}, {row['pairs']} seeds | {found} |")
+        lines.append(f"| {world} | `{name}` | {_gap(row)}, seeds: {row['pairs']} | {found} |")
+    played = sum(counts.values()) - counts[ONCE]
     said = (
-        f"Told nothing, ours is ahead of every peer by {LEVEL:g} standard errors or more on "
-        f"{counts['ahead']} of {sum(counts.values())} worlds, level with the best on "
-        f"{counts['level']} and behind on {counts['behind']}."
+        f"Of {played} worlds played on more seeds than one, ours told nothing is ahead of every "
+        f"peer by {LEVEL:g} standard errors or more on {counts['ahead']}, level with the best on "
+        f"{counts['level']} and behind it on {counts['behind']}."
     )
-    return [said, "", *lines]
+    return [said, "", *lines, "", thinking(worlds)]
+
+
+def thinking(worlds: Mapping[str, Mapping[str, Row]]) -> str:
+    """What a query costs, as a multiple of ours on the same world."""
+    times: dict[str, list[float]] = {}
+    for peers in worlds.values():
+        if peers.get("nothing", {}).get(PROCESSOR) is None:
+            continue
+        ours = peers["nothing"][PROCESSOR]
+        for name, row in peers.items():
+            if name not in (*OURS, *INSTANT) and row[PROCESSOR] is not None:
+                times.setdefault(name, []).append(row[PROCESSOR] / ours)
+    told = [
+        f"`{name}` {min(each):.1f} to {max(each):.1f}"
+        if len(each) > 1
+        else f"`{name}` {each[0]:.1f}"
+        for name, each in sorted(times.items(), key=lambda one: min(one[1]))
+    ]
+    return (
+        "Processor time of a query as a multiple of ours on the same world, for those that fit a "
+        f"Gaussian process: {', '.join(told)}."
+    )
 
 
 def standing(row: Row) -> str:
     """Whether ours is ahead of, level with or behind a peer."""
+    if row["pairs"] == 1:
+        return ONCE
     gap, error = row["above_nothing"], row["above_nothing_error"]
     if abs(gap) < LEVEL * error:
         return "level"
@@ -123,10 +150,12 @@ def _table(peers: Mapping[str, Row]) -> list[str]:
     return lines
 
 
-SECONDS = ("seconds_per_round", "processor_seconds_per_round")
+SECONDS = ("seconds_per_round", PROCESSOR)
 
 
-def _short(seconds: float) -> str:
+def _short(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
     return f"{seconds:.2g}" if seconds >= 1e-3 else "< 0.001"
 
 

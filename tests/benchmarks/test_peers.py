@@ -97,7 +97,10 @@ def a_record(gaps):
         for world, gap in gaps.items()
         for seed in range(3)
     ]
-    runs += [a_run("dear", 0, -9.0, world) for world in gaps]
+    runs += [a_run("dear", 0, -9.0, world) for world in [*gaps, "wandering"]]
+    runs += [a_run("nothing", 0, 1.0, "wandering")]
+    for run in runs:
+        run["processor_seconds_per_round"] = {"nothing": 0.1, "other": 0.25, "dear": 4}[run["peer"]]
     facts = {"device": "a machine", "failed": {"other-resting-7": "ValueError: no"}}
     peers = dict.fromkeys(("nothing", "other", "dear"), "one")
     return facts | {"peers": peers, "worlds": summary(runs)}
@@ -106,13 +109,16 @@ def a_record(gaps):
 def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
     write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
-    assert "ahead of every peer by 2 standard errors or more on 1 of 3 worlds" in page
-    assert "level with the best on 1 and behind on 1." in page
-    assert "| turning | `other` | +1.00 ± 0.06, 3 seeds | ahead |" in page
-    assert "| jumping | `other` | -1.00 ± 0.06, 3 seeds | behind |" in page
+    assert "Of 3 worlds played on more seeds than one, ours" in page
+    assert "ahead of every peer by 2 standard errors or more on 1, level" in page
+    assert "level with the best on 1 and behind it on 1." in page
+    assert "| turning | `other` | +1.00 ± 0.06, seeds: 3 | ahead |" in page
+    assert "| jumping | `other` | -1.00 ± 0.06, seeds: 3 | behind |" in page
+    assert "| wandering | `dear` | -10.00, seeds: 1 | not judged on one seed |" in page
+    assert "process: `other` 2.5 to 2.5, `dear` 40.0 to 40.0." in page
     assert "- turning, 3 seeds, but fewer of `dear` 1." in page
     assert "- Failed: other-resting-7: ValueError: no." in page
-    assert "wandering" in next(line for line in page.splitlines() if "Not run" in line)
+    assert "gmpb-f1," in next(line for line in page.splitlines() if "Not run" in line)
 
 
 def test_a_run_is_a_line(tmp_path):
