@@ -33,10 +33,10 @@ from botorch_tv.simulation import GridWorld, Weights
 
 SMOKE_TEST = "SMOKE_TEST" in os.environ  # a small size, to check that everything runs
 torch.set_default_dtype(torch.float64)
-BLUE, ORANGE, RED = "#0072B2", "#E69F00", "#D55E00"
+BLUE, RED = "#0072B2", "#D55E00"
 plt.rcParams.update(
     {
-        "figure.dpi": 66,
+        "figure.dpi": 62,
         "figure.constrained_layout.use": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -92,9 +92,11 @@ truth = np.array([[output(one, hour) for hour in hours] for one in temperatures]
 figure, axes = plt.subplots(figsize=(9, 3.4))
 shown = axes.contourf(hours, temperatures, truth, levels=8, cmap="cividis")
 figure.colorbar(shown, label="output")
-axes.plot(hours, [best_temperature(one) for one in hours], color="white", linewidth=1.2)
-axes.plot(*np.array(rows)[:, :2].T, "o", color=RED, markersize=3.5)
-axes.set(xlabel="hour", ylabel="temperature")
+best = [best_temperature(one) for one in hours]
+axes.plot(hours, best, color="white", linewidth=1.2, label="best")
+axes.plot(*np.array(rows)[:, :2].T, "o", color=RED, markersize=3.5, label="measured")
+axes.set(xlabel="hour", ylabel="temperature, degrees")
+axes.legend(loc="lower right", labelcolor="white")
 plt.show()
 
 # %% [markdown]
@@ -112,8 +114,8 @@ for hour, sentence in words.items():
 #
 # `loop.plot_weights()` draws the weight of every value. Until the units are known all are as
 # likely. Drift cannot be told from standing still at once: the first forty hours leave open
-# whether the world is still or slow. What comes then decides, though its beginning looks like a
-# small jump at first. The jump shows in a single hour.
+# whether the world is still or slow. What comes then decides, though now and then a step of it
+# looks like a small jump. The jump shows in a single hour.
 
 # %%
 loop.plot_weights()
@@ -127,7 +129,7 @@ loop.plot_weights()
 # %%
 table = loop.table()
 moments = [one for one in (38, 88, 94, 129) if one < HOURS] or [HOURS - 1]
-figure, panels = plt.subplots(1, len(moments), figsize=(3.1 * len(moments), 3), sharey=True)
+figure, panels = plt.subplots(1, len(moments), figsize=(3.1 * len(moments), 3.2), sharey=True)
 for axes, moment in zip(np.atleast_1d(panels), moments):
     past = table[: moment + 1]
     points = [{"temperature": one} for one in past["temperature"]]
@@ -137,16 +139,21 @@ for axes, moment in zip(np.atleast_1d(panels), moments):
     asked = [{"temperature": one} for one in temperatures[::2]]
     posterior = then.posterior(asked, now=START + timedelta(hours=moment + 1))
     mean, sd = posterior.mean[:, 0], posterior.variance[:, 0].sqrt()
-    axes.fill_between(temperatures[::2], mean - 2 * sd, mean + 2 * sd, color=BLUE, alpha=0.18)
-    axes.plot(temperatures[::2], mean, color=BLUE)
-    axes.plot(temperatures, [output(one, moment + 1) for one in temperatures], color=ORANGE)
-    axes.plot(past["temperature"][-12:], past["y"][-12:], "o", color=RED, markersize=3)
-    axes.set(title=f"hour {moment + 1}", xlabel="temperature")
+    axes.fill_between(
+        temperatures[::2], mean - 2 * sd, mean + 2 * sd, color=BLUE, alpha=0.18, label="± 2 sd"
+    )
+    axes.plot(temperatures[::2], mean, color=BLUE, label="believed")
+    now = [output(one, moment + 1) for one in temperatures]
+    axes.plot(temperatures, now, color="black", linestyle="dashed", label="truth")
+    latest = past[-12:]
+    axes.plot(latest["temperature"], latest["y"], "o", color=RED, markersize=3, label="measured")
+    axes.set(title=f"hour {moment + 1}", xlabel="temperature, degrees")
+np.atleast_1d(panels)[0].set_ylabel("output")
+figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 plt.show()
 
 # %% [markdown]
-# Orange is the truth, blue what is believed with two standard deviations to either side, red the
-# last twelve measurements.
+# Of the measurements the last twelve are shown.
 #
 # ## Is one run enough?
 #
