@@ -22,7 +22,9 @@ INSTANT = ("random", "optuna-tpe")
 """Who fits no Gaussian process."""
 LEVEL = 2.0
 """Standard errors within which two are level."""
-ONCE = "not judged on one seed"
+FEW = 3
+"""Fewer seeds than this, and no difference is judged."""
+UNJUDGED = "not judged"
 PROCESSOR = "processor_seconds_per_round"
 HEAD = """# Beside living peers
 
@@ -34,10 +36,9 @@ still while a peer thinks, a measurement a unit, it is regret per query as well;
 counts, the seconds of a processor that make a unit of time stand beside the world's name, and who
 thinks for longer measures more seldom. "Less ours" is the mean difference to `nothing`, this
 library's `Loop(box)`, on the seeds that both played, and its standard error; positive where ours is
-better.
-Seconds and processor seconds are per query with one thread, memory is the peak of the process.
-This page is written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers
---out FOLDER` ran.
+better. Seconds and processor seconds are per query with one thread, memory is the peak of the
+process. This page is written by `python -m benchmarks.peers.page` from what `python -m
+benchmarks.peers --out FOLDER` ran.
 """
 
 
@@ -62,10 +63,10 @@ def write_page(record: Mapping[str, Any], page: Path = PAGE) -> None:
 def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[str]:
     """A line per world on which both are: the best peer, and whether ours is ahead of it."""
     lines = ["| world | best peer | less ours | ours told nothing is |", "|---|---|---|---|"]
-    counts = dict.fromkeys(("ahead", "level", "behind", ONCE), 0)
+    counts = dict.fromkeys(("ahead", "level", "behind", UNJUDGED), 0)
     for world in order:
         rivals = {name: row for name, row in worlds[world].items() if name not in OURS}
-        most = {name: row for name, row in rivals.items() if row.get("pairs", 0) > 1}
+        most = {name: row for name, row in rivals.items() if row.get("pairs", 0) >= FEW}
         known = most or {name: row for name, row in rivals.items() if row.get("pairs")}
         if not known:
             continue
@@ -74,11 +75,11 @@ def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[s
         found = standing(row)
         counts[found] += 1
         lines.append(f"| {world} | `{name}` | {_gap(row)}, seeds: {row['pairs']} | {found} |")
-    played = sum(counts.values()) - counts[ONCE]
+    played = sum(counts.values()) - counts[UNJUDGED]
     said = (
-        f"Of {played} worlds played on more seeds than one, ours told nothing is ahead of every "
-        f"peer by {LEVEL:g} standard errors or more on {counts['ahead']}, level with the best on "
-        f"{counts['level']} and behind it on {counts['behind']}."
+        f"Of {played} worlds that a peer played on {FEW} seeds or more, ours told nothing is "
+        f"ahead of every peer by {LEVEL:g} standard errors or more on {counts['ahead']}, "
+        f"level with the best on {counts['level']} and behind it on {counts['behind']}."
     )
     return [said, "", *lines, "", thinking(worlds)]
 
@@ -107,8 +108,8 @@ def thinking(worlds: Mapping[str, Mapping[str, Row]]) -> str:
 
 def standing(row: Row) -> str:
     """Whether ours is ahead of, level with or behind a peer."""
-    if row["pairs"] == 1:
-        return ONCE
+    if row["pairs"] < FEW:
+        return UNJUDGED
     gap, error = row["above_nothing"], row["above_nothing_error"]
     if abs(gap) < LEVEL * error:
         return "level"

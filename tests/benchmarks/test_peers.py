@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.__main__ import summary
-from benchmarks.peers.page import write_page
+from benchmarks.peers.page import PAGE, write_page
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.play import play
 from benchmarks.peers.protocol import Peer, Random
 from benchmarks.peers.worlds import WORLDS
+from benchmarks.speed.common import RESULTS
 
 
 @pytest.mark.parametrize("name", ["turning", "jumping", "resting", "wandering", "gmpb-f8"])
@@ -109,16 +110,32 @@ def a_record(gaps):
 def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
     write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
-    assert "Of 3 worlds played on more seeds than one, ours" in page
+    assert "Of 3 worlds that a peer played on 3 seeds or more, ours" in page
     assert "ahead of every peer by 2 standard errors or more on 1, level" in page
     assert "level with the best on 1 and behind it on 1." in page
     assert "| turning | `other` | +1.00 ± 0.06, seeds: 3 | ahead |" in page
     assert "| jumping | `other` | -1.00 ± 0.06, seeds: 3 | behind |" in page
-    assert "| wandering | `dear` | -10.00, seeds: 1 | not judged on one seed |" in page
+    assert "| wandering | `dear` | -10.00, seeds: 1 | not judged |" in page
     assert "process: `other` 2.5 to 2.5, `dear` 40.0 to 40.0." in page
     assert "- turning, 3 seeds, but fewer of `dear` 1." in page
     assert "- Failed: other-resting-7: ValueError: no." in page
     assert "gmpb-f1," in next(line for line in page.splitlines() if "Not run" in line)
+
+
+def test_the_page_is_that_of_the_file(tmp_path):
+    record = json.loads((RESULTS / "peers.json").read_text())
+    write_page(record, tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == PAGE.read_text()
+
+
+def test_the_guide_has_the_figures_of_the_file():
+    worlds = json.loads((RESULTS / "peers.json").read_text())["worlds"]
+    guide = (RESULTS.parents[1] / "botorch_tv" / "GUIDE.md").read_text()
+    for world in ("turning", "resting"):
+        rows = [worlds[world][name] for name in ("nothing", "optuna-gp", "optuna-tpe", "random")]
+        assert {row["seeds"] for row in rows} == {10}
+        told = [f"{row['regret']:.2f} ± {row['standard_error']:.2f}" for row in rows]
+        assert f", 60 rounds | {' | '.join(told)} |" in guide
 
 
 def test_a_run_is_a_line(tmp_path):
