@@ -241,8 +241,8 @@ class Adaptive(Strategy):
             told = int(running.number)
             if told < self.starts:
                 return (
-                    f"Nothing is believed yet: {told} of the first {self.starts} measurements have "
-                    "been told, which set the units."
+                    f"Nothing is believed yet: {told} of the first {self.starts} measurements "
+                    f"{'has' if told == 1 else 'have'} been told, which set the units."
                 )
             log = state.history
             value = float(log.y.tensor()[log.noise.tensor().isfinite()][-1])

@@ -12,6 +12,7 @@ from torch import Tensor
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.moments import member_weights, scales, weights
 from botorch_tv.inference.mixture.running import RunningMixture
+from botorch_tv.strategies.spans import span_in_words
 
 LIKELY = 0.5
 """From this chance on something is said to be so."""
@@ -98,7 +99,7 @@ def _drift(one: Believed, unit: str) -> str:
     edge = _edged(one.rate_edge, "slowest", "fastest")
     return (
         f"It drifts ({_chance(1 - one.standing)}): its correlation with what it was falls by half "
-        f"in {one.half_life:.3g} {unit or 'units of time'}{edge}."
+        f"in {span_in_words(one.half_life, unit)}{edge}."
     )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import as_number, as_series
+from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require, shown
 
 SPANS = {
@@ -125,7 +126,8 @@ class LoopClock:
         whole = list(value)  # type: ignore[call-overload]
         if len(whole) != rows:
             raise InputDataError(
-                f"time has {len(whole)} entries, but X has {rows} rows; give one per row."
+                f"time has {counted(len(whole), 'times')}, but X has {counted(rows, 'rows')}; "
+                "give one per row."
             )
         return [self.number("time", one, "give the time of the measurement.") for one in whole]
 

@@ -29,6 +29,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.units import Units
+from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
@@ -243,7 +244,8 @@ class LoopFile:
         for reply in self.replies:
             require(
                 len(reply.y) == len(reply.points),
-                f"{reply.name} has {len(reply.y)} answers for {len(reply.points)} points",
+                f"{reply.name} has {counted(len(reply.y), 'answers')} for "
+                f"{counted(len(reply.points), 'points')}",
             )
 
 
@@ -269,7 +271,7 @@ def _check_points(row: Planned | Question, domain: Domain, dtype: torch.dtype) -
     for point in points:
         require(
             len(point) == domain.columns,
-            f"{row.name} has a point of {len(point)} coordinates, but {domain!r} has "
+            f"{row.name} has a point of {counted(len(point), 'coordinates')}, but {domain!r} has "
             f"{domain.columns}",
         )
     X = torch.tensor(points, dtype=dtype, device=domain.device)

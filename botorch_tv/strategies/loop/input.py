@@ -16,6 +16,7 @@ from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
+from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import shown
 
@@ -63,14 +64,14 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         X = _tensor(value, dtype=own.dtype, device=own.device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputDataError(
-            f"{name} is {value!r}; give points as rows of {columns} numbers."
+            f"{name} is {shown(value)}; give points as rows of {counted(columns, 'numbers')}."
         ) from error
     if X.dim() <= 1:
         X = X.reshape(-1, 1) if columns == 1 else X.reshape(1, -1)
     if X.dim() != 2 or X.shape[-1] != columns:
         raise InputDataError(
-            f"{name} has shape {tuple(X.shape)}, but points here have {columns} coordinates; give "
-            f"one point as {columns} numbers, or several as q x {columns}."
+            f"{name} has shape {tuple(X.shape)}, but points here have "
+            f"{counted(columns, 'coordinates')}; give rows of {counted(columns, 'numbers')}."
         )
     return X
 
@@ -189,7 +190,7 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
     c = state.domain.columns - state.domain.dim
     if context is None and c:
         raise InputDataError(
-            f"context is missing, but {state.domain!r} has one; give its {c} numbers."
+            f"context is missing, but {state.domain!r} has one; give its {counted(c, 'numbers')}."
         )
     if context is None:
         return None
@@ -200,7 +201,7 @@ def as_known(state: State, context: Numbers | None) -> Tensor | None:
     known = as_points("context", context, c, state)
     if len(known) != 1:
         raise InputDataError(
-            f"context is {context}, but {state.domain!r} needs {c} number{'s' if c > 1 else ''}."
+            f"context is {context}, but {state.domain!r} needs {counted(c, 'numbers')}."
         )
     return as_context(state, known[0])
 
@@ -236,7 +237,8 @@ def measurements(
         known = as_points("context", context, c, state)
         if len(known) != n:
             raise InputDataError(
-                f"context has {len(known)} rows, but X has {n}; give one row per measurement."
+                f"context has {counted(len(known), 'rows')}, but X has {n}; give one row per "
+                "measurement."
             )
         contexts = list(known)
     for row in sorted(range(n), key=lambda one: times[one]):
@@ -249,7 +251,7 @@ def as_series(name: str, value: object, rows: int) -> list[float]:
     Raises:
         InputDataError: If the number of rows differs or a number is not finite.
     """
-    series = _column(name, value, rows, f"X has {rows} rows; give one number per row.")
+    series = _column(name, value, rows, f"X has {counted(rows, 'rows')}; give one number per row.")
     for row, one in enumerate(series):
         if not math.isfinite(one):
             raise InputDataError(
@@ -269,7 +271,7 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     Raises:
         InputDataError: If there is not one value per point, or one of those answered is not finite.
     """
-    asked = f"the expert was asked about {points} points; give one"
+    asked = f"the expert was asked about {counted(points, 'points')}; give one"
     rest = "for each, and ok=False for points without answer."
     if ok is None or isinstance(ok, bool):
         good = [ok is not False] * points

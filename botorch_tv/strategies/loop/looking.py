@@ -23,6 +23,7 @@ from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.units import in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
 from botorch_tv.strategies.parameters import Choice
+from botorch_tv.strategies.spans import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,8 +282,10 @@ class Looking(Record):
             return "Nothing has been measured yet."
         failed = sum(one.y is None for one in answers)
         times = [one.time for one, reset in zip(answers, self._replay.resets) if reset]
-        many = f"{len(answers)} measurement{'' if len(answers) == 1 else 's'}"
+        many = counted(len(answers), "measurements")
         words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
+        if len(answers) == 1:
+            words = f"{many}, of time {said(answers[0].time)}"
         words += f", of which {failed} failed" if failed else ""
         if self._strategy.process.retention:
             last = f", the last at time {said(times[-1])}" if times else ""

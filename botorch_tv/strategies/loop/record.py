@@ -38,6 +38,7 @@ from botorch_tv.strategies.loop.snapshot import (
 )
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
+from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import as_path, require, require_integer, shown
 
@@ -148,8 +149,8 @@ class Record:
         waiting = f"; open: {self._open}" if len(self._open) else ""
         if len(self._consultations):
             waiting += f"; open consultations: {self._consultations}"
-        plural = "" if count == 1 else "s"
-        return f"Loop on {self.domain!r} with {count} measurement{plural}{newest}{waiting}"
+        many = counted(count, "measurements")
+        return f"Loop on {self.domain!r} with {many}{newest}{waiting}"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a file, as readable JSON with a line per measurement.

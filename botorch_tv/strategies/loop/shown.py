@@ -13,6 +13,7 @@ from torch import Tensor
 from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.log import Planned, Question, like, short
 from botorch_tv.strategies.loop.units import Units, Values, in_digits
+from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 
 SHOWN = 20
@@ -95,7 +96,7 @@ class NumberedConsultation:
         return len(self.X)
 
     def __repr__(self) -> str:
-        many = f"{len(self)} points" if len(self) > 1 else "1 point"
+        many = counted(len(self), "points")
         return f"Consultation {self.number}: {many} at time {self.said}"
 
 

@@ -10,6 +10,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
 from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion
 from botorch_tv.strategies.loop.units import Units
+from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require_integer
 
 MOST_OPEN = 16
@@ -151,7 +152,7 @@ class OpenSuggestions(Waiting[Planned, Answer]):
 
     @property
     def _how_many(self) -> str:
-        return f"{len(self)} suggestion{' is' if len(self) == 1 else 's are'}"
+        return f"{counted(len(self), 'suggestions')} {'is' if len(self) == 1 else 'are'}"
 
     def _what(self, row: Planned) -> str:
         return f"number {row.number} is {self.units.said(row)}"
@@ -184,7 +185,7 @@ class OpenConsultations(Waiting[Question, Reply]):
 
     def _what(self, row: Question) -> str:
         when = self.units.clock.said(row.time)
-        return f"number {row.number} asks about {len(row.points)} points at time {when}"
+        return f"number {row.number} asks about {counted(len(row.points), 'points')} at time {when}"
 
     def _why_closed(self, number: int, settled: Sequence[Reply]) -> str:
         if any(one.number == number for one in settled):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation
 from botorch_tv.forgetting.static import is_static
+from botorch_tv.strategies.spans import span_in_words
 
 SHORTEST, LONGEST = 2.0**-30, 2.0**40
 """Ages between which halves are looked for."""
@@ -33,14 +35,19 @@ def forgetting_in_words(decay: Decay, inflation: Inflation, unit: str) -> str:
     def weight(age: Tensor) -> Tensor:
         return torch.exp(-inflation.log_factor(age))
 
-    unit = unit or "units of time"
     words = []
     if not is_static(decay):
-        age = age_of_half(correlation)
-        words.append(f"its correlation with the objective falls to 1/2 after {age:.3g} {unit}")
+        after = _after(age_of_half(correlation), unit)
+        words.append(f"its correlation with the objective falls to 1/2 {after}")
     if not is_static(inflation):
-        words.append(f"its noise doubles after {age_of_half(weight):.3g} {unit}")
+        words.append(f"its noise doubles {_after(age_of_half(weight), unit)}")
     return f"As a measurement ages, {' and '.join(words)}." if words else ""
+
+
+def _after(age: float, unit: str) -> str:
+    return (
+        "never, as far as can be told" if math.isinf(age) else f"after {span_in_words(age, unit)}"
+    )
 
 
 def age_of_half(kept: Callable[[Tensor], Tensor]) -> float:

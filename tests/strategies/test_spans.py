@@ -1,0 +1,45 @@
+"""One hour, two hours."""
+
+import pytest
+
+from botorch_tv import Loop
+from botorch_tv.forgetting import ExponentialWeights, Markov, Static, UncertaintyInjection
+from botorch_tv.strategies.loop.words import forgetting_in_words
+from botorch_tv.strategies.spans import counted, span_in_words
+
+
+@pytest.mark.parametrize(
+    ("length", "unit", "said"),
+    [
+        (1.0, "minutes", "1 minute"),
+        (1.0004, "hours", "1 hour"),
+        (0.9996, "", "1 unit of time"),
+        (46.63, "hours", "46.6 hours"),
+        (3612.0, "", "3610 units of time"),
+        (0.25, "days", "0.25 days"),
+    ],
+)
+def test_spans(length: float, unit: str, said: str) -> None:
+    assert span_in_words(length, unit) == said
+
+
+def test_things() -> None:
+    said = [counted(number, "points") for number in (0, 1, 2)]
+    assert said == ["0 points", "1 point", "2 points"]
+
+
+def test_how_fast_it_forgets_is_said_in_whole_words() -> None:
+    markov = forgetting_in_words(Markov(0.75), Static(), "minutes")  # 0.25^(age/2) = 1/2
+    assert markov.endswith("falls to 1/2 after 1 minute.")
+    weights = forgetting_in_words(Static(), ExponentialWeights(0.5), "hours")
+    assert weights.endswith("its noise doubles after 1 hour.")
+    slow = UncertaintyInjection(alpha=1e-3, kappa=0.5)  # 1 + age^0.001 / 2 = 2 after 2^1000
+    assert forgetting_in_words(Static(), slow, "").endswith("doubles never, as far as can be told.")
+
+
+def test_one_measurement_is_one() -> None:
+    loop = Loop([(0.0, 1.0)])
+    loop.observe([0.5], 1.0)
+    told = loop.describe()
+    assert "1 of the first 4 measurements has been told" in told
+    assert "1 measurement, of time 1." in told
