@@ -23,7 +23,7 @@ class Band(NamedTuple):
     """Curves through time."""
 
     middle: np.ndarray
-    """`times x curves`."""
+    """`times x curves`, NaN where there is nothing to draw."""
     low: np.ndarray | None = None
     """Lower edge of a band around them, likewise; None for none."""
     high: np.ndarray | None = None
@@ -99,7 +99,8 @@ def _draw(
     colors: Sequence[object],
     names: Sequence[str],
 ) -> None:
-    marker = "o" if len(band.middle) == 1 else ""  # a line of one point shows nothing
+    seen = np.isfinite(band.middle).all(1).sum()
+    marker = "o" if seen == 1 else ""  # a line of one point shows nothing
     for number, (color, name) in enumerate(zip(colors, names)):
         look = {"color": color, "linewidth": 1.6, "marker": marker, "label": name}
         axes.plot(times, band.middle[:, number], **look)  # type: ignore[arg-type]

@@ -173,6 +173,7 @@ class Looking(Record):
 
         For each rate of change, chance of a jump, lengthscale and noise how likely it is, and the
         chance that a jump came before each measurement. Until units are known all are as likely.
+        Where the usual time between measurements was found anew, rates and jumps are shown since.
 
         Args:
             path: Where to write the picture; its ending chooses the format.

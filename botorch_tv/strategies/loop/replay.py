@@ -22,7 +22,9 @@ from botorch_tv.strategies.state import State
 
 NEVER = -1
 Note = dict[str, list[float]]
-"""What a strategy came to believe with an answer, where it says so."""
+"""What a strategy came to believe with an answer, where it says so: weights of the values of each
+part; ``jump``, the chance of one before the answer; and ``clock``, the unit of time of rates and
+hazards, none while it is not known."""
 
 
 class Moment(NamedTuple):
@@ -208,7 +210,8 @@ def _note(strategy: Strategy, state: State) -> Note:
     if not isinstance(strategy, Adaptive):
         return {}
     note = {name: one.tolist() for name, one in strategy.marginals(state).items()}
-    return {**note, "jump": [float(strategy.jump(state))]}
+    clock = [float(strategy.step(state))] if strategy.predicts(state) else []
+    return {**note, "jump": [float(strategy.jump(state))], "clock": clock}
 
 
 def pretended(

@@ -36,23 +36,30 @@ def draw_loop_weights(
         notes: Weights after each of them.
         bank: Of what.
         columns: Coordinates of the domain, context included.
-        clock: Time in which rates and hazards count.
+        clock: Time in which rates and hazards count now; what was believed in another one has no
+            place among these.
         unit: Of times, "hours"; empty where they are numbers.
         path: As there.
         ax: As there.
     """
     of = f" {unit}" if unit else ""
+    other = np.array([note["clock"] not in ([], [clock]) for note in notes])
+    # Rates of another clock are other rates, which the labels would belie.
+    since = ", from where the usual time between measurements was found anew" if other.any() else ""
     titles = {
-        "rate": (f"Drift: half of a correlation is gone after ...{of}", _half_life),
-        "hazard": (f"Jumps: one in ...{of}", _between),
+        "rate": (f"Drift: half of a correlation is gone after ...{of}{since}", _half_life),
+        "hazard": (f"Jumps: one in ...{of}{since}", _between),
         "lengthscale": ("Lengthscale, in sides of the domain", _plain),
         "noise_ratio": ("Noise, standard deviation in those of the objective", _share),
     }
+    timed = ("rate", "hazard")
     panels = []
     for name, (title, said) in titles.items():
         values = bank.values(columns)[name]
         order = sorted(range(len(values)), key=values.__getitem__)
         weight = np.array([note[name] for note in notes])[:, order]
+        if name in timed:
+            weight[other] = np.nan
         panels.append(Panel(title, [said(values[one], clock) for one in order], Band(weight)))
     jump = Band(np.array([note["jump"] for note in notes]))
     return draw_weights(

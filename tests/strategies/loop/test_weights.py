@@ -67,6 +67,27 @@ def test_a_late_answer_is_drawn_at_its_place() -> None:
             assert list(line.get_ydata()) == pytest.approx(list(wanted.get_ydata()), abs=1e-12)
 
 
+def test_rates_of_another_clock_are_not_drawn_as_those_of_this_one() -> None:
+    """Three minutes between the first few, then hours: after the eighth all is learned anew."""
+    loop, minutes = Loop(adaptive_gp_ucb(bank=BANK, starts=3), Box([(0.0, 1.0)])), [0, 3, 6]
+    for number, minute in enumerate([*minutes, *(120 * more for more in range(1, 7))]):
+        point, y = TABLE[number % 6]
+        loop.observe(point, y + 0.1 * number, time=START + timedelta(minutes=minute))
+        if number == 6:
+            before = loop.plot_weights()
+            assert before.axes[0].get_legend().get_texts()[1].get_text() == "0.329"
+    assert float(loop.strategy.step(loop.state)) == 2.0
+    axes = loop.plot_weights().axes
+    half = 4 * math.log(2) / -math.log(0.81)
+    assert axes[0].get_legend().get_texts()[1].get_text() == f"{half:.3g}"
+    for number, one in enumerate(axes[:4]):
+        anew = "found anew" in one.get_title(loc="left")
+        assert anew == (number < 2)
+        for line in one.lines:
+            blank = [math.isnan(y) for y in line.get_ydata()]
+            assert blank == ([False] * 2 + [True] * 5 + [False] * 2 if anew else [False] * 9)
+
+
 def test_a_loop_from_a_file_knows_them_too(tmp_path) -> None:
     loop = loop_of(range(5))
     loop.save(tmp_path / "loop.json")
