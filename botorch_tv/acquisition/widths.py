@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -186,8 +186,31 @@ class BayesEventTriggered(_Bayes):
     parts: ClassVar[int] = 8
 
 
+class GainTerms(NamedTuple):
+    """√beta = offset + scale √(constant + slope g) of a round."""
+
+    offset: float
+    scale: float
+    constant: float
+    slope: float
+
+
+class GainWidth(_Checked):
+    """A width from the information gain g, by a root of what is linear in it."""
+
+    gain: InformationGain
+
+    @abstractmethod
+    def terms(self, t: int) -> GainTerms:
+        """What does not depend on g in round ``t``."""
+
+    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
+        offset, scale, constant, slope = self.terms(context.t)
+        return offset + scale * _root(constant + slope * self.gain.value(context))
+
+
 @dataclass(frozen=True)
-class AgnosticGPUCB(_Checked):
+class AgnosticGPUCB(GainWidth):
     """√(2B² + 300 g ln³(t/δ)), the agnostic GP-UCB quoted in [C17] §3.1.
 
     Args:
@@ -203,13 +226,12 @@ class AgnosticGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
-        g = self.gain.value(context)
-        return _root(2 * self.B**2 + 300 * math.log(context.t / self.delta) ** 3 * g)
+    def terms(self, t: int) -> GainTerms:
+        return GainTerms(0.0, 1.0, 2 * self.B**2, 300 * math.log(t / self.delta) ** 3)
 
 
 @dataclass(frozen=True)
-class IGPUCB(_Checked):
+class IGPUCB(GainWidth):
     """IGP-UCB: B + R √(2(g + 1 + ln(1/δ))), [C17] Algorithm 1.
 
     Args:
@@ -227,13 +249,12 @@ class IGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
-        g = self.gain.value(context)
-        return self.B + self.R * _root(2 * (g + 1 - math.log(self.delta)))
+    def terms(self, t: int) -> GainTerms:
+        return GainTerms(self.B, self.R, 2 * (1 - math.log(self.delta)), 2.0)
 
 
 @dataclass(frozen=True)
-class WGPUCB(_Checked):
+class WGPUCB(GainWidth):
     """WGP-UCB: B + (R/√λ) √(2 ln(1/δ) + 2ḡ), [W22] Algorithm 1.
 
     The root covers both terms, as in Theorem 2; the line under eq. (4) is a misprint.
@@ -255,13 +276,13 @@ class WGPUCB(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=DoublyWeighted)
 
-    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
-        g = self.gain.value(context)
-        return self.B + self.R / math.sqrt(self.noise) * _root(2 * g - 2 * math.log(self.delta))
+    def terms(self, t: int) -> GainTerms:
+        scale = self.R / math.sqrt(self.noise)
+        return GainTerms(self.B, scale, -2 * math.log(self.delta), 2.0)
 
 
 @dataclass(frozen=True)
-class Heteroscedastic(_Checked):
+class Heteroscedastic(GainWidth):
     """√(2 ln(2 |N + K|^½ / (δ |N|^½))) + B = √(2(g + ln(2/δ))) + B, [M] eq. (12).
 
     The ratio of determinants is exp(g), g being the gain under the aged noise N.
@@ -279,9 +300,8 @@ class Heteroscedastic(_Checked):
     delta: float
     gain: InformationGain = field(default_factory=Realized)
 
-    def sqrt_beta(self, context: WidthContext) -> float | Tensor:
-        g = self.gain.value(context)
-        return _root(2 * (g + math.log(2 / self.delta))) + self.B
+    def terms(self, t: int) -> GainTerms:
+        return GainTerms(self.B, 1.0, 2 * math.log(2 / self.delta), 2.0)
 
 
 def _root(value: float | Tensor) -> float | Tensor:

@@ -97,14 +97,13 @@ def run_study(
             ``ProcessPoolExecutor``; its ``batch()`` is used if there is one.
         compiled: Whether rounds on a grid are played in machine code, which Numba makes
             (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, once
-            some ten seconds of compiling are over. It knows upper confidence bounds with a width
-            that does without information gain, no aging of noise, and one rule of retention; in
-            float64 on a CPU, nothing recorded besides. Strategies that it does not know are played
-            as ever. Unless given, where it is installed and the study is large enough to pay. On
-            a CUDA device True captures the rounds of the same strategies as CUDA graphs, which
-            Python starts as a whole instead of operation by operation; where that fails it warns
-            and starts them one by one. Nobody has timed that on a GPU yet, so there it is off
-            unless asked for.
+            some ten seconds of compiling are over. It knows upper confidence bounds, no aging of
+            noise, and one rule of retention; in float64 on a CPU, nothing recorded besides.
+            Strategies that it does not know are played as ever. Unless given, where it is installed
+            and the study is large enough to pay. On a CUDA device True captures the rounds of the
+            same strategies as CUDA graphs, which Python starts as a whole instead of operation by
+            operation; where that fails it warns and starts them one by one. Nobody has timed that
+            on a GPU yet, so there it is off unless asked for.
         progress: Whether to show a progress bar; in a log it has a line a minute.
 
     Returns:

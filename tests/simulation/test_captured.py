@@ -14,7 +14,14 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from tape import taped
 from tqdm.auto import tqdm
 
-from botorch_tv.acquisition import Constant, Logarithmic
+from botorch_tv.acquisition import (
+    IGPUCB,
+    AgnosticGPUCB,
+    ClosedForm,
+    Constant,
+    Heteroscedastic,
+    Logarithmic,
+)
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import EventTrigger, Markov, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
@@ -69,6 +76,21 @@ KINDS: dict[str, dict[str, object]] = {
     "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
     "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
     "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
+    "gain": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1)},
+    "gain in a window": {
+        "width": Heteroscedastic(B=1.0, delta=0.1),
+        "retention": SlidingWindow(17),
+    },
+    "gain and resetting": {
+        "width": AgnosticGPUCB(B=1.0, delta=0.1),
+        "retention": PeriodicReset(29),
+    },
+    "gain, moving and triggered": {
+        "width": IGPUCB(B=1.0, R=0.2, delta=0.1),
+        "decay": Wiener(0.03),
+        "retention": EventTrigger(0.3),
+    },
+    "gain known beforehand": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1, gain=ClosedForm("se"))},
 }
 DOMAINS = {
     "square": Grid.regular(9, 2),
@@ -146,6 +168,8 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
         running = state.data.running
         torch.testing.assert_close(player.state.mean, running.mean, rtol=0, atol=1e-8)
         torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
+        gain = running.information_gain
+        torch.testing.assert_close(player.state.gain, gain, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])

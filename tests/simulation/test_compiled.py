@@ -11,7 +11,17 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from botorch_tv.acquisition import IGPUCB, Constant, Logarithmic, UpperConfidence
+from botorch_tv.acquisition import (
+    IGPUCB,
+    AgnosticGPUCB,
+    ClosedForm,
+    Constant,
+    Greedy,
+    Heteroscedastic,
+    Logarithmic,
+    Realized,
+    UpperConfidence,
+)
 from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -69,6 +79,21 @@ KINDS = {
     "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
     "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
     "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
+    "gain": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1)},
+    "gain in a window": {
+        "width": Heteroscedastic(B=1.0, delta=0.1),
+        "retention": SlidingWindow(17),
+    },
+    "gain and resetting": {
+        "width": AgnosticGPUCB(B=1.0, delta=0.1),
+        "retention": PeriodicReset(29),
+    },
+    "gain, moving and triggered": {
+        "width": IGPUCB(B=1.0, R=0.2, delta=0.1),
+        "decay": Wiener(0.03),
+        "retention": EventTrigger(0.3),
+    },
+    "gain known beforehand": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1, gain=ClosedForm("se"))},
 }
 DOMAINS = {
     "square": Grid.regular(10, 2),
@@ -117,6 +142,7 @@ def test_means_and_variances_are_those_of_the_recursion(name):
         known, running = compiled._trials[label], state.data.running
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
+        np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
 
 
 @pytest.mark.parametrize("name", DOMAINS)
@@ -221,6 +247,17 @@ class Sometimes(EventTrigger):
         return super().keep(log)
 
 
+class Odd(Realized):
+    """A gain of somebody's own."""
+
+
+class Doubled(IGPUCB):
+    """A width of somebody's own."""
+
+    def sqrt_beta(self, context):
+        return 2 * super().sqrt_beta(context)
+
+
 def never(y: Tensor, mean: Tensor, sd: Tensor, noise: float, since: Tensor, delta: float) -> Tensor:
     return torch.zeros_like(y, dtype=torch.bool)
 
@@ -230,7 +267,9 @@ REFUSED = {
     "samples": {"exploration": Thompson()},
     "explores otherwise": {"exploration": Restless()},
     "breaks ties by chance": {"exploration": UpperConfidence(ties="random")},
-    "wide by its gain": {"width": IGPUCB(B=1.0, R=1.0, delta=0.1)},
+    "wide by a gain of its own": {"width": IGPUCB(B=1.0, R=1.0, delta=0.1, gain=Odd())},
+    "wide for few rounds": {"width": IGPUCB(B=1.0, R=1.0, delta=0.1, gain=Greedy((0.0, 1.0)))},
+    "wide in its own way": {"width": Doubled(B=1.0, R=1.0, delta=0.1)},
     "estimates the mean": {"mean": "estimated"},
     "hardly any noise": {"noise": 1e-3},
     "regresses": {"inference": "exact"},

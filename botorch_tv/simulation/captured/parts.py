@@ -22,6 +22,8 @@ class Tables(NamedTuple):
     first: Tensor
     """Prior variance of the arms at the origin of time, `M`."""
     sqrt_beta: Tensor
+    gain_root: Tensor | None
+    gain_slope: Tensor | None
     attenuation: Tensor | None
     prior: Tensor | None
     band_sd: Tensor | None
@@ -34,11 +36,13 @@ class Tables(NamedTuple):
         def table(values: np.ndarray) -> Tensor:
             return torch.from_numpy(values).to(device)
 
-        triggered = len(rules.band_sd) > 0
+        gains, triggered = len(rules.gain_slope) > 0, len(rules.band_sd) > 0
         return cls(
             variance=table(rules.variance),
             first=table(rules.prior[0] * rules.variance),
             sqrt_beta=table(rules.sqrt_beta),
+            gain_root=table(rules.gain_root) if gains else None,
+            gain_slope=table(rules.gain_slope) if gains else None,
             attenuation=table(rules.attenuation) if rules.moves else None,
             prior=table(rules.prior) if rules.moves else None,
             band_sd=table(rules.band_sd) if triggered else None,

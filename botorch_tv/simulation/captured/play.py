@@ -45,7 +45,7 @@ class Play:
         self.variance = self.tables.first.repeat(trials, 1)
         self.arms, self.inverse = zeros(trials, slots), zeros(trials, slots, slots, dtype=real)
         self.count, self.number, self.elapsed = zeros(trials), zeros(trials), zeros(trials)
-        self.since = zeros(trials) + 1
+        self.since, self.gain = zeros(trials) + 1, zeros(trials, dtype=real)
         self.round, self.place = zeros(1), zeros(1)
         self.log = Log(
             arm=zeros(horizon, trials),
@@ -76,6 +76,7 @@ class Play:
         self.count.zero_()
         self.number.zero_()
         self.elapsed.zero_()
+        self.gain.zero_()
 
     def play(self) -> None:
         """A round."""
@@ -129,10 +130,21 @@ class Play:
     def _choose(self) -> Tensor:
         """The first arm of those whose upper bound is highest, `trials`."""
         score = torch.clamp(self.variance, min=0, out=self._score).sqrt_()
-        score.mul_(self.tables.sqrt_beta.index_select(0, self.round))
+        score.mul_(self._sqrt_beta().unsqueeze(-1))
         score.add_(self.mean, alpha=self.rules.sign)
         arm = first_maximum(score, self.rules.tie, self.basis.scratch)
         return arm.masked_fill_(self.number == 0, 0)
+
+    def _sqrt_beta(self) -> Tensor:
+        """√beta of the round, `trials`, or `1` where it is that of all."""
+        tables = self.tables
+        sqrt_beta = tables.sqrt_beta.index_select(0, self.round)
+        if tables.gain_root is None or tables.gain_slope is None:
+            return sqrt_beta
+        root, slope = (
+            one.index_select(0, self.round) for one in (tables.gain_root, tables.gain_slope)
+        )
+        return torch.addcmul(root, slope, self.gain).sqrt_().add_(sqrt_beta)
 
     def _fired(self, arm: Tensor, y: Tensor) -> Tensor | None:
         """Which trials observe what nobody could expect; None where nobody looks."""
@@ -148,7 +160,7 @@ class Play:
         some = trials.unsqueeze(-1)
         self.mean.masked_fill_(some, 0)
         torch.where(some, self.tables.first, self.variance, out=self.variance)
-        for one in (self.count, self.number, self.elapsed):
+        for one in (self.count, self.number, self.elapsed, self.gain):
             one.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
         kept = (~trials).to(self.mean.dtype)
@@ -176,7 +188,9 @@ class Play:
             variance = variance * unit
             unit = unit.unsqueeze(-1)
         variance = variance - (between * weights).sum(-1)
-        root = (variance + sign * self.rules.noise).abs_().rsqrt_()
+        noise = sign * self.rules.noise
+        self.gain.add_(torch.log1p(variance / noise), alpha=0.5)
+        root = (variance + noise).abs_().rsqrt_()
         direction = torch.where(chosen, unit, 0.0).sub_(weights).mul_(root.unsqueeze(-1))
         torch.where(chosen, arm.unsqueeze(-1), self.arms, out=self.arms)
         torch.maximum(self.count, slot + 1, out=self.count)

@@ -101,6 +101,7 @@ def _forget(trials: Trials, i: int, rules: Rules) -> None:
     for m in range(len(mean)):
         mean[m] = 0.0
         variance[m] = first * rules.variance[m]
+    trials.gain[i] = 0.0
     trials.counts[i, SLOTS] = 0
     trials.counts[i, NUMBER] = 0
     trials.counts[i, SINCE] = 1
@@ -131,6 +132,8 @@ def _choose(trials: Trials, i: int, rules: Rules, t: int, room: _Room) -> int:
         return 0
     mean, variance, score = trials.mean[i], trials.variance[i], room.score
     sqrt_beta, sign = rules.sqrt_beta[t], rules.sign
+    if len(rules.gain_slope) > 0:
+        sqrt_beta += math.sqrt(rules.gain_root[t] + rules.gain_slope[t] * trials.gain[i])
     for m in range(len(mean)):
         score[m] = sign * mean[m] + sqrt_beta * math.sqrt(max(variance[m], 0.0))
     least = _largest(score, 1.0) - rules.tie
@@ -208,6 +211,7 @@ def _observe(
             inverse[a, slot] = 0.0
     weights[slot] += prior
     sign = -1.0 if leave_out else 1.0
+    trials.gain[i] += 0.5 * math.log1p(sign * variance / rules.noise)
     root = 1.0 / math.sqrt(abs(variance + sign * rules.noise))
     for a in range(used):
         weights[a] *= root

@@ -53,7 +53,10 @@ class Rules(NamedTuple):
     sign: float
     """1 where large values are good, -1 where small ones are."""
     sqrt_beta: np.ndarray
-    """√beta by round."""
+    """√beta by round, or what does not depend on the information gain."""
+    gain_root: np.ndarray
+    """What is added for an information gain g, √(gain_root + gain_slope g), by round; or none."""
+    gain_slope: np.ndarray
     moves: bool
     attenuation: np.ndarray
     """Factor on a covariance from a time since the origin to the next."""
@@ -82,6 +85,8 @@ class Trials(NamedTuple):
     """P, `trials x slots x slots`."""
     counts: np.ndarray
     """Slots used, observations kept, rounds since the reset and time since the origin."""
+    gain: np.ndarray
+    """Information gain of the observations kept, `trials`."""
     y: np.ndarray
     """Observations, `trials x rounds`; of no round where all are kept."""
 

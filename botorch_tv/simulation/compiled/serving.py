@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from botorch_tv.acquisition import UpperConfidence, WidthContext
+from botorch_tv.acquisition import UpperConfidence
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import (
     EventTrigger,
@@ -27,6 +27,7 @@ from botorch_tv.inference.costs import REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.inference.recursion import amplifies
 from botorch_tv.simulation.compiled.parts import Factors, Rules
+from botorch_tv.simulation.compiled.widths import knows_width, width_tables
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.simulation.worlds.markov import MarkovWorld
@@ -140,8 +141,8 @@ def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
 def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     """A strategy in numbers; None where rounds that are compiled or captured do not know it.
 
-    They know upper confidence bounds of a width without information gain, a known mean, noise that
-    does not age and that rounding is small beside, one rule of retention at most, and float64.
+    They know upper confidence bounds, a known mean, noise that does not age and that rounding is
+    small beside, one rule of retention at most, and float64.
     """
     process, basis = strategy.process, state.basis
     if not (
@@ -150,7 +151,7 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
         and not amplifies(strategy.noise, basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration == UpperConfidence()
-        and strategy.width.gain is None
+        and knows_width(strategy.width, horizon)
         and process.known_mean is not None
     ):
         return None
@@ -182,10 +183,7 @@ def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
     assert process.known_mean is not None
     rule = process.retention[0] if process.retention else None
     ages = torch.arange(horizon + 1, dtype=torch.float64)
-    widths = [
-        float(strategy.width.sqrt_beta(WidthContext(t=t, dim=state.domain.dim)))
-        for t in range(1, horizon + 1)
-    ]
+    sqrt_beta, gain_root, gain_slope = width_tables(strategy.width, state.domain.dim, horizon)
     band_sd = band_noise = np.empty(0)
     if isinstance(rule, EventTrigger):
         since = torch.arange(1, horizon + 2)
@@ -202,7 +200,9 @@ def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
         mean=process.known_mean,
         tie=TIE_TOLERANCE * basis.scale,
         sign=1.0 if strategy.maximize else -1.0,
-        sqrt_beta=np.array(widths),
+        sqrt_beta=sqrt_beta,
+        gain_root=gain_root,
+        gain_slope=gain_slope,
         moves=process.moves,
         attenuation=process.decay.transition(ages, ages + 1).numpy(),
         prior=process.decay.prior_variance(ages).numpy(),

@@ -129,5 +129,6 @@ def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
         places=np.zeros((trials, 2, slots), dtype=np.int64),
         inverse=np.zeros((trials, slots, slots)),
         counts=counts,
+        gain=np.zeros(trials),
         y=np.zeros((trials, horizon if rules.window else 0)),
     )
