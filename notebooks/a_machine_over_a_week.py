@@ -212,9 +212,9 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# From Tuesday on Monday's best setting loses 27.9 points a measurement, and the loop 5.6. The one
+# From Tuesday on Monday's best setting loses 27.0 points a measurement, and the loop 5.6. The one
 # that never forgets does as well until the batch comes, for hardly anything had changed and
-# remembering pays. Then it rests on what was true before, and loses 15.2 over the week.
+# remembering pays. Then it rests on what was true before, and loses 15.7 over the week.
 #
 # One week is one draw. How to be sure that one strategy beats another, with error bars, is what
 # [a regret study](a_regret_study.ipynb) is about.
