@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal, Unpack
 
 import torch
@@ -153,23 +153,24 @@ class Adaptive(Strategy):
         return torch.where(running.units.known.view(state.time.shape), step, so_far)
 
     def _chosen(self, decision: Decision, draws: Draws) -> Choice:
-        """As of all strategies; before the units are known a point far from those before it."""
+        """As of all strategies; before the units are known a point far from those before it.
+
+        It is chosen as if no jump had come since the newest measurement. After one all points are
+        alike, so that it speaks for none of them; in a band it would speak for those known to be
+        high, which it makes as uncertain as it makes them likely to fall. What is predicted there
+        takes it into account.
+        """
         running = running_mixture(decision.state.data)
         acts = running.units.known
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
-            return self._start(decision)
-        choice = super()._chosen(decision, draws)
-        if running.settled:
-            return choice
-        start = self._start(decision)
-        beside = acts if choice.choice.dim() == acts.dim() else acts.unsqueeze(-1)
-        return Choice(
-            torch.where(beside, choice.choice, start.choice),
-            torch.where(acts, choice.mean, start.mean),
-            torch.where(acts, choice.sd, start.sd),
-            choice.sqrt_beta,
-        )
+            return decision.at(self._start(decision))
+        unbroken = self._inference(decision.state.domain, unbroken=True)
+        choice = super()._chosen(replace(decision, inference=unbroken), draws).choice
+        if not running.settled:
+            beside = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
+            choice = torch.where(beside, choice, self._start(decision))
+        return decision.at(choice)
 
     def _noise_for(self, noise: float | Tensor | None) -> float:
         if noise is not None:
@@ -187,7 +188,7 @@ class Adaptive(Strategy):
         """NaN: the noise is found, and is :meth:`believed_noise`."""
         return math.nan
 
-    def _start(self, decision: Decision) -> Choice:
+    def _start(self, decision: Decision) -> Tensor:
         """The point that is due while the domain is being filled."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
@@ -197,12 +198,16 @@ class Adaptive(Strategy):
             choice = domain.from_unit(place).expand(*shape, domain.dim)
             if decision.context is not None:
                 choice = torch.cat([choice, decision.context], -1)
-        return decision.at(choice)
+        return choice
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> MixtureInference:
         """How the posterior is computed on a domain."""
+        return self._inference(domain)
+
+    def _inference(self, domain: Domain, *, unbroken: bool = False) -> MixtureInference:
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
-        return kind(self.process, samples=self.exploration.samples, starts=self.starts)
+        samples = self.exploration.samples
+        return kind(self.process, samples=samples, starts=self.starts, unbroken=unbroken)
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; nothing is predicted before."""

@@ -218,6 +218,38 @@ def test_what_was_measured_is_forgotten_as_time_goes_by(domain):
         assert bool((least[number + 1] > least[number]).all())
 
 
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+@pytest.mark.parametrize("gap", [1.0, 4.0])
+def test_a_jump_that_may_have_come_speaks_for_no_point(domain, gap):
+    """Nothing drifts, so that without a jump all is as it was with the newest measurement.
+
+    The band that takes a jump into account is wide where a lot is to be lost: at the peak, which
+    was looked at so often that there is nothing more to find.
+    """
+    bank = Bank(rates=(0.0,), hazards=(0.2,), lengthscales=(0.2,), noise_ratios=(0.01,))
+    player = strategy(bank=bank)
+    state = player.init(domain, batch_shape=(TRIALS,))
+    for t, place in enumerate([7, 10, 25, 28, *[14] * 12]):
+        suggestion = player.suggestion_at(state, GRID.X[place].expand(TRIALS, 2), now=float(t))
+        error = 0.05 * torch.sin(17.0 * t + 5.0 * ALL)
+        state, _ = player.tell(state, suggestion, error + (2.0 if place == 14 else 0.1 * t))
+    suggestion = player.ask(state, now=state.time + gap)
+    X = GRID.X.expand(TRIALS, -1, -1)
+
+    def score(X, now):
+        posterior = player.posterior(state, X, now=now)
+        band = suggestion.sqrt_beta.unsqueeze(-1) * posterior.variance[..., 0].sqrt()
+        return posterior.mean[..., 0] + band
+
+    chosen = score(suggestion.X.unsqueeze(-2), state.time)[:, 0]
+    best = score(X, state.time)
+    if domain is GRID:
+        torch.testing.assert_close(suggestion.index, best.argmax(-1))
+    assert bool((chosen > best.amax(-1) - 1e-6).all())
+    assert bool((best.argmax(-1) != 14).all())
+    assert bool((score(X, state.time + gap).argmax(-1) == 14).all())
+
+
 def test_rates_and_hazards_are_those_of_a_unit_of_time():
     """Of the variance (1 - ε)^elapsed is left, and no jump came with (1 - h)^elapsed."""
     prior = strategy().init(GRID).data.prior

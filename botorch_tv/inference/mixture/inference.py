@@ -48,11 +48,14 @@ class MixtureInference(Inference):
         process: Its retention has been checked to keep everything.
         samples: As for all.
         starts: Measurements that set the units.
+        unbroken: Whether no jump is taken to have come since the newest of them.
     """
 
-    def __init__(self, process: Process, *, samples: bool = False, starts: int) -> None:
+    def __init__(
+        self, process: Process, *, samples: bool = False, starts: int, unbroken: bool = False
+    ) -> None:
         super().__init__(process, samples=samples)
-        self.starts = starts
+        self.starts, self.unbroken = starts, unbroken
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningMixture:
         assert isinstance(prior, BankPrior)
@@ -127,7 +130,7 @@ class MixtureInference(Inference):
 
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
-        running, passage = running_mixture(data).flat(), _passage_to(data, now)
+        running, passage = running_mixture(data).flat(), self._passage_to(data, now)
         return moments(running.groups, (passage,) * len(running.groups), running.shape)
 
     def unit(self, data: Data) -> Tensor:
@@ -176,6 +179,18 @@ class MixtureInference(Inference):
             running_mixture(data).information_gain,
         )
 
+    def _passage_to(self, data: Data, now: Tensor) -> Passage:
+        """What may have happened since the newest measurement by time ``now``, of flat trials."""
+        prior, running = bank_prior(data), running_mixture(data).flat()
+        gap = (now.reshape(-1) - running.time) / running.units.clock
+        passage = passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
+        return passage._replace(jump=passage.jump * 0) if self.unbroken else passage
+
+    def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
+        """A function of a member drawn first, of flat trials."""
+        running = running_mixture(data).flat()
+        return drawn(running.groups, self._passage_to(data, now), running.shape, normal)
+
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
         squares = len(prior.members.rate) * sum(size**2 for size in prior.sizes)
@@ -204,7 +219,7 @@ class ArmMixture(MixtureInference, ArmInference):
         shape = (*data.time.shape, prior.arms)
 
         def draw(normal: Tensor) -> Tensor:
-            one = _drawn(data, present.now, normal.reshape(len(mean), -1))
+            one = self._drawn(data, present.now, normal.reshape(len(mean), -1))
             values = torch.zeros_like(mean)
             for number, (table, _) in enumerate(tables):
                 values = values + one.of(number, table)
@@ -248,7 +263,7 @@ class PointMixture(MixtureInference):
         live = data.history.noise.tensor(first).isfinite()
         path = None
         if normal is not None:
-            path = _drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
+            path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
         return MixturePosterior(
             prior=prior,
             parts=self.moments(data, present.now),
@@ -284,16 +299,3 @@ def _measurement(data: Data, number: int, takes: Tensor) -> Measurement:
         ratio=history.noise.row(number).reshape(-1),
         good=takes,
     )
-
-
-def _passage_to(data: Data, now: Tensor) -> Passage:
-    """What may have happened since the newest measurement by time ``now``, of flat trials."""
-    prior, running = bank_prior(data), running_mixture(data).flat()
-    gap = (now.reshape(-1) - running.time) / running.units.clock
-    return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
-
-
-def _drawn(data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
-    """A function of a member drawn first, of flat trials."""
-    running = running_mixture(data).flat()
-    return drawn(running.groups, _passage_to(data, now), running.shape, normal)
