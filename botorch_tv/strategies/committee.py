@@ -207,20 +207,14 @@ class Committee(Strategy):
     def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
-        pairs = zip(self.members, state.members)
-        variance = _picked([_noise_of(one, own, measured) for one, own in pairs], followed)
+        heard = [_heard_by(one, measured) for one in self.members]
+        parts = zip(self.members, state.members, heard)
+        variance = _picked([_believed(one, own, new.noise) for one, own, new in parts], followed)
         memory = self.learn(state, suggestion, measured.y, variance)
         states, infos = [], []
-        for number, (one, own) in enumerate(zip(self.members, state.members)):
-            after, info = one.tell(
-                own,
-                self._as_made_by(number, own, suggestion)._replace(time=measured.time),
-                measured.y,
-                ok=measured.ok,
-                noise=measured.told_noise,
-                check=False,
-                consume=consume,
-            )
+        for number, (one, own, new) in enumerate(zip(self.members, state.members, heard)):
+            said = self._as_made_by(number, own, suggestion)._replace(time=measured.time)
+            after, info = one._taken_in(own, new._replace(suggestion=said), consume=consume)
             states.append(after)
             infos.append(info)
         told = Info(
@@ -292,11 +286,16 @@ class Committee(Strategy):
         return sum(one.numbers_per_trial(own, horizon, trials) for one, own in pairs)
 
 
-def _noise_of(member: Strategy, state: State, measured: Measured) -> Tensor:
-    """Variance of an observation as one member has it, infinite where it failed, `batch_shape`."""
-    variance = measured.noise
-    if measured.told_noise is None:
-        variance = torch.where(variance.isfinite(), member.noise, variance)
+def _heard_by(member: Strategy, measured: Measured) -> Measured:
+    """An observation as one member has it: with its own variance, unless one was told."""
+    if measured.told_noise is not None:
+        return measured
+    variance = torch.where(measured.noise.isfinite(), member.noise, measured.noise)
+    return measured._replace(noise=variance, least_noise=member.noise)
+
+
+def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
+    """What one member takes a variance for, infinite where it failed, `batch_shape`."""
     inference = member.inference_for(state.domain, state.basis)
     return inference.believed_noise(state.data, variance)
 

@@ -23,10 +23,12 @@ from botorch_tv.strategies import (
     PriorElimination,
     Strategy,
     bob_gp_ucb,
+    core,
     et_gp_ucb,
     gp_ts,
     gp_ucb,
     pe_gp_ucb,
+    w_gp_ucb,
 )
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=24)
@@ -229,6 +231,27 @@ def test_a_point_chosen_elsewhere_teaches_members_alone(name):
     for mine, theirs in zip(after.memory.exploration, state.memory.exploration):
         assert torch.equal(mine, theirs)
     assert all(own.told == state.told + 1 for own in after.members)
+
+
+@pytest.mark.parametrize("noise", [None, 0.3])
+def test_members_hear_what_they_would_be_told_alone_and_it_is_looked_at_once(noise, monkeypatch):
+    """Each with its own variance, unless one is told."""
+    members = (gp_ucb(kernel=RBFKernel().double(), noise=0.1), w_gp_ucb(**KNOWN, gamma=0.9))
+    one = BanditOverBandits(members=members, block=4, horizon=24)
+    state, _ = play(one, one.init(GRID, batch_shape=(TRIALS,)), 0, 5)
+    suggestion = one.suggestion_at(state, GRID.X[:TRIALS])
+    y = torch.tensor([0.1, math.nan, 0.3], dtype=D)
+    told = {"ok": y.isfinite(), "noise": noise}
+    looked, plain = [], core.as_measured
+    monkeypatch.setattr(core, "as_measured", lambda *a, **b: looked.append(1) or plain(*a, **b))
+    after, _ = one.tell(state, suggestion, y, **told)
+    assert len(looked) == 1
+    for member, own, theirs in zip(members, state.members, after.members):
+        alone, _ = member.tell(own, member.suggestion_at(own, suggestion.X), y, **told)
+        ours, wanted = member.posterior(theirs, GRID.X), member.posterior(alone, GRID.X)
+        assert torch.equal(ours.mean, wanted.mean)
+        assert torch.equal(ours.variance, wanted.variance)
+        assert torch.equal(theirs.history.noise.tensor(), alone.history.noise.tensor())
 
 
 @each
