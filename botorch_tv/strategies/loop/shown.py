@@ -49,7 +49,7 @@ class NumberedSuggestion:
     def __repr__(self) -> str:
         at = self.said
         given = "" if self.context is None else f", context {short(self.context.tolist())}"
-        expects = f"expects {self.mean:.4g} ± {self.sd:.2g}"
+        expects = f"expects {self.mean:.4g} ± {2 * self.sd:.2g} (two standard deviations)"
         if self.row.predicted is None:
             expects = "nothing is expected yet"
         return f"Suggestion {self.number}: {at}{given}; {expects}"

@@ -141,7 +141,8 @@ def test_files_written_before_are_read(sqrt_beta: str, tmp_path: Path) -> None:
     history, experts = loop.history, loop.expert_history
     assert (history.X.tolist(), history.y.tolist()) == ([[0.5, 0.25]], [0.5])
     assert (history.time.tolist(), history.noise.tolist()) == ([1.75], [0.02])
-    assert repr(loop.open[0]) == "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 0.5"
+    want = "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 1 (two standard deviations)"
+    assert repr(loop.open[0]) == want
     assert (experts.X.tolist(), experts.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], [1.75] * 2)
     assert experts.y[0].isnan()
     assert experts.y[1] == 0.75
