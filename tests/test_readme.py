@@ -14,7 +14,7 @@ import torch
 from lasting import players
 from strange_executors import PlainWorld, Queue
 
-from botorch_tv.acquisition import Candidates
+from botorch_tv.acquisition import Candidates, WidthContext
 from botorch_tv.forgetting import Kept, Log, Observation
 from botorch_tv.simulation import run_study
 
@@ -81,6 +81,9 @@ def test_what_parts_see_is_listed_in_full() -> None:
     kept = set(re.findall(r"(\w+)=", section(GUIDE, "Your own part")))
     assert wanted <= told | kept
     assert {"mean", "newest", "rows"} <= wanted
+    own = re.findall(r"`context\.(\w+)`", section(GUIDE, "Your own part"))
+    gains = {name for name in WidthContext._fields if name.endswith("information_gain")}
+    assert set(own) == set(WidthContext._fields) - gains  # gains are asked for by `gain`
 
 
 def test_what_it_links_to_is_there() -> None:

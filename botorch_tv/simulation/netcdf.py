@@ -122,6 +122,11 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
         ValueError: If the file is damaged, or no netCDF file.
     """
     path = as_path("StudyResult.load: path", path, "give the name of a file.")
+    if path.is_dir():
+        raise FileNotFoundError(
+            f"{path} is a folder; if it is that of a study, run_study(..., save_to={str(path)!r}) "
+            "reads it, and save() of its result writes the file."
+        )
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}: check the path.")
     engine = _engine()
