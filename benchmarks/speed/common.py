@@ -9,6 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,12 +23,15 @@ BUSY = 0.3  # load per core before a run from which its times are not to be trus
 PACKAGES = ("torch", "gpytorch", "linear_operator", "botorch", "numpy")
 
 
-def environment(*, seed: int, device: torch.device | None = None) -> dict[str, Any]:
+def environment(
+    *, seed: int, device: torch.device | None = None, packages: Sequence[str] = ()
+) -> dict[str, Any]:
     """Device, versions, commit, seed, command and time of a run, ready for JSON.
 
     Args:
         seed: Of the run.
         device: Where it computes; this machine's processor unless given.
+        packages: Those whose versions matter besides.
     """
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -38,20 +42,28 @@ def environment(*, seed: int, device: torch.device | None = None) -> dict[str, A
         "platform": platform.platform(terse=True),
         "threads": torch.get_num_threads(),
         "load_before": round(os.getloadavg()[0], 2),
-        "versions": {"python": platform.python_version()} | _package_versions(),
+        "versions": {"python": platform.python_version()} | _package_versions(packages),
     }
 
 
-def begin(threads: int, *, seed: int, device: torch.device | None = None) -> dict[str, Any]:
+def begin(
+    threads: int | None,
+    *,
+    seed: int,
+    device: torch.device | None = None,
+    packages: Sequence[str] = (),
+) -> dict[str, Any]:
     """The facts of a measurement, as :func:`environment`, which are printed first of all.
 
     Args:
-        threads: Threads of torch from here on.
+        threads: Threads of torch from here on; as many as it has if None.
         seed: Of its random numbers.
         device: What is measured; the processor unless given.
+        packages: Those whose versions matter besides.
     """
-    torch.set_num_threads(threads)
-    facts = environment(seed=seed, device=device)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    facts = environment(seed=seed, device=device, packages=packages)
     print(headline(facts))
     return facts
 
@@ -144,9 +156,9 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def _package_versions() -> dict[str, str]:
+def _package_versions(besides: Sequence[str]) -> dict[str, str]:
     found = {}
-    for package in (*PACKAGES, "botorch-tv"):
+    for package in (*PACKAGES, "botorch-tv", *besides):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from benchmarks.speed.common import RESULTS, cores, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.runs import STRATEGIES
 from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
@@ -110,10 +108,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Time every strategy; returns the record that is written."""
     options = parse(arguments)
-    torch.set_num_threads(options.threads)
-    facts = environment(seed=0)
-    facts["versions"]["numba"] = version("numba")
-    print(headline(facts))
+    facts = begin(options.threads, seed=0, packages=("numba",))
     world, *_ = FIGURE_4.cases["epsilon-0.03"].stage(Setting())
     found = {}
     for name in PLAYED:

@@ -42,7 +42,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.forgetting import EventTrigger
@@ -232,8 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--skip-rival", action="store_true", help="leave the BoTorch loop out")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_learning_loop.json")
     options = parser.parse_args(arguments)
-    facts = environment(seed=0)
-    print(headline(facts))
+    facts = begin(None, seed=0)
     worlds = []
     for name in options.worlds:
         found = measure(name, options)

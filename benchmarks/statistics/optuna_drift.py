@@ -42,7 +42,7 @@ import optuna
 import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
-from benchmarks.speed.common import RESULTS, environment, headline
+from benchmarks.speed.common import RESULTS, begin
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
@@ -260,9 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--processes", type=int, default=1, help="runs made side by side")
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_optuna_drift.json")
     options = parser.parse_args(arguments)
-    facts = environment(seed=0)
-    facts["versions"]["optuna"] = optuna.__version__
-    print(headline(facts))
+    facts = begin(None, seed=0, packages=("optuna",))
     parameters = {"trials": options.trials, "workers": options.workers, "noise": NOISE}
     record = begun(options.out, parameters, facts)
     there = {(one["world"], one["sampler"], one["seed"]) for one in record["runs"]}

@@ -34,7 +34,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, environment, headline, write
+from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.rivals import unit_kernel
@@ -264,8 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--horizon", type=int, default=100)
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing.json")
     options = parser.parse_args(arguments)
-    facts = environment(seed=options.first)
-    print(headline(facts))
+    facts = begin(None, seed=options.first)
     seeds = range(options.first, options.first + options.seeds)
     for name in options.worlds:
         horizon = min(options.horizon, HORIZONS.get(name, options.horizon))
