@@ -36,12 +36,15 @@ def require_steps(name: str, steps: Steps) -> Steps:
 
 
 class Subset(NamedTuple):
-    """Some of the points of every trial."""
+    """Some of the points of every trial.
+
+    Attributes:
+        index: Their places among the points, `batch_shape x Q`, int64.
+        mask: Which entries count, bool; a trial uses its first ones.
+    """
 
     index: Tensor  # type: ignore[assignment]
-    """Their places among the points, `batch_shape x Q`, int64."""
     mask: Tensor
-    """Which entries count, bool; a trial uses its first ones."""
 
 
 class GreedySubset(NamedTuple):

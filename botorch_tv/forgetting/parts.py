@@ -14,18 +14,21 @@ Copied = TypeVar("Copied")
 
 
 class Observation(NamedTuple):
-    """An observation beside what was predicted of it; every tensor leads with `batch_shape`."""
+    """An observation beside what was predicted of it; every tensor leads with `batch_shape`.
+
+    Attributes:
+        X: Where it was made, `batch_shape x d`; the context, where there is one, comes behind.
+        y: What was observed, `batch_shape`; 0 where a measurement failed.
+        mean: The mean predicted before, `batch_shape`.
+        sd: The standard deviation of that prediction, without observation noise, `batch_shape`.
+        noise: Noise variance, `batch_shape`; infinite where a measurement failed.
+    """
 
     X: Tensor
-    """Where it was made, `batch_shape x d`; the context, where there is one, comes behind."""
     y: Tensor
-    """What was observed, `batch_shape`; 0 where a measurement failed."""
     mean: Tensor
-    """The mean predicted before, `batch_shape`."""
     sd: Tensor
-    """The standard deviation of that prediction, without observation noise, `batch_shape`."""
     noise: Tensor
-    """Noise variance, `batch_shape`; infinite where a measurement failed."""
 
 
 class Left(Protocol):

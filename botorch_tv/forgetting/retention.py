@@ -29,16 +29,18 @@ class Kept(NamedTuple):
 
     What leaves never comes back. A reset also begins a clock anew: the origin of a Wiener decay,
     the rounds t' of a trigger, and what ``Info.reset`` reports.
+
+    Attributes:
+        newest: How many of the newest rows stay; None for all, 0 for none.
+        where: The trials in which only so many stay, `batch_shape`, bool; None for all trials.
+        rows: Any choice of rows instead, `batch_shape x n`, bool; what ``newest`` says is cheaper.
+        reset: Whether this is a reset, of all trials or `batch_shape`, bool.
     """
 
     newest: int | None = None
-    """How many of the newest rows stay; None for all, 0 for none."""
     where: Tensor | None = None
-    """The trials in which only so many stay, `batch_shape`, bool; None for all trials."""
     rows: Tensor | None = None
-    """Any choice of rows instead, `batch_shape x n`, bool; what ``newest`` says is cheaper."""
     reset: bool | Tensor = False
-    """Whether this is a reset, of all trials or `batch_shape`, bool."""
 
 
 class Retention(Part):

@@ -28,20 +28,24 @@ _GRADIENT_TOLERANCE = 1e-3
 
 
 class Learned(NamedTuple):
-    """Hyperparameters of every loop, in the dtype of its observations."""
+    """Hyperparameters of every loop, in the dtype of its observations.
+
+    Attributes:
+        vector: As one vector, to start the next search from, `batch_shape x p`, float64.
+        kernel: The spatial kernel with parameters of batch shape ``batch_shape``.
+        noise: Variance σ² of a new observation, `batch_shape`.
+        decay: The decay with values of every loop.
+        log_posterior: Logarithm of the marginal likelihood times the prior densities,
+            `batch_shape`.
+        evaluations: How often the posterior was evaluated, for all loops together.
+    """
 
     vector: Tensor
-    """As one vector, to start the next search from, `batch_shape x p`, float64."""
     kernel: Kernel
-    """The spatial kernel with parameters of batch shape ``batch_shape``."""
     noise: Tensor
-    """Variance σ² of a new observation, `batch_shape`."""
     decay: PerTrial
-    """The decay with values of every loop."""
     log_posterior: Tensor
-    """Logarithm of the marginal likelihood times the prior densities, `batch_shape`."""
     evaluations: int
-    """How often the posterior was evaluated, for all loops together."""
 
 
 @torch.no_grad()

@@ -14,14 +14,17 @@ from botorch_tv.validation import require
 
 
 class BestNow(NamedTuple):
-    """What is believed to be best at present."""
+    """What is believed to be best at present.
+
+    Attributes:
+        params: In the study's own units and categories.
+        mean: Predicted there, in the units of the objective.
+        sd: Standard deviation of that prediction, without observation noise.
+    """
 
     params: dict[str, Any]
-    """In the study's own units and categories."""
     mean: float
-    """Predicted there, in the units of the objective."""
     sd: float
-    """Standard deviation of that prediction, without observation noise."""
 
 
 @without_gradients

@@ -8,20 +8,25 @@ from torch import Tensor
 
 
 class Consultation(NamedTuple):
-    """What an expert is asked: the values of f now, at points measured before."""
+    """What an expert is asked: the values of f now, at points measured before.
+
+    Attributes:
+        X: The points, `batch_shape x Q x d`.
+        choice: As a log keeps them: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`.
+        mask: Which entries are asked, `batch_shape x Q`, bool; trials may differ in number.
+        time: The time of f that is asked about, that of the newest observation, `batch_shape`,
+            float64.
+        told: The round t whose observation has just been told.
+        limit: Most points that any trial can be asked about in this round, the same for every
+            batch.
+    """
 
     X: Tensor
-    """The points, `batch_shape x Q x d`."""
     choice: Tensor
-    """As a log keeps them: arms, `batch_shape x Q`, or points, `batch_shape x Q x d`."""
     mask: Tensor
-    """Which entries are asked, `batch_shape x Q`, bool; trials may differ in number."""
     time: Tensor
-    """The time of f that is asked about, that of the newest observation, `batch_shape`, float64."""
     told: int
-    """The round t whose observation has just been told."""
     limit: int
-    """Most points that any trial can be asked about in this round, the same for every batch."""
 
     @property
     def side_queries(self) -> Tensor:
@@ -30,19 +35,22 @@ class Consultation(NamedTuple):
 
 
 class ExpertData(NamedTuple):
-    """What a state keeps of an expert's answers, a dataset beside the log of observations."""
+    """What a state keeps of an expert's answers, a dataset beside the log of observations.
+
+    Attributes:
+        choice: The points in use, as :attr:`Consultation.choice`.
+        y: Answers, `batch_shape x Q`; 0 where there is none.
+        noise: Their noise variances, `batch_shape x Q`; infinite where there is no answer.
+        time: The time they are about, `batch_shape`, float64.
+        told: The round of the newest consultation that was answered.
+        asked: Side queries since the newest observation was told, `batch_shape`, int64.
+        unanswered: Points of the newest consultation without answer, `batch_shape`, int64.
+    """
 
     choice: Tensor
-    """The points in use, as :attr:`Consultation.choice`."""
     y: Tensor
-    """Answers, `batch_shape x Q`; 0 where there is none."""
     noise: Tensor
-    """Their noise variances, `batch_shape x Q`; infinite where there is no answer."""
     time: Tensor
-    """The time they are about, `batch_shape`, float64."""
     told: int
-    """The round of the newest consultation that was answered."""
     asked: Tensor
-    """Side queries since the newest observation was told, `batch_shape`, int64."""
     unanswered: Tensor
-    """Points of the newest consultation without answer, `batch_shape`, int64."""

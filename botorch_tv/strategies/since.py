@@ -135,6 +135,10 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> S
     Args:
         epsilon: Rate of change ε per unit of time.
         alpha: How fast the budget of removals grows; 0 removes nothing.
+
+    Raises:
+        ValueError: If the kernel is neither an ``RBFKernel`` nor a ``MaternKernel`` over all
+            coordinates, scaled or not, or ``mean`` is no number.
     """
     mean = common["mean"]
     if isinstance(mean, str):

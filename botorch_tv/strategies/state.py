@@ -14,18 +14,22 @@ from botorch_tv.strategies.saved import Layout
 
 
 class State(NamedTuple):
-    """All that must survive between rounds; save it with ``torch.save``."""
+    """All that must survive between rounds; save it with ``torch.save``.
+
+    Attributes:
+        domain: Where to choose, shared by all trials.
+        data: The log of observations, what is kept of it, and what has been computed from it.
+        memory: What parts of the strategy remember.
+        expert: Answers of an expert, beside the log; None before any.
+        members: Of a strategy over strategies, those of its members; its own log is that of the
+            first.
+    """
 
     domain: Domain
-    """Where to choose, shared by all trials."""
     data: Data
-    """The log of observations, what is kept of it, and what has been computed from it."""
     memory: Memory
-    """What parts of the strategy remember."""
     expert: ExpertData | None = None
-    """Answers of an expert, beside the log; None before any."""
     members: tuple[State, ...] = ()
-    """Of a strategy over strategies, those of its members; its own log is that of the first."""
 
     @property
     def basis(self) -> Prior:
@@ -64,24 +68,28 @@ class Memory(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A choice and the prediction it was based on."""
+    """A choice and the prediction it was based on.
+
+    Attributes:
+        X: The point to measure, `batch_shape x d`; the context, where there is one, comes behind.
+        index: Its number among the arms of a grid, `batch_shape`, int64; None on a box.
+        mean: Posterior mean of f_now there, `batch_shape`.
+        sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
+        sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
+        time: The time now for which it was chosen, `batch_shape`, float64.
+        made_by: Which strategy made it, in words; None where that is not known.
+        member: The member of a strategy over strategies that made it, its number, `batch_shape`,
+            int64.
+    """
 
     X: Tensor
-    """The point to measure, `batch_shape x d`; the context, where there is one, comes behind."""
     index: Tensor | None  # type: ignore[assignment]
-    """Its number among the arms of a grid, `batch_shape`, int64; None on a box."""
     mean: Tensor
-    """Posterior mean of f_now there, `batch_shape`."""
     sd: Tensor
-    """Posterior standard deviation of f_now there, without observation noise, `batch_shape`."""
     sqrt_beta: Tensor
-    """Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`."""
     time: Tensor
-    """The time now for which it was chosen, `batch_shape`, float64."""
     made_by: str | None = None
-    """Which strategy made it, in words; None where that is not known."""
     member: Tensor | None = None
-    """The member of a strategy over strategies that made it, its number, `batch_shape`, int64."""
 
     @property
     def choice(self) -> Tensor:
@@ -90,13 +98,17 @@ class Suggestion(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What happened while an observation was taken in."""
+    """What happened while an observation was taken in.
+
+    Attributes:
+        reset: Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of
+            a period before this round was decided, or a trigger that its observation set off.
+        side_queries: Measurements asked of an expert since the observation before, that is, to
+            decide this round, `batch_shape`, int64.
+        information_gain: What the observation told about f, ½ ln(1 + var / noise) in nats,
+            `batch_shape`.
+    """
 
     reset: Tensor
-    """Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of a period
-    before this round was decided, or a trigger that its observation set off."""
     side_queries: Tensor
-    """Measurements asked of an expert since the observation before, that is, to decide this round,
-    `batch_shape`, int64."""
     information_gain: Tensor
-    """What the observation told about f, ½ ln(1 + var / noise) in nats, `batch_shape`."""

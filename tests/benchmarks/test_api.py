@@ -1,6 +1,7 @@
 """Every public name is in the table of names with its line, and nothing else is."""
 
 import ast
+import inspect
 import re
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 pytest.importorskip("ax")
 pytest.importorskip("optuna")
 
-from benchmarks.api import PAGE, _markdown, page
+from benchmarks.api import PAGE, _markdown, modules, page
 
 LINKED = re.compile(r"^\| \[`(\w+)`\]\(([\w/]+\.py)\) \| (.+) \|$", re.MULTILINE)
 ALSO = re.compile(r"^Also, from `([\w.]+)`: (.+)\.$", re.MULTILINE)
@@ -46,6 +47,15 @@ def test_every_name_is_there_and_no_other():
         explained += [(title, name) for name in here]
     assert told == offered
     assert sum(len(names) for names in offered.values()) > 200
+
+
+def test_help_says_what_every_field_of_a_tuple_is():
+    offered = [getattr(one, name) for one in modules() for name in one.__all__]
+    tuples = {one for one in offered if isinstance(one, type) and issubclass(one, tuple)}
+    assert len(tuples) > 10
+    for one in tuples:
+        told = re.findall(r"^ {4}(\w+): ", inspect.getdoc(one), re.MULTILINE)
+        assert set(one._fields) <= set(told), one.__name__
 
 
 def test_a_name_without_a_line_is_refused():

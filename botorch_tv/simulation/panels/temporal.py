@@ -168,6 +168,9 @@ def log_likelihood(
 
     Returns:
         `k`.
+
+    Raises:
+        ValueError: If a rate lies outside [0, 1]; else as :func:`fit_epsilon`.
     """
     rates = np.asarray(epsilon, dtype=np.float64)
     require(

@@ -39,25 +39,29 @@ class Variable:
 
 
 class Seen(NamedTuple):
-    """A round of one strategy, in all trials that run together."""
+    """A round of one strategy, in all trials that run together.
+
+    Attributes:
+        round: Its number, from 1.
+        label: That of the strategy.
+        strategy: Which chooses.
+        state: What it knows: before the observation in ``before``, after it in ``after``.
+        suggestion: What it chose, and what it predicted there.
+        objective: The world's truth f_t: ``objective.at(choice)``.
+        best: The best value of f_t, `trials`.
+        value: The value chosen, f_t(x_t), `trials`.
+        observation: y_t, `trials`; NaN where the measurement failed.
+    """
 
     round: int
-    """Its number, from 1."""
     label: str
-    """That of the strategy."""
     strategy: Strategy
     state: State
-    """What it knows: before the observation in ``before``, after it in ``after``."""
     suggestion: Suggestion
-    """What it chose, and what it predicted there."""
     objective: Objective
-    """The world's truth f_t: ``objective.at(choice)``."""
     best: Tensor
-    """The best value of f_t, `trials`."""
     value: Tensor
-    """The value chosen, f_t(x_t), `trials`."""
     observation: Tensor
-    """y_t, `trials`; NaN where the measurement failed."""
 
     def regret(self, value: Tensor) -> Tensor:
         """How far values of f_t fall short of the best, `trials`."""

@@ -115,26 +115,29 @@ def numbered_consultation(row: Question, state: State, units: Units) -> Numbered
 
 
 class Table(NamedTuple):
-    """Everything measured, n rows in order of time; printed, it shows the newest."""
+    """Everything measured, n rows in order of time; printed, it shows the newest.
+
+    Attributes:
+        number: Of the suggestion that was answered, 0 where there was none, `n`, int64.
+        X: Where, `n x d`; places in the unit cube where parameters have names, see ``points``.
+        context: What was known beforehand, `n x c`.
+        y: What came out, NaN where the measurement failed, `n`.
+        time: When, `n`, float64, in units of the clock where ``times`` are datetimes.
+        noise: Noise variance, infinite where the measurement failed, `n`.
+        reset: Whether everything before was forgotten with it, `n`, bool.
+        points: The points as plain numbers, or as dicts of named parameters in their own units, n.
+        times: When, as it was told: numbers, or datetimes, n.
+    """
 
     number: Tensor
-    """Of the suggestion that was answered, 0 where there was none, `n`, int64."""
     X: Tensor
-    """Where, `n x d`; places in the unit cube where parameters have names, see ``points``."""
     context: Tensor
-    """What was known beforehand, `n x c`."""
     y: Tensor
-    """What came out, NaN where the measurement failed, `n`."""
     time: Tensor
-    """When, `n`, float64, in units of the clock where ``times`` are datetimes."""
     noise: Tensor
-    """Noise variance, infinite where the measurement failed, `n`."""
     reset: Tensor
-    """Whether everything before was forgotten with it, `n`, bool."""
     points: Sequence[Values]
-    """The points as plain numbers, or as dicts of named parameters in their own units, n."""
     times: Sequence[Time]
-    """When, as it was told: numbers, or datetimes, n."""
 
     def __repr__(self) -> str:
         oldest = next(iter(self.points), None)
