@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
@@ -47,6 +48,9 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         OSError: If the file cannot be written; an older one is then as it was.
     """
+    if not path.parent.exists():
+        told = "there is no such folder; make it first, or give another"
+        raise FileNotFoundError(errno.ENOENT, told, str(path.parent))
     _remove_left_over(path)
     try:
         old = path.stat()

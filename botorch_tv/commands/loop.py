@@ -59,8 +59,8 @@ def add_loop_options(commands: Any) -> None:
     observe = step("observe", _observe, "take in what was measured where nobody suggested it")
     for parser in (ask, tell, observe):  # Python's own takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    tell.add_argument("y", nargs="?", type=float, metavar="Y", help="what came out")
-    observe.add_argument("y", type=float, metavar="Y", help="what came out")
+    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="what came out")
+    observe.add_argument("y", type=_number, metavar="Y", help="what came out")
     told = "where, as temperature=60 or metal=steel; of all parameters"
     observe.add_argument("values", nargs="+", metavar="NAME=VALUE", help=told)
     tell.add_argument("--failed", action="store_true", help="there is no Y")
@@ -237,10 +237,29 @@ def _said(one: Float | Integer | Choice) -> str:
     from botorch_tv import Choice, Integer
 
     if isinstance(one, Choice):
-        return f"{', '.join(map(str, one.choices[:-1]))} or {one.choices[-1]}"
+        told = f"{', '.join(map(str, one.choices[:-1]))} or {one.choices[-1]}"
+        range_meant = len(one.choices) == 2 and all(map(_is_number, one.choices))
+        return told + (f"; a range would be {':'.join(one.choices)}" if range_meant else "")
     kind = "whole numbers " if isinstance(one, Integer) else ""
     log = " on a logarithmic scale" if one.log else ""
     return f"{kind}from {one.low:.12g} to {one.high:.12g}{log}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number; give what came out, such as -3.7"
+        ) from error
 
 
 def _time(text: str) -> float | datetime:

@@ -95,7 +95,7 @@ class Parameters(Mapping[str, Parameter]):
         for one in point:
             if one not in self._parameters:
                 raise InputDataError(
-                    f"{name} has {one!r}, but the parameters are {', '.join(self)}."
+                    f"{name} has {one!r}, but the parameters are {', '.join(self)}; leave it out."
                     + did_you_mean(one, self)
                 )
         missing = [one for one in self if one not in point]

@@ -63,6 +63,8 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("new", "G", "x=1:0"), "low must be below"),
         (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
         (("tell", "F", "1"), "no suggestion is open"),
+        (("tell", "F", "one"), "'one' is no number; give what came out, such as -3.7"),
+        (("observe", "F", "1,5", "x=0"), "'1,5' is no number"),
         (("tell", "F"), "either Y, what came out, or --failed"),
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
@@ -151,6 +153,8 @@ def test_choices_are_made_asked_for_and_observed(
     told = capsys.readouterr().out
     assert "metal: steel, a=b or 7" in told
     assert "temperature: from -20 to 80" in told
+    run("new", str(tmp_path / "pair.json"), "temperature=20,80")
+    assert "temperature: 20 or 80; a range would be 20:80" in capsys.readouterr().out
     assert "n: whole numbers from 1 to 9" in told
     for metal in ("steel", "a=b", "7"):
         assert run("observe", file, "-1.5", "temperature=-3", f"metal={metal}", "n=2") == 0

@@ -122,6 +122,12 @@ class LoopClock:
     def numbers(self, value: object, rows: int) -> list[float]:
         """Times of a table, of which the earliest begins; see :meth:`number`."""
         if earliest(value) is None and self.start is None:
+            text = next((one for one in _rows(value) if isinstance(one, str)), None)
+            if text is not None:
+                raise InputDataError(
+                    f"time has {text!r}, but times are numbers or datetimes; give "
+                    "pandas.to_datetime(time), or datetime.fromisoformat of each."
+                )
             return as_series("time", value, rows)
         whole = list(value)  # type: ignore[call-overload]
         if len(whole) != rows:
@@ -178,13 +184,16 @@ def earliest(column: object) -> datetime | None:
     Raises:
         InputDataError: If some have a zone and others have none.
     """
-    if isinstance(column, Tensor) or not isinstance(column, Iterable):
-        return None
-    found = [as_datetime("time", one) for one in column]
+    found = [as_datetime("time", one) for one in _rows(column)]
     times = [one for one in found if one is not None]
     if len({one.tzinfo is None for one in times}) > 1:
         raise InputDataError("time has rows with a zone and others without; give all a zone.")
     return min(times, default=None)
+
+
+def _rows(column: object) -> Iterable[object]:
+    """What a column holds; nothing of a tensor, which holds numbers."""
+    return () if isinstance(column, Tensor) or not isinstance(column, Iterable) else column
 
 
 def _universal(when: datetime) -> datetime:

@@ -83,7 +83,9 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         InputDataError: If they are none, naming the parameter.
     """
     parameters = _parameters(state)
-    if parameters is None or isinstance(value, Tensor):
+    if parameters is not None and isinstance(value, Tensor):
+        return _as_cube(name, value, parameters, state)
+    if parameters is None:
         return as_points(name, value, state.domain.dim, state)
     if isinstance(value, Mapping):
         return parameters.place(value, like(state), "the point").unsqueeze(0)
@@ -94,6 +96,24 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         parameters.place(one, like(state), f"{name}[{row}]") for row, one in enumerate(records)
     ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
+
+
+def _as_cube(name: str, value: Tensor, parameters: Parameters, state: State) -> Tensor:
+    """Places in the unit cube, as ``suggestion.X`` and a strategy have them, `q x d`.
+
+    Raises:
+        InputDataError: If they are none, as values in units of their own seldom are.
+    """
+    d = parameters.columns
+    inside = value.dim() > 0 and value.shape[-1] == d
+    inside = inside and bool(((value - 0.5).abs() <= 0.5 + 1e-6).all())  # the domain is exact
+    if not inside:
+        raise InputDataError(
+            f"{name} is {shown(value)}, but as a tensor points are places in the unit cube here, "
+            f"{counted(d, 'numbers')} from 0 to 1; give values in their own units as "
+            f"{{{', '.join(f'{one!r}: ...' for one in parameters)}}}."
+        )
+    return as_points(name, value, d, state)
 
 
 def _parameters(state: State) -> Parameters | None:

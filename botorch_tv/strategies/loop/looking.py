@@ -66,7 +66,8 @@ class Looking(Record):
         """What real answers say about the objective at some points, without observation noise.
 
         Args:
-            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame.
+            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame, or a tensor
+                of places in the unit cube.
             now: As in :meth:`ask`.
             context: The same for all points, `c`.
 

@@ -284,7 +284,8 @@ class Loop(Looking):
         """Take in a measurement that nobody suggested.
 
         Args:
-            X: Where, `d` numbers, or a dict of named parameters.
+            X: Where, `d` numbers, or a dict of named parameters; a tensor is a place in the unit
+                cube there, as ``suggestion.X``.
             y: What came out.
             time: When; as in :meth:`ask` unless given. It may lie before the newest time told.
             noise: Variance of this measurement; the strategy's unless given. A strategy that is

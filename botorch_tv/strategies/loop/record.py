@@ -61,6 +61,11 @@ class Record:
         fix = "give a seed from 0 to 2**64 - 1."
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+        require(
+            maximize is None or isinstance(maximize, bool),
+            f"Loop: maximize is {shown(maximize)}, but it must be True or False; give False where "
+            "the smallest value is wanted.",
+        )
         if not isinstance(strategy, Strategy):
             require(
                 domain is None,

@@ -361,6 +361,17 @@ def test_a_loop_told_nothing_takes_the_smallest_value_if_asked(tmp_path):
     assert loops[2].recommend() != pytest.approx(best)
 
 
+@pytest.mark.parametrize("maximize", ["no", 1, 0.0])
+def test_a_direction_is_true_or_false(maximize):
+    with pytest.raises(ValueError, match=r"maximize is .*, but it must be True or False"):
+        Loop([(0.0, 1.0)], maximize=maximize)
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first.*'.*night'$"):
+        Loop([(0.0, 1.0)]).save(tmp_path / "night" / "loop.json")
+
+
 @pytest.mark.parametrize("maximize", [True, False])
 def test_of_two_directions_neither_is_taken(maximize):
     strategy = adaptive_gp_ucb(maximize=not maximize)

@@ -254,9 +254,21 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
         lambda loop: loop.observe({"temperature": 99, "rate": 0.1, "layers": 2}, 1.0, time=START),
         "temperature is 99, but it lies from 20 to 80",
     ),
+    "tensor of values": (
+        lambda loop: loop.observe(torch.tensor([60.0, 0.1, 2.0]), 1.0, time=START),
+        "places in the unit cube here, 3 numbers from 0 to 1; give values in their own units",
+    ),
+    "tensor of others": (
+        lambda loop: loop.posterior(torch.rand(2, 4)),
+        "places in the unit cube here, 3 numbers",
+    ),
+    "times in words": (
+        lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["2026-03-01"]),
+        "time has '2026-03-01', but times are numbers or datetimes; give pandas.to_datetime",
+    ),
     "row of a table": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
-        r"X\[1\] has 'z', but the parameters are x",
+        r"X\[1\] has 'z', but the parameters are x; leave it out",
     ),
     "no names": (lambda loop: loop.observe([30, 0.1, 2], 1.0), "parameters have names here"),
     "number": (lambda loop: loop.ask(now=3.0), "now is 3.0, but the times .* are datetimes"),
