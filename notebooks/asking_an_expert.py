@@ -117,8 +117,8 @@ table = without.summary()[["total_regret", "standard_error", "regret_per_round"]
 table.round(2)
 
 # %% [markdown]
-# How one forgets makes all the difference: regret is between 79 and 157 for parameters that all
-# look reasonable, and 199 without forgetting. The winners forget nearly everything: they remember
+# How one forgets makes all the difference: regret is between 80 and 156 for parameters that all
+# look reasonable, and 200 without forgetting. The winners forget nearly everything: they remember
 # two measurements, or weigh them ten times less with every round. We shall see below what they do
 # with so little. The best of them is the one to beat, though nobody who plays this world for the
 # first time would know which it is.
@@ -220,8 +220,8 @@ for kind, values in left.items():
 print(f"before any measurement: {kernel.outputscale.item() ** 0.5:.3f}")
 
 # %% [markdown]
-# The k-DPP leaves 0.250 ± 0.003 to be known, chance 0.291 ± 0.003, for the same nine questions. In
-# the picture: chance asks several neighbours the same thing, and leaves out the sparse end of what
+# The k-DPP leaves 0.208 ± 0.002 to be known, chance 0.264 ± 0.004, for the same nine questions. In
+# the picture: chance asks several neighbours the same thing, and leaves a gap in the middle of what
 # has been measured. To the right of it, where nobody has ever measured, an expert is not asked
 # either. Going there is the bandit's own business.
 #
@@ -319,7 +319,13 @@ summary = with_expert.summary()[["total_regret", "standard_error"]].assign(side_
 summary["asked_per_round"] = spent / ROUNDS
 summary.round(1)
 
+
 # %%
+def symbols(label):
+    """A label with its letters as formulas have them."""
+    return label.replace("α~", r"$\tilde\alpha$").replace("α", r"$\alpha$").replace("c_Q", "$c_Q$")
+
+
 best_free = table.index[0]
 looks = dict(zip(families, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "D"))))
 figure, axes = plt.subplots(figsize=(8, 4.2))
@@ -332,13 +338,13 @@ for (family, ones), (colour, marker) in zip(families.items(), looks.values()):
         color=colour,
         marker=marker,
         capsize=2,
-        label=family,
+        label=symbols(family),
     )
     for one, (_, row) in zip(ones, rows.iterrows()):
         axes.annotate(
-            one,
+            symbols(one),
             (row["side_queries"], row["total_regret"]),
-            xytext=(8, -3) if one == "c_Q = 0.5" else (6, 6 if one.startswith("α~") else -13),
+            xytext=(-52, -4) if one == "c_Q = 0.5" else (6, 6 if one.startswith("α~") else -13),
             textcoords="offset points",
             color=colour,
             fontsize=8,
@@ -363,12 +369,12 @@ axes.legend(fontsize=8)
 plt.show()
 
 # %% [markdown]
-# Five questions a round (`c_Q = 1`) bring regret from 79, the best forgetter's, down to 44; four
-# times as many buy another ten. W-SparQ with α = 2 asks in every other round, and pays for the
-# rounds in between: for about as many questions in all, SparQ is better by twelve at about 950
-# (`c_Q = 1` against 2) and by thirteen at about 1800 (2 against 4). It is the other way round only
+# Five questions a round (`c_Q = 1`) bring regret from 80, the best forgetter's, down to 46; four
+# times as many buy another twelve. W-SparQ with α = 2 asks in every other round, and pays for the
+# rounds in between: for about as many questions in all, SparQ is better by nine at about 950
+# (`c_Q = 1` against 2) and by twelve at about 1800 (2 against 4). It is the other way round only
 # where there are fewer than three questions a round to spend: then W-SparQ, which asks five in
-# every other round, pays 67, and SparQ, which asks three in every round, 86. Longer windows (α = 1,
+# every other round, pays 64, and SparQ, which asks three in every round, 83. Longer windows (α = 1,
 # α~ above 0.1) save few questions and cost much. Standard errors are 1 to 2, so all of these
 # differences are real.
 #
@@ -392,7 +398,7 @@ for axes, (study, label, title) in zip(panels, shown_players):
     axes.contourf(rounds, line.X[:, 0], truth[:last].T, levels, cmap="Greys", vmin=-1.5, vmax=4)
     arms = study.data["index"].sel(strategy=label, trial=0).values[:last]
     axes.plot(rounds, line.X[arms, 0], ".", color=RED, markersize=5)
-    axes.set(xlabel="round", title=title)
+    axes.set(xlabel="round", title=symbols(title))
 panels[0].set_ylabel("place x")
 plt.show()
 
@@ -401,7 +407,7 @@ plt.show()
 # jump back for the next. A memory of two rounds is enough to ride a crest, which makes this world a
 # kind one to those who forget at once. A slower decay believes for too long in crests that have
 # gone. SparQ's expert tells how things stand along the whole track, and as the track grows it
-# catches the next crest earlier and earlier. Nobody needs the other half of the line.
+# catches the next crest a little earlier. Nobody needs the other half of the line.
 #
 # ### Is it worth the price?
 #
@@ -443,12 +449,12 @@ axes.set_title(
 )
 axes.xaxis.set_major_formatter("{x:g}")
 for family, (colour, _) in looks.items():
-    axes.plot([], [], color=colour, linewidth=3, label=family)
+    axes.plot([], [], color=colour, linewidth=3, label=symbols(family))
 axes.legend(fontsize=8, loc="lower right")
 plt.show()
 
 # %% [markdown]
-# Asking pays up to a price of 0.035 per question against the best way of forgetting, which one
+# Asking pays up to a price of 0.034 per question against the best way of forgetting, which one
 # would have to know in advance; up to 0.171 against a decay of 0.1, which nobody would call a silly
 # choice. To compare: a round of the best forgetter costs 0.40 of regret. SparQ is the one to take
 # where questions are cheap, and W-SparQ where they are dear and there is no good way to do without.
@@ -468,10 +474,11 @@ for place, (alpha, tilde) in enumerate(cases):
     colour = GREEN if alpha == 1 else ORANGE if alpha == 2 else GREY
     axes.eventplot([starts], lineoffsets=place, linelengths=0.7, linewidths=1, colors=colour)
     axes.annotate(f"{len(starts)} times", (203, place), va="center", fontsize=9, color=colour)
-axes.set_yticks(range(len(cases)), [f"α = {alpha:g}, α~ = {tilde:g}" for alpha, tilde in cases])
+named = [symbols(f"α = {alpha:g}, α~ = {tilde:g}") for alpha, tilde in cases]
+axes.set_yticks(range(len(cases)), named)
 axes.invert_yaxis()
 axes.set(xlim=(0, 218), xlabel="round in which the expert is asked")
-axes.set_title("The larger α~/α, the longer the windows")
+axes.set_title(symbols("The larger α~/α, the longer the windows"))
 plt.show()
 
 # %% [markdown]
@@ -492,11 +499,12 @@ windows = [
     total_side_queries(window_starts(t, ALPHA, TILDE), 1, constant=SCALE) for t in horizons.tolist()
 ]
 figure, axes = plt.subplots(figsize=(8, 4))
-axes.plot(horizons, every, color=BLUE, label="SparQ, c_Q = 2: at most")
-axes.plot(horizons, windows, color=ORANGE, label="W-SparQ, α = 2, α~ = 1/4, c_Q = 2: at most")
+axes.plot(horizons, every, color=BLUE, label=symbols("SparQ, c_Q = 2: at most"))
+label = symbols("W-SparQ, α = 2, α~ = 1/4, c_Q = 2: at most")
+axes.plot(horizons, windows, color=ORANGE, label=label)
 enough, needed = sufficient_side_queries(T, ALPHA, TILDE, 1), necessary_side_queries(T, ALPHA)
-axes.plot(T, enough, color="black", linestyle="dashed", label="enough, order T^(7/8) ln T")
-axes.plot(T, needed, color="black", linestyle="dotted", label="not enough, order T^(2/3)")
+axes.plot(T, enough, color="black", linestyle="dashed", label=r"enough, order $T^{7/8} \ln T$")
+axes.plot(T, needed, color="black", linestyle="dotted", label="not enough, order $T^{2/3}$")
 for label, colour in (
     ("SparQ, every round: c_Q = 2", BLUE),
     ("W-SparQ, α = 2, α~ = 1/4: c_Q = 2", ORANGE),
