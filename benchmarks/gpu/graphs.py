@@ -15,7 +15,9 @@ from benchmarks.gpu.world import study
 from botorch_tv.simulation import StudyResult
 from botorch_tv.strategies import Strategy
 
-PLAYED = ("GP-UCB", "R-GP-UCB", "TV-GP-UCB", "UI-TVBO", "ET-GP-UCB")
+PLAYED = (
+    "GP-UCB", "ET-GP-UCB", "TV-GP-UCB", "R-GP-UCB", "UI-TVBO", "IGP-UCB", "BR-GP-UCB", "SW-GP-UCB",
+)  # fmt: skip
 STARTS = ("Launch", "Memcpy", "Memset")
 """What the names of calls have in common that give a GPU something to do."""
 

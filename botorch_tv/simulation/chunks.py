@@ -94,7 +94,7 @@ class PreparedStudy:
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
         if graphs:
-            tables.append(CapturedTable(settings, graphs, place.chunk, cuda_graph))
+            tables.append(CapturedTable(settings, graphs, place.chunk, cuda_graph(settings.device)))
         return tables
 
     @cached_property

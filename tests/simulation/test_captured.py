@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
-from tape import taped
+from tape import Tape, taped
 from tqdm.auto import tqdm
 
 from botorch_tv.acquisition import (
@@ -92,6 +92,7 @@ KINDS: dict[str, dict[str, object]] = {
     },
     "gain known beforehand": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1, gain=ClosedForm("se"))},
 }
+FEW = {name: KINDS[name] for name in ("static", "resetting", "window", "moving and triggered")}
 DOMAINS = {
     "square": Grid.regular(9, 2),
     "cube": Grid.regular(5, 3),
@@ -176,7 +177,7 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
 def test_the_smallest_value_may_be_wanted_and_objectives_may_be_values(capture):
     domain = DOMAINS["square"]
     world = AbruptWorld(domain, functions=GaussianDraw(smooth()), changes=[40], noise=NOISE)
-    strategies = {label: ucb(**parts, maximize=False) for label, parts in KINDS.items()}
+    strategies = {label: ucb(**parts, maximize=False) for label, parts in FEW.items()}
     Both.played(world, strategies, capture).require_same()
 
 
@@ -219,7 +220,7 @@ def broken(work: Callable[[], None]) -> Callable[[], None]:
 
 
 def test_rounds_that_cannot_be_recorded_are_played_one_operation_at_a_time():
-    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    strategies = {label: ucb(**parts) for label, parts in FEW.items()}
     with pytest.warns(UserWarning, match="could not be captured") as told:
         both = Both.played(markov(DOMAINS["square"]), strategies, broken, horizon=60)
     both.require_same()
@@ -243,12 +244,58 @@ def test_recording_begins_once_work_was_done_as_it_is():
     assert done == ["as it is", "recorded", "again", "again"]
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_record_is_compared_once_with_the_work_as_it_is(same):
+    total, step = torch.zeros(2), torch.ones(2, dtype=torch.int64)
+    ways: list[str] = []
+
+    def work() -> None:
+        ways.append("as it is")
+        total.add_(step)
+
+    def capture(work: Callable[[], None]) -> Callable[[], None]:
+        def again() -> None:
+            ways.append("again")
+            total.add_(step if same else 2 * step)
+
+        return again
+
+    one = Replayed(work, recorder := Recorder(capture), [total, step])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            one()
+    assert total.eq(4).all()
+    assert ways == ["as it is", "again", "as it is", *(2 * ["again" if same else "as it is"])]
+    assert len(told) == (not same)
+    assert (recorder.recorded(work) is None) == (not same)
+
+
 def test_without_a_gpu_no_graph_is_captured():
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    recorder = Recorder(cuda_graph)
+    recorder = Recorder(cuda_graph(torch.device("cuda")))
     with pytest.warns(UserWarning, match="could not be captured as CUDA graphs"):
         assert recorder.recorded(lambda: None) is None
+
+
+def wrong(work: Callable[[], None]) -> Callable[[], None]:
+    """A record that misses what follows the first operation."""
+    tape = Tape()
+    with tape:
+        work()
+    tape.undo()
+    del tape.calls[1:]
+    return tape.replay
+
+
+@pytest.mark.parametrize("capture", [lambda work: lambda: None, wrong], ids=["empty", "wrong"])
+def test_a_record_that_does_something_else_is_found_out(capture):
+    strategies = {label: ucb(**parts) for label, parts in FEW.items()}
+    with pytest.warns(UserWarning, match="one did something else than its operations do") as told:
+        both = Both.played(markov(DOMAINS["square"]), strategies, capture, horizon=60)
+    both.require_same()
+    assert len(told) == 1
 
 
 def settings_of(**parts: object) -> StudySettings:
@@ -296,7 +343,7 @@ def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
 
     expected = play(PreparedStudy(settings, settings.initial_states()))
     monkeypatch.setattr(chunks_module, "captured", on_any_device)
-    monkeypatch.setattr(chunks_module, "cuda_graph", taped)
+    monkeypatch.setattr(chunks_module, "cuda_graph", lambda device: taped)
     prepared = PreparedStudy(settings, settings.initial_states())
     assert list(prepared.graphs) == ["GP", "ET"]
     found = play(prepared)

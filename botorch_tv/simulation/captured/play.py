@@ -61,6 +61,15 @@ class Play:
         """Arms that a trial can hold."""
         return self.arms.shape[-1]
 
+    @property
+    def written(self) -> list[Tensor]:
+        """All that lasts from round to round."""
+        known = [self.mean, self.variance, self.arms, self.inverse, self.gain]
+        return [
+            *known, self.count, self.number, self.elapsed, self.since, self.round, self.place,
+            *self.log,
+        ]  # fmt: skip
+
     def give_room(self, slots: int) -> None:
         """Let trials hold more arms. What was recorded of this play is of no use any more."""
         more = slots - self.slots

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FIRST_SLOTS, REFRESH_ROUNDS
@@ -49,7 +52,7 @@ class Player:
             slots=min(FIRST_SLOTS, known.slots),
         )
         self._used = 0  # slots, at most
-        self._record()
+        self._record(self.state.written)
 
     def play_round(self, step: int) -> None:
         """A round.
@@ -91,11 +94,12 @@ class Player:
         self.state.forget()
         self._used = 0
 
-    def _record(self) -> None:
+    def _record(self, written: Sequence[Tensor] = ()) -> None:
+        """Record rounds; with more slots, when copies take more memory, nothing is compared."""
         state, recorder = self.state, self._recorder
-        self._round = Replayed(state.play, recorder)
-        self._leave_out = Replayed(state.leave_out, recorder)
-        self._observe_again = Replayed(state.observe_again, recorder)
+        self._round = Replayed(state.play, recorder, written)
+        self._leave_out = Replayed(state.leave_out, recorder, written)
+        self._observe_again = Replayed(state.observe_again, recorder, written)
 
     def _reserve(self) -> None:
         """Make sure that every trial has a slot for another arm."""

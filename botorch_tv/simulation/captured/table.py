@@ -73,7 +73,7 @@ class CapturedTable:
         assert isinstance(objective, OnArms)
         if self._given is None or self._bring is None:
             self._given, work = self._brought(objective)
-            self._bring = Replayed(work, self._recorder)
+            self._bring = Replayed(work, self._recorder, [self._stage.values, self._stage.best])
         self._given.copy_(_shown(objective))
         torch.mul(self._noise.normal(), self._spread, out=self._stage.noise)
         self._bring()
