@@ -23,7 +23,7 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError, Unsu
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
-from oracles import mixture
+from inference.mixture.still import STILL, by_the_book
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
@@ -33,13 +33,6 @@ from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.models import AdaptiveModel, adaptive_model
 
 D = torch.float64
-STILL = Bank(
-    rates=(0.0, 0.05),
-    hazards=(0.0,),
-    lengthscales=(0.3, 0.6),
-    noise_ratios=(0.01, 0.1),
-    features=24,
-)
 JUMPY = Bank(
     rates=(0.0, 0.1), hazards=(0.0, 0.2), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
 )
@@ -67,37 +60,14 @@ def asked(model, *shape, seed=1, ahead=1.0):
 # ---------------------------------------------------------------- moments
 
 
-def by_the_book(X, Y, query, bank):
-    """Weights, mean, covariance and noise by dense members, in the units of the data."""
-    first = Y[:FIRST, 0]
-    centre, spread = first.mean(), first.std(correction=0)
-    clock = float(X[:FIRST, -1].diff().median())
-    model = adaptive_model(X, Y, bank=bank)
-    members = []
-    for features in model.prior.features:
-        for rate, noise in itertools.product(bank.rates, bank.noise_ratios):
-            found = mixture.member(
-                features.at(X[:, :2]).numpy(),
-                ((Y[:, 0] - centre) / spread).numpy(),
-                X[:, -1].numpy() / clock,
-                features.at(query[:, :2]).numpy(),
-                query[:, -1].numpy() / clock,
-                rate=rate,
-                noise=noise,
-            )
-            members.append(found)
-    weight, mean, covariance, noise = mixture.mixture(members)
-    spread, centre = float(spread), float(centre)
-    return weight, mean * spread + centre, covariance * spread**2, noise * spread**2
-
-
 def test_moments_are_those_of_dense_members_at_any_times():
     X, Y = data(15)
     model = adaptive_model(X, Y, bank=STILL)
     query = asked(model, 6)
     query[:, -1] += torch.tensor([0.0, 3.0, 1.5, 0.0, 7.0, 3.0], dtype=D)
     query[0, -1] = model.newest
-    weight, mean, covariance, noise = by_the_book(X, Y, query, STILL)
+    clock = float(X[:FIRST, -1].diff().median())
+    weight, mean, covariance, noise = by_the_book(model, X, Y, query, clock)
     posterior = model.posterior(query)
     np.testing.assert_allclose(model.weights.flatten(), weight, rtol=0, atol=1e-8)
     np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)

@@ -6,6 +6,8 @@ noise of f at every point, and y has noise s² ρ besides. s² ~ InverseGamma(A,
 likely.
 """
 
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,3 +52,38 @@ def mixture(members: list[Member]) -> tuple[Array, Array, Array, float]:
         for w, one in zip(weight, members)
     )
     return weight, mean, covariance, float(weight @ [one.noise for one in members])
+
+
+def in_units_of_data(
+    features: Sequence[Callable[[Array], Array]],
+    rates: Sequence[float],
+    noise_ratios: Sequence[float],
+    data: tuple[Array, Array, Array],
+    query: tuple[Array, Array],
+    *,
+    first: int,
+    clock: float,
+) -> tuple[Array, Array, Array, float]:
+    """As :func:`mixture`, of raw measurements.
+
+    Args:
+        features: The φ of every lengthscale, points `n x d` to `n x r`.
+        rates: Of change, per ``clock``.
+        noise_ratios: Noise variances in those of the objective.
+        data: Points `n x d`, what came out `n`, and when, `n`.
+        query: Points `q x d` and their times `q`.
+        first: Measurements whose mean and standard deviation are the units.
+        clock: The unit of time.
+    """
+    (X, y, times), (points, when) = data, query
+    centre, spread = y[:first].mean(), y[:first].std()
+    members = [
+        member(
+            *(phi(X), (y - centre) / spread, times / clock, phi(points), when / clock),
+            rate=rate,
+            noise=noise,
+        )
+        for phi, rate, noise in itertools.product(features, rates, noise_ratios)
+    ]
+    weight, mean, covariance, noise = mixture(members)
+    return weight, mean * spread + centre, covariance * spread**2, noise * spread**2

@@ -1,11 +1,9 @@
 """The unit of time of a bank: found from the first measurements, and looked at again."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
-from oracles import mixture
+from inference.mixture.still import STILL, by_the_book
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.forgetting.unit import median_gap
@@ -13,13 +11,6 @@ from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.running import FIRST, looks_again
 from botorch_tv.models import adaptive_model
 
-BANK = Bank(
-    rates=(0.0, 0.05),
-    hazards=(0.0,),
-    lengthscales=(0.3, 0.6),
-    noise_ratios=(0.01, 0.1),
-    features=24,
-)
 JUMPY = Bank(
     rates=(0.05,), hazards=(0.0, 0.1), lengthscales=(0.4,), noise_ratios=(0.02,), features=16
 )
@@ -44,24 +35,6 @@ def told(player, X, t, y, shape=()):
     return state
 
 
-def by_the_book(X, t, y, query, now, clock, features):
-    centre, spread = float(y[:FIRST].mean()), float(y[:FIRST].std(correction=0))
-    members = [
-        mixture.member(
-            each.at(X).numpy(),
-            ((y - centre) / spread).numpy(),
-            t.numpy() / clock,
-            each.at(query).numpy(),
-            np.full(len(query), now / clock),
-            rate=rate,
-            noise=noise,
-        )
-        for each, rate, noise in itertools.product(features, BANK.rates, BANK.noise_ratios)
-    ]
-    _, mean, covariance, _ = mixture.mixture(members)
-    return mean * spread + centre, covariance * spread**2
-
-
 @pytest.mark.parametrize(
     ("gaps", "counted"),
     [
@@ -76,16 +49,17 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     """After 8, 16, ... measurements, as if it had been that of all so far from the beginning."""
     X, t, y = data(gaps)
     clock = float(t[:counted].diff().median())
-    player = adaptive_gp_ucb(bank=BANK)
+    player = adaptive_gp_ucb(bank=STILL)
     state = told(player, X, t, y)
     assert float(player.step(state)) == pytest.approx(clock, rel=1e-12)
-    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=BANK)
+    rows = torch.cat([X, t.unsqueeze(-1)], -1)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
     query, now = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]]), float(t[-1]) + 0.5
-    mean, covariance = by_the_book(X, t, y, query, now, clock, model.prior.features)
+    there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
+    _, mean, covariance, _ = by_the_book(model, rows, y.unsqueeze(-1), there, clock)
     posterior = player.posterior(state, query, now=now)
     np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
-    there = torch.cat([query, torch.full((3, 1), now, dtype=torch.float64)], -1)
     np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
 
 
