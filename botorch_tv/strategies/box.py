@@ -69,52 +69,14 @@ class Box(Domain):
         self, bounds: Bounds, *, context_dim: int = 0, search: Search | None = None
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
-        if self.parameters is not None:
+        if self.parameters is not None:  # modelled in the unit cube, whatever their own units
             sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64)
             bounds = sides + torch.arange(2).unsqueeze(-1)
-        elif isinstance(bounds, (list, tuple)):
-            bounds = _corners_of(bounds)
-        if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
-            described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
-            raise InputDataError(
-                f"Box: bounds is {described}, but it must be a tensor of shape 2 x d, lower bounds "
-                "in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
-            )
-        if not bounds.is_floating_point() or bounds.shape[1] < 1:
-            raise InputDataError(
-                f"Box: bounds is {bounds.dtype} with {bounds.shape[1]} columns; pass float64 and "
-                "at least one."
-            )
-        if not bool((bounds.isfinite().all(0) & (bounds[0] < bounds[1])).all()):
-            raise InputDataError(
-                f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
-                "below its upper bound; leave out coordinates that are fixed."
-            )
-        _require_extent(bounds, bounds.dtype)
-        context_dim = require_integer(
+        self.bounds = _checked_corners(bounds).detach().clone()
+        self.context_dim = require_integer(
             "Box: context_dim", context_dim, 0, "give the number of known coordinates."
         )
-        require(
-            search is None or isinstance(search, Search),
-            f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
-            "DiscreteSearch(X) for some points only.",
-        )
-        require(
-            self.parameters is None or search is None or isinstance(search, MultiStart),
-            f"Box: search is {search!r}, but named parameters are searched by MultiStart; give "
-            "bounds as a tensor 2 x d.",
-        )
-        mixed = self.parameters is not None and self.parameters.mixed
-        require(
-            not mixed or search is None,
-            f"Box: search is {search!r}, but where there is a Choice numbers and choices are "
-            "searched in turns; leave it out.",
-        )
-        self.bounds = bounds.detach().clone()
-        self.context_dim = context_dim
-        self.search = MultiStart() if search is None else search
-        if mixed and self.parameters is not None:
-            self.search = MixedSearch(self.parameters.space)
+        self.search = _chosen_search(search, self.parameters)
         self.search.check(self)
         self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
 
@@ -261,6 +223,60 @@ def _corners_of(sides: Sequence[tuple[float, float]]) -> Tensor:
         ) from error
     require_sides("Box: bounds", sides)
     return bounds.view(-1, 2).T
+
+
+def _checked_corners(bounds: object) -> Tensor:
+    """Bounds of a box as corners `2 x d`.
+
+    Raises:
+        InputDataError: If they are none, or a side is empty, not finite or too short for the dtype.
+    """
+    if isinstance(bounds, (list, tuple)):
+        bounds = _corners_of(bounds)
+    if not isinstance(bounds, Tensor) or bounds.dim() != 2 or bounds.shape[0] != 2:
+        described = tuple(bounds.shape) if isinstance(bounds, Tensor) else repr(bounds)
+        raise InputDataError(
+            f"Box: bounds is {described}, but it must be a tensor of shape 2 x d, lower bounds "
+            "in the first row; or give [(low, high), ...], or {name: (low, high), ...}."
+        )
+    if not bounds.is_floating_point() or bounds.shape[1] < 1:
+        raise InputDataError(
+            f"Box: bounds is {bounds.dtype} with {bounds.shape[1]} columns; pass float64 and "
+            "at least one."
+        )
+    if not bool((bounds.isfinite().all(0) & (bounds[0] < bounds[1])).all()):
+        raise InputDataError(
+            f"Box: bounds are {bounds.tolist()}, but every lower bound must be finite and "
+            "below its upper bound; leave out coordinates that are fixed."
+        )
+    _require_extent(bounds, bounds.dtype)
+    return bounds
+
+
+def _chosen_search(search: Search | None, parameters: Parameters | None) -> Search:
+    """The search asked for, or the one that the parameters need.
+
+    Raises:
+        ValueError: If it is no search, or cannot search named parameters.
+    """
+    require(
+        search is None or isinstance(search, Search),
+        f"Box: search is {search!r}, but it is MultiStart() or another Search; pass "
+        "DiscreteSearch(X) for some points only.",
+    )
+    require(
+        parameters is None or search is None or isinstance(search, MultiStart),
+        f"Box: search is {search!r}, but named parameters are searched by MultiStart; give "
+        "bounds as a tensor 2 x d.",
+    )
+    if parameters is not None and parameters.mixed:
+        require(
+            search is None,
+            f"Box: search is {search!r}, but where there is a Choice numbers and choices are "
+            "searched in turns; leave it out.",
+        )
+        return MixedSearch(parameters.space)
+    return MultiStart() if search is None else search
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:

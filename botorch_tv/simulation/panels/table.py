@@ -60,13 +60,12 @@ def read_table(path: Path, times: str | None = None) -> Panel:
     rows = _rows(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
     _require_equal_lengths(path.name, rows)
-    first, later = rows[0], rows[1:]
-    if _is_header(first, later):
-        names = [cell.strip() for cell in first.cells]
-        require(len(later) > 0, f"{path.name} has a line of names and no readings below it.")
-        rows = later
-    else:
-        names = [""] * len(first.cells)
+    names = [""] * len(rows[0].cells)
+    headed = _is_header(rows[0], rows[1:])
+    if headed:
+        names = [cell.strip() for cell in rows[0].cells]
+        rows = rows[1:]
+        require(len(rows) > 0, f"{path.name} has a line of names and no readings below it.")
     table = np.array([row.cells for row in rows], dtype=np.str_)
     called = [name or str(place) for place, name in enumerate(names)]
     require(
@@ -74,34 +73,32 @@ def read_table(path: Path, times: str | None = None) -> Panel:
         f"{path.name} has no column {times!r} alone to take times from; it has "
         f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
     )
-    moments: np.ndarray | None = None
+    dates: dict[int, np.ndarray] = {}
     columns: list[int] = []
     for place, name in enumerate(names):
         cells = table[:, place]
-        dates: np.ndarray | None = None
+        found: np.ndarray | None = None
         if times is not None and called[place] == times:
-            dates = _named_times(path.name, rows, cells, times)
-        elif place == 0 and name == "" and rows is later and _are_numbers(cells):
-            continue
+            found = _named_times(path.name, rows, cells, times)
+        elif place == 0 and name == "" and headed and _are_numbers(cells):
+            continue  # the numbers of rows
         elif times is None:
-            dates = _dates(path.name, rows, cells, name)
-        if dates is None:
+            found = _dates(path.name, rows, cells, name)
+        if found is None:
             columns.append(place)
-            continue
-        require(moments is None, f"{path.name} has two columns of dates; leave one out.")
-        moments = dates
+        else:
+            dates[place] = found
+            require(len(dates) < 2, f"{path.name} has two columns of dates; leave one out.")
     require(len(columns) > 0, f"{path.name} has no column of readings, only dates.")
     labels = [names[place] or str(number) for number, place in enumerate(columns)]
-    values = np.stack(
-        [
-            _numbers(path.name, rows, place, label, table[:, place])
-            for place, label in zip(columns, labels)
-        ],
-        axis=1,
-    )
-    if moments is None and times is None:
+    readings = [
+        _numbers(path.name, rows, place, label, table[:, place])
+        for place, label in zip(columns, labels)
+    ]
+    values = np.stack(readings, axis=1)
+    if not dates and times is None:
         _refuse_hidden_times(path.name, [called[place] for place in columns], values)
-    return Panel(values, tuple(labels), moments)
+    return Panel(values, tuple(labels), next(iter(dates.values()), None))
 
 
 CELL_BYTES = 20
