@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.mixed import mixed
 from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS
 from benchmarks.speed.common import RESULTS
 
@@ -38,15 +39,18 @@ thinks for longer measures more seldom. "Less ours" is the mean difference to `n
 library's `Loop(box)`, on the seeds that both played, and its standard error; positive where ours is
 better. Seconds and processor seconds are per query with one thread, memory is the peak of the
 process. This page is written by `python -m benchmarks.peers.page` from what `python -m
-benchmarks.peers --out FOLDER` ran.
+benchmarks.peers --out FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
 """
 
 
-def write_page(record: Mapping[str, Any], page: Path = PAGE) -> None:
+def write_page(
+    record: Mapping[str, Any], optuna: Mapping[str, Any] | None = None, page: Path = PAGE
+) -> None:
     """Write the page.
 
     Args:
         record: What is stored in ``peers.json``.
+        optuna: What is stored in ``statistics_optuna_drift.json``.
         page: The file.
     """
     worlds: Mapping[str, Mapping[str, Row]] = record["worlds"]
@@ -54,6 +58,8 @@ def write_page(record: Mapping[str, Any], page: Path = PAGE) -> None:
     lines = [HEAD, *_machine(record), "", "## Who leads", "", *leaders(worlds, order)]
     for world in order:
         lines += ["", f"## {world}", "", _what(world), "", *_table(worlds[world])]
+    if optuna is not None:
+        lines += ["", "## Optuna's samplers, parameters of mixed kinds", "", *mixed(optuna)]
     lines += ["", "## Who they are", ""]
     lines += [f"- `{name}`: {_whole(what)}" for name, what in record["peers"].items()]
     lines += ["", "## What is missing", "", *missing(record, order)]
@@ -202,5 +208,10 @@ def _machine(record: Mapping[str, Any]) -> list[str]:
     return [f"{record['device']}, shared with other work; commits {', '.join(commits)}; {told}."]
 
 
+def stored(name: str) -> Any:
+    """What a result file says."""
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
 if __name__ == "__main__":
-    write_page(json.loads((RESULTS / "peers.json").read_text(encoding="utf-8")))
+    write_page(stored("peers.json"), stored("statistics_optuna_drift.json"))

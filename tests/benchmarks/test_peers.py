@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.__main__ import summary
-from benchmarks.peers.page import PAGE, write_page
+from benchmarks.peers.mixed import mixed
+from benchmarks.peers.page import PAGE, stored, write_page
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.play import play
 from benchmarks.peers.protocol import Peer, Random
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS
+from benchmarks.statistics.optuna_drift import compared
 
 
 @pytest.mark.parametrize("name", ["turning", "jumping", "resting", "wandering", "gmpb-f8"])
@@ -108,8 +110,9 @@ def a_record(gaps):
 
 
 def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
-    write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), tmp_path / "page.md")
-    page = (tmp_path / "page.md").read_text()
+    file = tmp_path / "page.md"
+    write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), page=file)
+    page = file.read_text()
     assert "Of 3 worlds that a peer played on 3 seeds or more, ours" in page
     assert "ahead of every peer by 2 standard errors or more on 1, level" in page
     assert "level with the best on 1 and behind it on 1." in page
@@ -122,14 +125,38 @@ def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
     assert "gmpb-f1," in next(line for line in page.splitlines() if "Not run" in line)
 
 
-def test_the_page_is_that_of_the_file(tmp_path):
-    record = json.loads((RESULTS / "peers.json").read_text())
-    write_page(record, tmp_path / "page.md")
+def test_the_page_is_that_of_the_files(tmp_path):
+    files = stored("peers.json"), stored("statistics_optuna_drift.json")
+    write_page(*files, tmp_path / "page.md")
     assert (tmp_path / "page.md").read_text() == PAGE.read_text()
 
 
+def test_optuna_is_told_what_its_runs_say():
+    """The difference is paired, and its error is that of the differences."""
+    runs = [
+        {"world": world, "sampler": sampler, "seed": seed, "regret": regret + base}
+        | {"milliseconds": 20.0, "milliseconds of processor": 10.0}
+        for world, base in (("wander", 10.0), ("jumps", 20.0), ("static", 30.0))
+        for sampler, regrets in (("drift", (1.0, 2.0)), ("tpe", (4.0, 7.0)), ("gp", (9.0, 9.0)))
+        for seed, regret in enumerate(regrets)
+    ]
+    record = {
+        "parameters": {"trials": 7, "workers": 3},
+        "environments": [{"commit": "abc"}],
+        "worlds": {
+            world: compared([one for one in runs if one["world"] == world], ("drift", "tpe", "gp"))
+            for world in ("wander", "jumps", "static")
+        },
+    }
+    lines = mixed(record)
+    assert "7 trials by 3 workers" in lines[0]
+    assert "Commit abc;" in lines[0]
+    assert "| jumps | `DriftSampler` | 2 | 21.5 ± 0.5 |  | 20 | 10 |" in lines
+    assert "| jumps | `TPESampler` | 2 | 25.5 ± 1.5 | +4.0 ± 1.0 | 20 | 10 |" in lines
+
+
 def test_the_guide_has_the_figures_of_the_file():
-    worlds = json.loads((RESULTS / "peers.json").read_text())["worlds"]
+    worlds = stored("peers.json")["worlds"]
     guide = (RESULTS.parents[1] / "botorch_tv" / "GUIDE.md").read_text()
     for world in ("turning", "resting"):
         rows = [worlds[world][name] for name in ("nothing", "optuna-gp", "optuna-tpe", "random")]
