@@ -195,9 +195,8 @@ def _paper(arguments: argparse.Namespace) -> int:
             size = f"{one.trials} trials x {one.horizon} rounds"
             print(f"{one.id:20}  {size:26}  {one.title}")
         return 0
-    chosen = (
-        list(EXPERIMENTS.values()) if arguments.id == "all" else [experiment_named(arguments.id)]
-    )
+    every = arguments.id == "all"
+    chosen = list(EXPERIMENTS.values()) if every else [experiment_named(arguments.id)]
     device, folder = usable_device(arguments.device), _folder(arguments.out)
     data = given.get("data")
     if data is not None and not data.is_dir():
@@ -205,7 +204,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     noise, refuted = given.get("noise"), False
     for one in chosen:  # all of them now, so that 'all' does not end hours later
         one.check_noise(noise)
-    if data is not None and arguments.id == "all":
+    if data is not None and every:
         Recordings(data).check()
     if arguments.quick:
         folder = _folder(folder / "quick")  # beside the results of full size, not over them
@@ -228,11 +227,10 @@ def _paper(arguments: argparse.Namespace) -> int:
         print(f"\n{outcome_text(outcome)}\n")
         print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    for one in (
-        chosen if not arguments.quick else ()
-    ):  # only now, so that an interrupted 'all' begins none of them anew
-        for chunks in one.chunk_folders(folder).values():
-            discard(chunks, given.get("trials", one.trials))
+    if not arguments.quick:  # only now, so that an interrupted 'all' begins none of them anew
+        for one in chosen:
+            for chunks in one.chunk_folders(folder).values():
+                discard(chunks, given.get("trials", one.trials))
     return EXIT_REFUTED if refuted else 0
 
 

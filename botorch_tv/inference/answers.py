@@ -36,20 +36,8 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
         "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
     }
     for name, (tensor, needed) in wanted.items():
-        if tensor is None:
-            continue
-        fits = isinstance(tensor, Tensor) and tensor.dtype == torch.bool and tensor.shape == needed
-        if not fits or tensor.device != time.device:
-            given = (
-                f"{tensor.dtype} of shape {tuple(tensor.shape)} on {tensor.device}"
-                if isinstance(tensor, Tensor)
-                else shown(tensor)
-            )
-            raise InputDataError(
-                f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
-                f"{needed} on {time.device}; compare log.time, which is batch_shape x n, with "
-                "log.now.unsqueeze(-1)."
-            )
+        if tensor is not None:
+            _require_mask(name, tensor, needed, time.device)
     if kept.rows is not None and (kept.newest is not None or kept.where is not None):
         raise InputDataError(
             "a retention answered with rows= and newest= or where= besides; answer one or the "
@@ -61,6 +49,20 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
             "forget all of them, newest=1 to keep the one just made."
         )
     return _counted(kept)
+
+
+def _require_mask(name: str, value: object, shape: tuple[int, ...], device: torch.device) -> None:
+    """Raise unless it is a bool tensor of this shape on this device."""
+    given = shown(value)
+    if isinstance(value, Tensor):
+        if value.dtype == torch.bool and value.shape == shape and value.device == device:
+            return
+        given = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+    raise InputDataError(
+        f"a retention answered with {name} {given}, but it must be a bool tensor of shape "
+        f"{shape} on {device}; compare log.time, which is batch_shape x n, with "
+        "log.now.unsqueeze(-1)."
+    )
 
 
 def _counted(kept: Kept) -> Kept:

@@ -45,6 +45,38 @@ def plot_weights(
         ValueError: If weights were not recorded, there is no such strategy or trial, or both
             ``path`` and ``ax`` are given.
     """
+    label = _label(result, strategy)
+    data = result.data
+    numbers = data["trial"].values
+    if trial is not None and trial not in numbers:
+        raise ValueError(
+            f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
+        )
+    own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
+    panels = []
+    for name, heading in TITLES.items():
+        values = own.sortby(name)
+        names = [f"{value:g}" for value in values[name].values]
+        panels.append(Panel(heading, names, _band(values[f"weight_{name}"])))
+    caption = "One trial."
+    if trial is not None:
+        caption = f"Trial {trial}."
+    elif len(numbers) > 1:
+        caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
+    return draw_weights(
+        data["round"].values,
+        panels,
+        _band(own["jump"].expand_dims("curve", -1)),
+        xlabel="round",
+        title=f'What "{label}" came to believe: the weight of every value',
+        caption=f"{caption} Rates and hazards count per median time between measurements.",
+        path=path,
+        ax=ax,
+    )
+
+
+def _label(result: StudyRecord, strategy: str | None) -> str:
+    """The strategy asked for, or the first with weights; refused where there are none of it."""
     data = result.data
     if "weight_rate" not in data:
         raise ValueError(
@@ -57,39 +89,14 @@ def plot_weights(
             "No strategy of this study has the bank that was recorded; add one that is told "
             "nothing, such as adaptive_gp_ucb(), and give its bank to Weights."
         )
-    label = able[0] if strategy is None else strategy
-    result.require_strategy(label)
-    if label not in able:
+    if strategy is None:
+        return able[0]
+    result.require_strategy(strategy)
+    if strategy not in able:
         raise ValueError(
-            f"{label} has no weights, or those of another bank; choose from {', '.join(able)}."
+            f"{strategy} has no weights, or those of another bank; choose from {', '.join(able)}."
         )
-    numbers = data["trial"].values
-    if trial is not None and trial not in numbers:
-        raise ValueError(
-            f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
-        )
-    own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
-    several = own.sizes["trial"] > 1
-    panels = []
-    for name, heading in TITLES.items():
-        values = own.sortby(name)
-        names = [f"{value:g}" for value in values[name].values]
-        panels.append(Panel(heading, names, _band(values[f"weight_{name}"])))
-    caption = "One trial."
-    if trial is not None:
-        caption = f"Trial {trial}."
-    elif several:
-        caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
-    return draw_weights(
-        data["round"].values,
-        panels,
-        _band(own["jump"].expand_dims("curve", -1)),
-        xlabel="round",
-        title=f'What "{label}" came to believe: the weight of every value',
-        caption=f"{caption} Rates and hazards count per median time between measurements.",
-        path=path,
-        ax=ax,
-    )
+    return strategy
 
 
 def _band(values: object) -> Band:
