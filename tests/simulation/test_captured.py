@@ -74,6 +74,7 @@ KINDS: dict[str, dict[str, object]] = {
     "moving and resetting": {"decay": Wiener(0.1), "retention": PeriodicReset(13)},
     "triggered": {"retention": EventTrigger(0.1)},
     "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
+    "walking and triggered": {"decay": Wiener(1e-4), "retention": EventTrigger(0.9)},
     "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
     "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
     "gain": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1)},
@@ -164,7 +165,8 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
     both.require_same()
     for player in both.captured._players.values():
         assert player._round._again is not None
-    assert both.found["resets"][list(strategies).index("triggered")].any()
+    for label in ("triggered", "walking and triggered"):
+        assert both.found["resets"][list(strategies).index(label)].any(), label
     for state, player in zip(both.eager.states, both.captured._players.values()):
         running = state.data.running
         torch.testing.assert_close(player.state.mean, running.mean, rtol=0, atol=1e-8)

@@ -77,6 +77,7 @@ KINDS = {
     "moving and resetting": {"decay": Wiener(0.1), "retention": PeriodicReset(13)},
     "triggered": {"retention": EventTrigger(0.1)},
     "moving and triggered": {"decay": Markov(0.01), "retention": EventTrigger(0.3)},
+    "walking and triggered": {"decay": Wiener(1e-4), "retention": EventTrigger(0.9)},
     "constant width": {"width": Constant(4.0), "decay": Markov(0.3)},
     "known mean": {"mean": 1.5, "retention": EventTrigger(0.1)},
     "gain": {"width": IGPUCB(B=1.0, R=0.2, delta=0.1)},
@@ -158,7 +159,8 @@ def test_choices_are_those_of_the_recursion(name, kernel):
     assert set(served(world, strategies, templates, HORIZON)) == set(KINDS)
     eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
     require_same(eager, compiled)
-    assert int(compiled.resets.sel(strategy="triggered").sum()) > 0
+    for label in ("triggered", "walking and triggered"):
+        assert int(compiled.resets.sel(strategy=label).sum()) > 0, label
 
 
 def test_the_smallest_value_may_be_wanted():
