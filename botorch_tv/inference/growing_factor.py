@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -125,11 +126,13 @@ class GrowingFactor:
     """Whole blocks of the newest factor asked for, shared by the states of a history.
 
     It is a cache: states that have parted find what is true of both, a copy and a file begin with
-    nothing, and what is answered is the same in any case.
+    nothing, and what is answered is the same in any case. Threads take turns, since two that grow
+    would write in the same room.
     """
 
     def __init__(self) -> None:
         self._held: _Held | None = None
+        self._turn = Lock()
 
     def __reduce__(self) -> tuple[object, tuple[()]]:
         return GrowingFactor, ()
@@ -147,14 +150,20 @@ class GrowingFactor:
         if not whole:
             lower, inverse = log.root.new_zeros(2, trials, 0, 0)
             return _last(lower, inverse, gram, n)
+        with self._turn:
+            held = self._held = self._with(log, whole, gram)
+        return _last(held.lower[:, :whole, :whole], held.inverse[:, :whole, :whole], gram, n)
+
+    def _with(self, log: Log, whole: int, gram: Gram) -> _Held:
+        """What is held, so many rows of a log among it."""
         held, agreeing = self._held, 0
         if held is not None and held.log.root.dtype == log.root.dtype:
             agreeing = log.agreeing(held.log)
             agreeing -= agreeing % FACTOR_BLOCK
         agreeing = min(agreeing, whole)
         if held is None or whole > agreeing or held.lower.shape[-1] != _room(whole):
-            held = self._held = _grown(held, agreeing, log.first(whole), gram)
-        return _last(held.lower[:, :whole, :whole], held.inverse[:, :whole, :whole], gram, n)
+            return _grown(held, agreeing, log.first(whole), gram)
+        return held
 
 
 def numbers_of_factor(rows: int) -> int:

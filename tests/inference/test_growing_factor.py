@@ -2,6 +2,8 @@
 
 import copy
 import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +22,7 @@ from botorch_tv.forgetting import (
 )
 from botorch_tv.inference import growing_factor
 from botorch_tv.inference.data import Present
-from botorch_tv.inference.growing_factor import GrowingFactor, Log, factor_of
+from botorch_tv.inference.growing_factor import Factor, GrowingFactor, Log, factor_of
 from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ts, gp_ucb
 
 D = torch.float64
@@ -221,3 +223,33 @@ def test_another_log_is_another_factor(changed: str) -> None:
     found = growing.factor(second, rows(other))
     assert min(asked, default=None) == (0 if changed == "prior" else 12)
     torch.testing.assert_close(found.base, factor_of(rows(other), log.root).base, rtol=0, atol=0)
+
+
+def test_threads_that_grow_at_once_do_not_write_over_each_other() -> None:
+    """Two futures of one past, the second asked for while the first is being computed."""
+    n, past = 40, 36
+    matrix, log = problem(n)
+    others = matrix.clone()
+    others[:, past:], others[..., past:] = 0.5 * others[:, past:], 0.5 * others[..., past:]
+    second = log._replace(root=log.root.clone())
+    second.root[:, past:] *= 0.5
+    growing, begun, done = GrowingFactor(), threading.Event(), threading.Event()
+    growing.factor(log.first(past), lambda first, last: matrix[:, first:last, :last].clone())
+
+    def slow(first: int, last: int) -> torch.Tensor:
+        begun.set()
+        done.wait(0.2)  # in vain where threads take turns
+        return matrix[:, first:last, :last].clone()
+
+    def beside() -> Factor:
+        begun.wait()
+        found = growing.factor(second, lambda first, last: others[:, first:last, :last].clone())
+        done.set()
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(beside)
+        found = growing.factor(log, slow)
+    for factor, of in ((found, matrix), (other.result(), others)):
+        alone = factor_of(lambda first, last, of=of: of[:, first:last, :last].clone(), log.root)
+        torch.testing.assert_close(factor.base, alone.base, rtol=0, atol=0)
