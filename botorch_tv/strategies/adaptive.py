@@ -85,6 +85,7 @@ class Adaptive(Strategy):
     starts: int = FIRST
 
     expects: ClassVar[bool] = False
+    _model: ClassVar[tuple[str, ...]] = ("bank", "starts")
 
     def __post_init__(self) -> None:
         super().__post_init__()

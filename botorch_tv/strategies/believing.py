@@ -15,7 +15,7 @@ from botorch_tv.acquisition.exploration import BestMean
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import outside_inference_mode, without_gradients
 from botorch_tv.inference.protocol import Joint
-from botorch_tv.strategies.checks import as_context, require_state
+from botorch_tv.strategies.checks import as_context, require_begun_with, require_state
 from botorch_tv.strategies.deciding import Decision, believed_noise, numbers_of_search
 from botorch_tv.strategies.draws import draws_from
 from botorch_tv.strategies.keeping import settled
@@ -174,6 +174,7 @@ class Believing(Parts):
 
     def _left(self, state: State, now: Tensor) -> Data:
         """What is left of the data at time ``now``."""
+        require_begun_with(state, self._begins_with, self.process.retention)
         return settled(self.inference_for(state.domain, state.basis), state, now)[0]
 
     def step(self, state: State) -> float | Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import is_dataclass
+from itertools import zip_longest
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition import Width
+from botorch_tv.forgetting import Retention
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
@@ -48,6 +50,28 @@ def require_state(state: object) -> None:
     raise InputDataError(
         f"state is {shown(state)}, but it must be what init() or tell() gave; {fix}"
     )
+
+
+def require_begun_with(state: State, here: tuple[str, ...], rules: tuple[Retention, ...]) -> None:
+    """Raise an ``InputDataError`` if a state was computed with other parts than a strategy has.
+
+    Args:
+        state: Of whichever strategy.
+        here: Parts of the one that goes on with it, in words.
+        rules: Of retention, that it has.
+    """
+    there, fix = state.begun_with, "tell a state of strategy.init(domain) what was measured."
+    if there and here and there != here:
+        unlike = next(pair for pair in zip_longest(there, here) if pair[0] != pair[1])
+        raise InputDataError(
+            f"the state was begun with {unlike[0]}, but this strategy has {unlike[1]}; {fix}"
+        )
+    memories = state.memory.retention
+    if len(memories) != len(rules):
+        raise InputDataError(
+            f"the state was begun with {len(memories)} rules of retention that forget, but this "
+            f"strategy has {len(rules)}; {fix}"
+        )
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:

@@ -26,6 +26,7 @@ from botorch_tv.strategies.believing import Believing
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
+    require_begun_with,
     require_place,
     require_scales,
     require_state,
@@ -181,6 +182,7 @@ class Strategy(Believing):
             domain=domain,
             data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
             memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
+            begun_with=self._begins_with,
         )
 
     @without_gradients
@@ -318,6 +320,7 @@ class Strategy(Believing):
 
     def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         """The state with an observation more, and what happened."""
+        require_begun_with(state, self._begins_with, self.process.retention)
         inference, rules = self.inference_for(state.domain, state.basis), self.process.retention
         suggestion = measured.suggestion
         believed = inference.believed_noise(state.data, measured.noise)

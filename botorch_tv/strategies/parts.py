@@ -103,6 +103,8 @@ class Parts:
     inference: Method | Features = "auto"
     learning: Refit | None = None
 
+    _model: ClassVar[tuple[str, ...]] = ("kernel", "noise", "mean", "decay", "inflation")
+    """Parts that what a state holds was computed with; others may change from round to round."""
     _replaces_data: ClassVar[bool] = False
     """Whether answers of an expert take the place of observations."""
 
@@ -136,14 +138,24 @@ class Parts:
     def _mark(self) -> str | None:
         """By which a suggestion tells who made it: the same for the same parts in any process."""
         try:
-            return re.sub(r" at 0x[0-9a-fA-F]+", "", Parts.__repr__(self))
+            return _anywhere(Parts.__repr__(self))
         except Exception:  # of a part that cannot be shown, which is nothing to fail for
             return None
 
+    @functools.cached_property
+    def _begins_with(self) -> tuple[str, ...]:
+        """By which a state tells who began it; nothing where that cannot be said."""
+        try:
+            return tuple(_anywhere(f"{name} {self._in_words(name)}") for name in self._model)
+        except Exception:  # as above
+            return ()
+
+    def _in_words(self, name: str) -> str:
+        part = getattr(self, name)
+        return describe_kernel(part) if name == "kernel" else repr(part)
+
     def __repr__(self) -> str:
-        parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
-        parts["kernel"] = describe_kernel(self.kernel)
-        told = ", ".join(f"{name}={part}" for name, part in parts.items())
+        told = ", ".join(f"{one.name}={self._in_words(one.name)}" for one in fields(self))
         return f"{type(self).__name__}({told})"
 
     @property
@@ -185,3 +197,8 @@ class Parts:
         """Whether any part has a memory of its own."""
         parts = (*self.process.retention, self.exploration)
         return any(type(one).update is not Part.update for one in parts)
+
+
+def _anywhere(words: str) -> str:
+    """Words without places in memory, the same in any process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", words)

@@ -23,6 +23,7 @@ class State(NamedTuple):
         expert: Answers of an expert, beside the log; None before any.
         members: Of a strategy over strategies, those of its members; its own log is that of the
             first.
+        begun_with: In words, the parts of a strategy that what is here was computed with.
     """
 
     domain: Domain
@@ -30,6 +31,7 @@ class State(NamedTuple):
     memory: Memory
     expert: ExpertData | None = None
     members: tuple[State, ...] = ()
+    begun_with: tuple[str, ...] = ()
 
     @property
     def basis(self) -> Prior:

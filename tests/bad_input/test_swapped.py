@@ -1,5 +1,6 @@
 """Arguments in each other's place, or of another kind than is wanted: what newcomers type first."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -7,9 +8,21 @@ import pytest
 import torch
 from bad_input.rows import Row, assert_refuses
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import MaternKernel, RBFKernel
 
-from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb, gp_ucb, run_study, sparq_gp_ucb
+from botorch_tv import (
+    Box,
+    Grid,
+    Loop,
+    adaptive_gp_ucb,
+    gp_ucb,
+    run_study,
+    sparq_gp_ucb,
+    tv_gp_ucb,
+)
+from botorch_tv.acquisition import Constant, ExpectedImprovement
+from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
+from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.panels.loading import load_panel
 
@@ -245,3 +258,47 @@ class TestSidesAndCorners:
         assert torch.equal(Box(corners).bounds, corners)
         assert torch.equal(Grid.regular(2, 2, bounds=corners).X[[0, -1]], corners)
         assert torch.equal(Box([(0, 10), (5, 50)]).bounds, corners)
+
+
+MARKOV = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.1, mean=0.5)
+OTHERS = {
+    "decay": (MARKOV, replace(MARKOV, decay=Markov(0.2)), "decay Markov(epsilon=0.1)"),
+    "kernel": (MARKOV, replace(MARKOV, kernel=MaternKernel().double()), "kernel RBFKernel("),
+    "noise": (MARKOV, replace(MARKOV, noise=0.03), "noise 0.02"),
+    "mean": (MARKOV, replace(MARKOV, mean=0.0), "mean 0.5"),
+    "inflation": (MARKOV, replace(MARKOV, inflation=ExponentialWeights(0.9)), "inflation Static()"),
+    "rules": (MARKOV, replace(MARKOV, retention=EventTrigger(0.1)), "0 rules of retention"),
+    "bank": (STRATEGIES["adaptive"], adaptive_gp_ucb(bank=Bank(rates=(0.0, 0.1))), "bank Bank("),
+}
+USES = {
+    "ask": lambda one, state: one.ask(state),
+    "tell": lambda one, state: one.tell(state, one.ask(one.init(state.domain)), 0.1, time=9.0),
+    "suggestion_at": lambda one, state: one.suggestion_at(state, X[0]),
+    "posterior": lambda one, state: one.posterior(state, X),
+    "recommend": lambda one, state: one.recommend(state),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_another_strategy_has_computed(other, use):
+    began, goes_on, there = OTHERS[other]
+    for domain in (SIDE, Grid(X)):
+        state = began.init(domain)
+        for x, y in zip(X, Y):
+            state, _ = began.tell(state, began.suggestion_at(state, x), y)
+        refused = partial(USES[use], goes_on, state)
+        assert_refuses(Row(refused, there, "the state was begun with", "init", InputDataError))
+
+
+def test_what_only_chooses_may_change_from_round_to_round():
+    state, _ = MARKOV.tell(MARKOV.init(SIDE), MARKOV.suggestion_at(MARKOV.init(SIDE), X[0]), 0.1)
+    for changed in (
+        {"width": Constant(4.0)},
+        {"maximize": False},
+        {"exploration": ExpectedImprovement()},
+    ):
+        other = replace(MARKOV, **changed)
+        after, _ = other.tell(state, other.ask(state), 0.2)
+        assert torch.equal(other.posterior(state, X).mean, MARKOV.posterior(state, X).mean)
+        MARKOV.ask(after)
