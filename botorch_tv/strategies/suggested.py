@@ -69,6 +69,11 @@ def check_suggestion(state: State, suggestion: Suggestion, *, compared: bool) ->
             )
         domain.locate(X)
         return
+    _require_arms(domain, index, X, shape)
+
+
+def _require_arms(domain: Grid, index: Tensor | None, X: Tensor, shape: Size) -> None:
+    """Raise unless X are the points of these arms."""
     if not isinstance(index, Tensor):
         raise InputDataError(
             f"the suggestion names no arm, but the state is on {domain!r}; it is of a box" + FIX

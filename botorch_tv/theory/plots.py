@@ -74,7 +74,7 @@ def plot_bounds(
     for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
         axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
     axes.plot(
-        horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label="T x largest regret"
+        horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label="T × largest regret"
     )
     axes.set(yscale="log", xlabel="round", ylabel="cumulative regret $R_t$")
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
