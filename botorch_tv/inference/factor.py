@@ -127,8 +127,11 @@ def _require_factored(covariance: Tensor, columns: Tensor) -> None:
         require_semidefinite(covariance)
 
 
-def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
-    """Features per dimension, or None where the kernel is no product over dimensions."""
+def _axes(covariance: Tensor, grid_shape: tuple[int, ...]) -> list[Tensor] | None:
+    """Correlation along each dimension; None where the kernel is no product of these.
+
+    If it is one, what lies on the axes through the first point says all of it.
+    """
     corner = covariance[0, 0]
     if float(corner) <= 0:
         return None
@@ -141,8 +144,15 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     for axis in axes[1:]:
         product = torch.kron(product, axis)
     rounding = 64 * torch.finfo(covariance.dtype).eps * float(corner)
-    if float((product - covariance).abs().max()) > rounding:
+    return None if float((product - covariance).abs().max()) > rounding else axes
+
+
+def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBasis | None:
+    """Features per dimension, or None where the kernel is no product over dimensions."""
+    axes = _axes(covariance, grid_shape)
+    if axes is None:
         return None
+    corner = covariance[0, 0]
     spectra = [torch.linalg.eigh(axis) for axis in axes]
     eigenvalues = corner * spectra[0].eigenvalues
     for spectrum in spectra[1:]:

@@ -294,42 +294,53 @@ def layout(
         ValueError: If the parameters given lie outside the bounds asked for, the decay declares
             none though they are to be learned, or not those that ``refit`` names.
     """
-    frees = refit.of_decay(decay)
-    variance, d = kernel.variance, len(extent)
+    of_decay = _decay_rows(refit, decay)  # first, for it refuses what cannot be learned
+    space = [_lengthscale_row(refit, kernel, extent), _outputscale_row(refit, kernel)]
+    return ParameterLayout.of([*space, _noise_row(refit, kernel.variance, noise), *of_decay])
+
+
+def _lengthscale_row(refit: Refit, kernel: LearnableKernel, extent: Tensor) -> ParameterRow:
     sides = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
     sides = sides.double().cpu()
     low, high = kernel.bounds("lengthscale")
     given = kernel.lengthscale.cpu()
-    rows = [
-        ParameterRow(
-            "lengthscale",
-            refit.lengthscale,
-            given,
-            torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), given),
-            torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), given),
-            kernel.prior("lengthscale")
-            or LogNormal(math.log(0.2 * math.sqrt(d)) + sides.log(), 0.75),
-        )
-    ]
+    return ParameterRow(
+        "lengthscale",
+        refit.lengthscale,
+        given,
+        torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), given),
+        torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), given),
+        kernel.prior("lengthscale")
+        or LogNormal(math.log(0.2 * math.sqrt(len(extent))) + sides.log(), 0.75),
+    )
+
+
+def _outputscale_row(refit: Refit, kernel: LearnableKernel) -> ParameterRow:
+    variance = kernel.variance
     low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
-    rows += [
-        ParameterRow(
-            "outputscale",
-            refit.outputscale if kernel.scaled else None,
-            _number(variance),
-            _number(max(1e-4 * variance, low)),
-            _number(min(1e4 * variance, high)),
-            kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
-        ),
-        ParameterRow(
-            "noise",
-            refit.noise,
-            _number(noise),
-            _number(min(1e-4 * variance, noise)),
-            _number(max(1e2 * variance, noise)),
-            LogNormal(_number(math.log(variance) - 4.0), 1.0),
-        ),
-    ]
+    return ParameterRow(
+        "outputscale",
+        refit.outputscale if kernel.scaled else None,
+        _number(variance),
+        _number(max(1e-4 * variance, low)),
+        _number(min(1e4 * variance, high)),
+        kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
+    )
+
+
+def _noise_row(refit: Refit, variance: float, noise: float) -> ParameterRow:
+    return ParameterRow(
+        "noise",
+        refit.noise,
+        _number(noise),
+        _number(min(1e-4 * variance, noise)),
+        _number(max(1e2 * variance, noise)),
+        LogNormal(_number(math.log(variance) - 4.0), 1.0),
+    )
+
+
+def _decay_rows(refit: Refit, decay: Decay) -> list[ParameterRow]:
+    rows, frees = [], refit.of_decay(decay)
     for name, parameter in decay.parameters.items():
         free = frees[name]
         require(
@@ -346,7 +357,7 @@ def layout(
                 name, free, value, _number(least), _number(most), parameter.prior, parameter
             )
         )
-    return ParameterLayout.of(rows)
+    return rows
 
 
 def _number(value: float) -> Tensor:
