@@ -116,8 +116,14 @@ def _recorded(arguments: argparse.Namespace) -> Comparison:
     strategies = _line_up(
         arguments, kernel=world.kernel, noise=world.model_noise, epsilon=world.epsilon
     )
+    told = _fitted(arguments.panel.name, panel, world, train)
+    return Comparison(world, strategies, arguments.horizon, told)
+
+
+def _fitted(file: str, panel: Panel, world: PanelWorld, train: int) -> str:
+    """What was learned from a record, and of which arms it says nothing."""
     told = (
-        f"{arguments.panel.name}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
+        f"{file}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
         f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "
         f"{world.noise_share:.3g} of the variance of the training rows, not fitted; --noise-share "
         "sets it."
@@ -129,7 +135,7 @@ def _recorded(arguments: argparse.Namespace) -> Comparison:
             f"\nNo reading in any round to play: {names}. Their last reading before counts as "
             f"their value, and playing them teaches nothing; --without {names} leaves them out."
         )
-    return Comparison(world, strategies, arguments.horizon, told)
+    return told
 
 
 def _without(panel: Panel, told: str) -> Panel:

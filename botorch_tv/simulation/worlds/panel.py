@@ -30,6 +30,10 @@ UNEVEN = 0.25
 """Share of the usual time between rows that one may be early or late without a word."""
 
 
+First = int | Literal["random", "each"] | None
+"""The arm of round 1, or how it is found."""
+
+
 class PanelWorld(GridWorld):
     """A record of many arms: the first rows fit a model, the others are played, [B16] §5.2.
 
@@ -104,7 +108,7 @@ class PanelWorld(GridWorld):
         noise_share: float | Literal["fitted"] = 0.05,
         groups: int | Sequence[object] | None = None,
         observation_noise: float = 0.0,
-        first_arm: int | Literal["random", "each"] | None = "random",
+        first_arm: First = "random",
         coordinates: np.ndarray | Tensor | None = None,
     ) -> None:
         device = values.device if isinstance(values, Tensor) else torch.device("cpu")
@@ -121,14 +125,7 @@ class PanelWorld(GridWorld):
                 "(0, 1]",
                 "0.05 is usual, 'fitted' finds one.",
             )
-        if first_arm is not None and first_arm != "random" and first_arm != "each":
-            first_arm = require_integer(
-                "PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None."
-            )
-            require(
-                first_arm < arms,
-                f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
-            )
+        first_arm = _checked_first_arm(first_arm, arms)
         super().__init__(_domain(panel, device), observation_noise)
         group_starts(groups, train)  # refuses bad groups now, not when ε is asked for
         scaled = scaling(readings[:train], center, standardize)
@@ -261,3 +258,21 @@ def _domain(panel: Panel, device: torch.device) -> Grid:
         "is; move them apart or leave coordinates out.",
     )
     return Grid(torch.tensor(np.ascontiguousarray(places), dtype=torch.float64, device=device))
+
+
+def _checked_first_arm(first_arm: First, arms: int) -> First:
+    """The same, where it is one.
+
+    Raises:
+        ValueError: If there is no such arm.
+    """
+    if first_arm is None or first_arm == "random" or first_arm == "each":
+        return first_arm
+    first_arm = require_integer(
+        "PanelWorld: first_arm", first_arm, 0, "or 'random', 'each', or None."
+    )
+    require(
+        first_arm < arms,
+        f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
+    )
+    return first_arm
