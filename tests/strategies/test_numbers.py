@@ -137,3 +137,12 @@ def test_of_a_factor_that_grows(name: str) -> None:
     domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
     player = replace(STRATEGIES[name](), inference="exact")
     assert 0.8 < share(player, domain, 2, 150) < 1.3
+
+
+@pytest.mark.parametrize("trials", [8, 256])
+def test_of_a_regression_that_takes_less_once_rows_outnumber_coordinates(trials: int) -> None:
+    """What is said of a horizon holds in all rounds up to it."""
+    strategy = STRATEGIES["W"]()
+    state = strategy.init(Grid.regular(15, 2))
+    said = [strategy.numbers_per_trial(state, horizon, trials) for horizon in range(10, 301, 10)]
+    assert said == sorted(said)
