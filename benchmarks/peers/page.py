@@ -70,8 +70,14 @@ def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[s
     """A line per world on which both are: the best peer, and whether ours is ahead of it."""
     lines = ["| world | best peer | less ours | ours told nothing is |", "|---|---|---|---|"]
     counts = dict.fromkeys(("ahead", "level", "behind", UNJUDGED), 0)
+    lower = []
     for world in order:
         rivals = {name: row for name, row in worlds[world].items() if name not in OURS}
+        lower += [
+            f"`{name}` on {world} ({_gap(row)})"
+            for name, row in rivals.items()
+            if 0 < row.get("pairs", 0) < FEW and row["above_nothing"] < 0
+        ]
         most = {name: row for name, row in rivals.items() if row.get("pairs", 0) >= FEW}
         known = most or {name: row for name, row in rivals.items() if row.get("pairs")}
         if not known:
@@ -84,8 +90,10 @@ def leaders(worlds: Mapping[str, Mapping[str, Row]], order: list[str]) -> list[s
     played = sum(counts.values()) - counts[UNJUDGED]
     said = (
         f"Of {played} worlds that a peer played on {FEW} seeds or more, ours told nothing is "
-        f"ahead of every peer by {LEVEL:g} standard errors or more on {counts['ahead']}, "
-        f"level with the best on {counts['level']} and behind it on {counts['behind']}."
+        f"ahead of all those peers by {LEVEL:g} standard errors or more on {counts['ahead']}, "
+        f"level with the best on {counts['level']} and behind it on {counts['behind']}. "
+        "Few seeds tell little: level is what they do not tell apart. Lower than ours on fewer "
+        f"seeds than {FEW}: {', '.join(lower) or 'nobody'}."
     )
     return [said, "", *lines, "", thinking(worlds)]
 
