@@ -29,6 +29,11 @@ def pytest_collection_modifyitems(items):
             )
     import torch
 
+    if torch.get_default_dtype() != torch.float32:
+        raise pytest.UsageError(
+            f"the default dtype is {torch.get_default_dtype()} once all tests are imported, so "
+            "that those of float32 test nothing; a module that a test imports sets it"
+        )
     if torch.cuda.is_available():
         return
     for item in items:

@@ -68,7 +68,9 @@ def main(arguments: list[str]) -> None:
     warnings.filterwarnings("ignore")
     entry = PEERS[name]
     module, _, kind = entry.loop.partition(":")
-    made = getattr(import_module(module), kind)(WORLDS[world](int(seed)).dim, int(seed))
+    loop: type[Peer] = getattr(import_module(module), kind)
+    loop.prepare()
+    made = loop(WORLDS[world](int(seed)).dim, int(seed))
     found = play(made, world, int(seed), float(rest[0]) if rest else None)
     versions = {one: version(one) for one in entry.versions}
     told = {"peer": name, "world": world, "seed": int(seed), **found, "versions": versions}

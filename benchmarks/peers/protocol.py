@@ -18,6 +18,10 @@ class Peer(ABC):
     def __init__(self, dim: int, seed: int) -> None:
         self.dim, self.seed = dim, seed
 
+    @staticmethod  # noqa: B027 # most have nothing to do
+    def prepare() -> None:
+        """What its program does for the whole process, before one is made."""
+
     @abstractmethod
     def ask(self, now: float) -> np.ndarray:
         """Where to measure at this time, `d`."""

@@ -7,6 +7,14 @@ import torch
 from benchmarks.peers.loops.botorch_loops import FittedDecay, Static, TimeAsInput
 
 
+@pytest.fixture(autouse=True)
+def prepared():
+    before = torch.get_default_dtype()
+    Static.prepare()
+    yield
+    torch.set_default_dtype(before)
+
+
 def told(kind, peak):
     """A loop that knows a bump at `peak(t)` from 24 measurements along the unit interval."""
     loop, generator = kind(1, 0), np.random.default_rng(1)

@@ -29,13 +29,16 @@ from torch import Tensor
 
 from benchmarks.peers.protocol import Peer
 
-torch.set_default_dtype(torch.float64)
 FIRST = 5
 """Random points before there is a model."""
 
 
 class Fitted(Peer):
     """A model fitted every round, whose acquisition function is climbed at the present."""
+
+    @staticmethod
+    def prepare() -> None:
+        torch.set_default_dtype(torch.float64)
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)

@@ -13,11 +13,13 @@ from botorch_tv import Box, Loop, tv_gp_ucb
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.learning import Refit
 
-torch.set_default_dtype(torch.float64)
-
 
 class ToldNothing(Peer):
     """``Loop(box)``."""
+
+    @staticmethod
+    def prepare() -> None:
+        torch.set_default_dtype(torch.float64)
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)

@@ -9,7 +9,6 @@ from wdbo_algo.optimizer import WDBOOptimizer
 
 from benchmarks.peers.protocol import Peer
 
-torch.set_default_dtype(torch.float64)
 FIRST = 5
 """Random points before there is a model, as everybody's here; 15 by default."""
 HORIZON = 100.0
@@ -18,6 +17,10 @@ HORIZON = 100.0
 
 class WDbo(Peer):
     """Asked, told and cleaned in every round."""
+
+    @staticmethod
+    def prepare() -> None:
+        torch.set_default_dtype(torch.float64)
 
     def __init__(self, dim: int, seed: int) -> None:
         super().__init__(dim, seed)
