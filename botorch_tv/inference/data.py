@@ -196,7 +196,8 @@ class Data(NamedTuple):
         if not resets:
             return data, change
         reset = functools.reduce(torch.logical_or, resets)
-        if change.cleared is reset and all_good is not None:
+        alone = change.cleared is reset and not change.any_rows  # no other rule drops the newest
+        if alone and all_good is not None:
             return data._begun_with_newest(reset, all_good), change._replace(reset=reset)
         if self.mask is not None:
             reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log

@@ -32,6 +32,12 @@ def test_random_combinations(first: int) -> None:
     assert worst(first, TOGETHER) < TOLERANCE
 
 
+@pytest.mark.parametrize("number", [657, 2660])
+def test_a_reset_by_an_observation_that_another_rule_drops(number: int) -> None:
+    """Nothing is left, so that time counts from the next observation, not from the one dropped."""
+    assert check(number) < TOLERANCE
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(300, 3300, 10 * TOGETHER))
 def test_many_more_random_combinations(first: int) -> None:
