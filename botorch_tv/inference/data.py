@@ -330,7 +330,7 @@ class Change(NamedTuple):
     cleared: Tensor | None = None
     """Trials that were reset and keep the newest row only, `batch_shape`, bool; None for none."""
     any_rows: bool = False
-    """Whether any others may have left."""
+    """Whether any others may have left, the newest of a trial that was reset among them."""
     restarts: bool = False
     """Whether a clock may have begun anew in trials where older rows than the newest are left."""
     reset: Tensor | None = None

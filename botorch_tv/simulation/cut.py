@@ -55,8 +55,7 @@ def choose_cut(
     threads = torch.get_num_threads()
     if chunk is None:
         with torch_threads(max(1, threads // workers)):
-            settings.initial_states()
-        chunk = chunk_size(settings, trials=trials, workers=workers)
+            chunk = chunk_size(settings, trials=trials, workers=workers)
     if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:
         return Cut(chunk, threads=1)  # more would wait for each other at every operation
     abreast = workers if lasting else min(workers, -(-trials // chunk))
