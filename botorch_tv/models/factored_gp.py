@@ -34,7 +34,8 @@ class FactoredGP(SharedInputsGP):
         """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
         no_data = self.train_inputs is None or self.train_targets is None
         if self.training or no_data or settings.prior_mode.on():
-            return super().__call__(*args, **kwargs)
+            prior: MultivariateNormal = super().__call__(*args, **kwargs)
+            return self._with_known_noise(prior) if self.training else prior
         (X,) = args
         if settings.debug.on() and X.shape == self.train_inputs[0].shape:
             _warn_of_training_data(X, self.train_inputs[0])
@@ -138,6 +139,19 @@ class FactoredGP(SharedInputsGP):
         if self._row_noise is None:
             return noise
         return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _with_known_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
+        """The prior of the training data, ready for a marginal likelihood, which adds one noise.
+
+        Where variances of single rows are known their difference from that one is added here.
+        """
+        if self._row_noise is None:
+            return prior
+        (inputs,) = self.train_inputs
+        added = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs])
+        difference = self._training_noise(inputs) - added.diagonal(dim1=-1, dim2=-2)
+        covariance = prior.lazy_covariance_matrix.add_diagonal(difference)
+        return MultivariateNormal(prior.mean, covariance)
 
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         # Analytic acquisition functions send their model to the device of X in every call.

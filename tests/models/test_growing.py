@@ -215,6 +215,30 @@ def test_given_noise_of_single_observations_is_remembered():
         assert_same(later.posterior(at), now_known, atol=1e-9)
 
 
+@pytest.mark.parametrize("m", [1, 2])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_given_noise_of_single_observations_counts_in_a_fit(m, batch):
+    """A marginal likelihood adds what the likelihood learned, which is not theirs."""
+    X, Y = data(m=m, batch=batch)
+    noise = 0.02 + Y[..., 8:, :].abs()
+    model = TimeVaryingGP(
+        X[..., :8, :], Y[..., :8, :], forgetting=Markov(0.1), outcome_transform=None
+    ).condition_on_observations(X[..., 8:, :], Y[..., 8:, :], noise)
+    model.likelihood.noise = 0.3
+    model.train()
+    (inputs,) = model.train_inputs
+    found = model.likelihood(model(inputs), inputs).log_prob(model.train_targets)
+    learned = model.likelihood.noise.detach().flatten()[0].requires_grad_()
+    known = torch.cat([learned.expand_as(Y[..., :8, :]), noise], -2)
+    known = known.mT if m > 1 else known.squeeze(-1)
+    covariance = model.covar_module(inputs).to_dense() + torch.diag_embed(known)
+    textbook = torch.distributions.MultivariateNormal(model.mean_module(inputs), covariance)
+    expected = textbook.log_prob(model.train_targets)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    (slope,) = torch.autograd.grad(found.sum(), model.likelihood.raw_noise)
+    torch.testing.assert_close(slope.sum(), torch.autograd.grad(expected.sum(), learned)[0])
+
+
 def test_a_model_in_training_mode_can_be_conditioned():
     X, Y = data(n=8)
     model = TimeVaryingGP(X[:7], Y[:7])
