@@ -124,10 +124,6 @@ class TimeVaryingGP(AgingGP):
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         decay, inflation = separate(forgetting)
-        aged = isinstance(likelihood, AgeNoiseLikelihood)
-        presumed = forgetting is None and covar_module is None and not aged
-        if presumed:
-            decay = Markov(epsilon=PRESUMED)
         require(
             covar_module is None or (decay is None and spatial_module is None),
             "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
@@ -137,26 +133,29 @@ class TimeVaryingGP(AgingGP):
             likelihood is None or inflation is None,
             "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
         )
-        default_space = False
-        scaled = learn_forgetting and decay is not None and spatial_module is None
+        aged = isinstance(likelihood, AgeNoiseLikelihood)
+        presumed = forgetting is None and covar_module is None and not aged
+        if presumed:
+            decay = Markov(epsilon=PRESUMED)
+        default_space = covar_module is None and spatial_module is None
+        scaled = learn_forgetting and decay is not None and default_space
         scaled &= outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
-        _, aug_batch_shape = self.get_batch_dimensions(train_X, train_Y)
+        _, batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
             others, times = train_X.shape[-1] - 1, train_X[..., time]
             require(others > 0, "train_X has no column but time; there is nothing to choose.")
             first = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
-            default_space = spatial_module is None
             if spatial_module is None:
-                spatial_module = defaults.space(others, aug_batch_shape, scaled=scaled)
+                spatial_module = defaults.space(others, batch_shape, scaled=scaled)
             covar_module = SpatioTemporalKernel(
                 spatial_module,
-                temporal_kernel(decay, first, aug_batch_shape, learn_forgetting),
+                temporal_kernel(decay, first, batch_shape, learn_forgetting),
                 time_dim=time,
             )
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
         if scaled and likelihood is None and train_Yvar is None:
-            likelihood = defaults.noise(aug_batch_shape)
+            likelihood = defaults.noise(batch_shape)
         with warnings.catch_warnings():
             # What BoTorch says about float32 has been said above, to the caller.
             warnings.simplefilter("ignore", InputDataWarning)
@@ -173,13 +172,9 @@ class TimeVaryingGP(AgingGP):
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
+            prior = defaults.noise_prior() if scaled else DEFAULT
             self.likelihood = age_noise(
-                inflation,
-                time,
-                self.likelihood,
-                aug_batch_shape,
-                learn_forgetting,
-                defaults.noise_prior() if scaled else DEFAULT,
+                inflation, time, self.likelihood, batch_shape, learn_forgetting, prior
             ).to(train_X)
             self.likelihood.aging.restart()
         self.measure()
@@ -187,17 +182,19 @@ class TimeVaryingGP(AgingGP):
             temporal: Any = self.covar_module.temporal
             temporal.set_epsilon_per(temporal.unit, PRESUMED)
         if default_space:
-            targets = self.train_targets
-            with torch.no_grad():
-                validate_input_scaling(
-                    self.transform_inputs(train_X),
-                    targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
-                    ignore_X_dims=[time],
-                )
+            self._warn_of_scales(train_X)
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
-        if now is None and aged:
-            now = self.likelihood.now
-        self.set_now(now)
+        self.set_now(self.likelihood.now if now is None and aged else now)
+
+    def _warn_of_scales(self, train_X: Tensor) -> None:
+        """As BoTorch does where its default kernel meets data of another scale; time has any."""
+        targets = self.train_targets
+        with torch.no_grad():
+            validate_input_scaling(
+                self.transform_inputs(train_X),
+                targets.unsqueeze(-1) if self.num_outputs == 1 else targets.mT,
+                ignore_X_dims=[self.time_dim],
+            )
 
     @property
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
