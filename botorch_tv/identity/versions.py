@@ -1,6 +1,9 @@
-"""Versions of the libraries that take part."""
+"""Versions of the libraries that computed something."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
 
 import botorch
 import gpytorch
@@ -19,3 +22,17 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "botorch_tv": botorch_tv.__version__,
     }
+
+
+def own_versions() -> str:
+    """The same as JSON, as it is kept beside what they computed."""
+    return json.dumps(versions(), sort_keys=True)
+
+
+def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Versions of several runs as one; several of one library one after the other, each once."""
+    told: dict[str, list[str]] = {}
+    for one in several:
+        for name, version in one.items():
+            told.setdefault(name, []).extend(version.split(", "))
+    return {name: ", ".join(dict.fromkeys(every)) for name, every in told.items()}

@@ -149,10 +149,9 @@ class _Place:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception):
-            first, last = self.chunk.first, self.chunk.first + self.chunk.trials - 1
             number = f"round {self._round} of " if self._round else ""
             doing = self._doing.format(*self._who)
-            error.add_note(f"run_study: in {number}trials {first} to {last}, as {doing}.")
+            error.add_note(f"run_study: in {number}{self.chunk}, as {doing}.")
 
 
 class _Table:

@@ -20,6 +20,9 @@ class Chunk(NamedTuple):
     trials: int
     """How many."""
 
+    def __str__(self) -> str:
+        return f"trials {self.first} to {self.first + self.trials - 1}"
+
 
 @dataclass(frozen=True)
 class Cut:

@@ -16,7 +16,6 @@ from botorch_tv.simulation.tasks import (
     Played,
     SharedFolder,
     Task,
-    in_words,
     libraries,
     play_task,
 )
@@ -189,7 +188,7 @@ class Elsewhere:
             # Some executors raise an error of their own, with that of the worker as text.
             told = [str(error), *getattr(error, "__notes__", [])]
             if not any(OWN_NOTE in one for one in told):
-                trials = in_words(Chunk(first.first, last.first + last.trials - first.first))
+                trials = Chunk(first.first, last.first + last.trials - first.first)
                 error.add_note(f"run_study: no result of {trials} came back. {self._cure(error)}")
             raise
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from botorch_tv.identity import Description
-from botorch_tv.identity.versions import versions
+from botorch_tv.identity.versions import own_versions, together
 from botorch_tv.simulation.chunk_files import MADE_WITH, ChunkFormat, Damaged, OfAnotherStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.layout import ResultLayout
@@ -196,10 +196,9 @@ class StudyFolder:
         """Who computes a chunk that is waited for, and what will come of it, in words."""
         lock = self._lock(chunk)
         return (
-            f"waiting for trials {chunk.first} to {chunk.first + chunk.trials - 1}, which "
-            f"{lock.holder() or 'another process'}, computes. They are computed here once it has "
-            f"given no sign of life for {LIFELESS_SECONDS:g} s; if you know that it is gone, "
-            f"delete {lock.path} to have them begun at once."
+            f"waiting for {chunk}, which {lock.holder() or 'another process'}, computes. They "
+            f"are computed here once it has given no sign of life for {LIFELESS_SECONDS:g} s; if "
+            f"you know that it is gone, delete {lock.path} to have them begun at once."
         )
 
     def _lock(self, chunk: Chunk) -> WorkLock:
@@ -233,11 +232,7 @@ class StudyFolder:
                 "with one version, run it in another folder, or delete the chunks of the other.",
                 stacklevel=3,
             )
-        names = [name for one in made_with.values() for name in one]
-        return {
-            name: ", ".join(dict.fromkeys(one[name] for one in made_with.values() if name in one))
-            for name in names
-        }
+        return together(made_with.values())
 
     def _name(self, chunk: Chunk) -> str:
         return f"chunk-{chunk.first // self.cut.chunk:05}"
@@ -301,11 +296,6 @@ def discard(path: Path, trials: int) -> None:
     for folder in (path / LOCKS, path):
         with suppress(OSError):  # something else is in it, or it is gone
             folder.rmdir()
-
-
-def own_versions() -> str:
-    """Versions of the libraries of this process, as JSON."""
-    return json.dumps(versions(), sort_keys=True)
 
 
 def _trials(chunks: list[Chunk]) -> str:

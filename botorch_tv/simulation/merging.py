@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 
 from botorch_tv.identity import Description, differences
+from botorch_tv.identity.versions import together
 from botorch_tv.memory import free_bytes, in_words
 from botorch_tv.validation import require
 
@@ -45,10 +46,9 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         "are free; run all strategies with one save_to=FOLDER, which computes those that are "
         "missing and keeps the result on disk.",
     )
-    attributes = dict(one.attrs)
-    for name in VERSIONS:
-        if name in one.attrs and name in other.attrs:
-            attributes[name] = told_together(str(one.attrs[name]), str(other.attrs[name]))
+    shared = [name for name in VERSIONS if name in one.attrs and name in other.attrs]
+    versions = together({name: str(each.attrs[name]) for name in shared} for each in (one, other))
+    attributes = dict(one.attrs) | versions
     told = [json.loads(attrs.get("strategies", "{}")) for attrs in (one.attrs, other.attrs)]
     attributes["strategies"] = json.dumps({**told[0], **told[1]})
     attributes["seconds"] = one.attrs.get("seconds", 0.0) + other.attrs.get("seconds", 0.0)
@@ -64,12 +64,6 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         join="exact",
         combine_attrs="drop",
     ).assign_attrs(attributes)
-
-
-def told_together(one: str | None, other: str) -> str:
-    """Two lists of versions as one, each version once."""
-    known = [] if one is None else one.split(", ")
-    return ", ".join(dict.fromkeys([*known, *other.split(", ")]))
 
 
 def _told(data: xr.Dataset) -> dict[str, Description]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import torch
 
+from botorch_tv.identity.versions import together
 from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
 from botorch_tv.simulation.compiled.serving import require_compiled
@@ -20,7 +21,6 @@ from botorch_tv.simulation.executors import Executor, require_executor
 from botorch_tv.simulation.folder import discard_results, require_disk, result_file
 from botorch_tv.simulation.line_ups import LineUp, open_line_ups
 from botorch_tv.simulation.memory import fits_memory
-from botorch_tv.simulation.merging import told_together
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.simulation.runner import Runner, find_all
@@ -161,7 +161,7 @@ def run_study(
     if folder is None:
         with in_memory(settings.layout, trials) as assembly:
             found = runner.play(settings, new_cut(), assembly.taker(list(strategies)))
-        made_with = _together(map(json.loads, sorted(runner.made_with)))
+        made_with = together(map(json.loads, sorted(runner.made_with)))
     else:
         study = settings.description()
         line_ups = open_line_ups(folder, study, new_cut, layout=settings.layout, chunk=chunk)
@@ -214,13 +214,4 @@ def _go_on(
         else:
             found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
         made_with.append(one.folder.versions())
-    return found, _together(made_with)
-
-
-def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Versions of libraries, where there are several of one all of them."""
-    together: dict[str, str] = {}
-    for one in several:
-        for name, version in one.items():
-            together[name] = told_together(together.get(name), version)
-    return together
+    return found, together(made_with)

@@ -15,11 +15,12 @@ from tqdm.auto import tqdm
 
 from botorch_tv.files import this_host
 from botorch_tv.identity.source import library
+from botorch_tv.identity.versions import own_versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.devices import device_of_worker
-from botorch_tv.simulation.folder import StudyFolder, own_versions
+from botorch_tv.simulation.folder import StudyFolder
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
@@ -159,7 +160,7 @@ def _sendable_errors(chunk: Chunk) -> Iterator[None]:
     except Exception as error:
         notes = getattr(error, "__notes__", [])
         if not any(one.startswith(OWN_NOTE) for one in notes):
-            error.add_note(f"{OWN_NOTE}{in_words(chunk)}, on {this_host()}.")
+            error.add_note(f"{OWN_NOTE}{chunk}, on {this_host()}.")
             notes = error.__notes__
         if _survives(error, notes):
             raise
@@ -167,11 +168,6 @@ def _sendable_errors(chunk: Chunk) -> Iterator[None]:
         for note in notes:
             told.add_note(note)
         raise told from error
-
-
-def in_words(chunk: Chunk) -> str:
-    """The trials of a chunk."""
-    return f"trials {chunk.first} to {chunk.first + chunk.trials - 1}"
 
 
 def _survives(error: Exception, notes: list[str]) -> bool:
