@@ -59,41 +59,40 @@ class ArmReduction(Reduction):
         )
 
     def at(self, basis: Basis, index: Tensor) -> Tensor:
-        arms, inverse = self._used()
+        arms, inverse = self._used(self.width)
         return (basis.between(index, arms) @ inverse) @ basis.row(arms)
 
     def meet(self, basis: Basis, index: Tensor, prior_factor: Tensor | None) -> tuple[Tensor, Take]:
-        # One slot more than are used, for the arm may be new; slots not used weigh nothing.
-        arms = self.arms[..., : self.width + 1]
-        slots = torch.arange(self.width + 1, device=arms.device)
-        # What is left in a slot not used any more is never below the count.
-        slot = torch.where(arms == index.unsqueeze(-1), slots, self.count.unsqueeze(-1)).amin(-1)
-        chosen = slots == slot.unsqueeze(-1)
-        used, inverse = self._used()
-        between = basis.between(index.unsqueeze(-1), used).squeeze(-2)
-        weights = (between.unsqueeze(-2) @ inverse).squeeze(-2)
-        variance = basis.variance[index] - (between * weights).sum(-1)
-        direction = chosen.to(inverse.dtype)
-        direction.narrow(-1, 0, self.width).sub_(weights)
-        arms = torch.where(chosen, index.unsqueeze(-1), arms)
+        # The arm is put in the first slot not used, which it needs unless it has one already.
+        place = index.unsqueeze(-1)
+        self.arms.scatter_(-1, self.count.unsqueeze(-1), place)
+        arms, inverse = self._used(self.width + 1)  # slots not used weigh nothing
+        slot = (arms == place).view(torch.uint8).argmax(-1)
+        trials, width = self.count.numel(), self.width + 1
+        between = basis.between(place, arms).reshape(trials, 1, width)
+        inverse = inverse.reshape(trials, width, width)
+        lost = torch.baddbmm(between, between, inverse, beta=0, alpha=-1)
+        prior = basis.variance[index].view(-1, 1, 1)
+        variance = torch.baddbmm(prior, between, lost.mT).view_as(index)
+        direction = lost.view_as(arms).scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
         count = torch.maximum(self.count, slot + 1)
-        return variance, partial(self._bordered, basis, arms, count, direction)
+        return variance, partial(self._bordered, basis, count, direction)
 
     def cleared(self, trials: Tensor) -> ArmReduction:
-        clear_(self._used()[1], trials)
+        clear_(self._used(self.width)[1], trials)
         return replace(self, count=self.count.masked_fill(trials, 0))
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
-        arms, inverse = self._used()
+        arms, inverse = self._used(self.width)
         rows = basis.row(arms)
         return basis.draw(rows.mT @ inverse @ rows, prior_factor, normal)
 
     def copied(self) -> ArmReduction:
-        return replace(self, inverse=self.inverse.clone())
+        return replace(self, arms=self.arms.clone(), inverse=self.inverse.clone())
 
     def as_rows(self, basis: Basis) -> RowReduction:
         """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every arm that told something."""
-        arms, inverse = self._used()
+        arms, inverse = self._used(self.width)
         used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
         root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
         rows = Rows.of(root.mT @ basis.row(arms), batch_dim=self.count.dim())
@@ -104,17 +103,16 @@ class ArmReduction(Reduction):
     def compact(self, basis: Basis) -> Reduction:
         if self.width <= basis.size:
             return self
-        arms, inverse = self._used()
+        arms, inverse = self._used(self.width)
         rows = basis.row(arms)
         return RowReduction.of_matrix(basis, rows.mT @ inverse @ rows)
 
-    def _used(self) -> tuple[Tensor, Tensor]:
-        return self.arms[..., : self.width], self.inverse[..., : self.width, : self.width]
+    def _used(self, width: int) -> tuple[Tensor, Tensor]:
+        return self.arms[..., :width], self.inverse[..., :width, :width]
 
     def _bordered(
         self,
         basis: Basis,
-        arms: Tensor,
         count: Tensor,
         direction: Tensor,
         root: Tensor,
@@ -122,15 +120,14 @@ class ArmReduction(Reduction):
         out: Tensor,
     ) -> tuple[Tensor, ArmReduction]:
         width = self.width + 1
+        arms, inverse = self._used(width)
         scaled = direction * root.unsqueeze(-1)
         step = basis.mixture(arms, scaled, out=out)
-        inverse = self.inverse[..., :width, :width]
         inverse.addcmul_(scaled.unsqueeze(-1), scaled.unsqueeze(-2), value=sign)
-        arms = torch.cat([arms, self.arms[..., width:]], dim=-1)
         # Reading the count makes a device wait, so there it is read only now and then.
         if arms.device.type == "cpu" or width % FIRST_SLOTS == 0:
             width = int(count.max()) if count.numel() > 0 else 0
-        return step, replace(self, arms=arms, count=count, width=width)._with_room()
+        return step, replace(self, count=count, width=width)._with_room()
 
     def _with_room(self) -> ArmReduction:
         """The same with a slot to spare."""
