@@ -54,6 +54,11 @@ def library() -> str:
     return f"{botorch_tv.__version__}, code {code}"
 
 
+def is_ours(made: object) -> bool:
+    """Whether a function or a class is of this package."""
+    return (getattr(made, "__module__", None) or "").startswith("botorch_tv.")
+
+
 def is_users(module: str | None) -> bool:
     """Whether a module is neither of this package, nor of Python, nor of a package installed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,17 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.captured.replayed import cuda_graph
 from botorch_tv.simulation.captured.serving import Captured, captured
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, served
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
+from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Seen
 from botorch_tv.simulation.records import Arrays, Records
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
+from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import Info, State
 
 if TYPE_CHECKING:
@@ -186,6 +190,7 @@ class _Table:
             chunk.trials,
             dtype=settings.dtype,
             device=settings.device,
+            lasting=self._lasting(),
         )
 
     def draws(self, purpose: str) -> Stream:
@@ -246,6 +251,19 @@ class _Table:
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
         return self.labels, self.records.finished()
+
+    def _lasting(self) -> Collection[str]:
+        """Variables whose tensors are new in every round: those of parts that are of this package.
+
+        Somebody's own part may give the same tensor in every round, with other numbers in it.
+        """
+        for player in self.players:
+            rules = player.process.retention
+            parts = [type(player.exploration), *(type(one) for one in rules)]
+            parts += [one.rule for one in rules if isinstance(one, EventTrigger)]
+            if type(player) is not Strategy or not all(map(is_ours, parts)):
+                return ()
+        return Play().variables(self.settings.world.domain)
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
         """Let every recorder see a round: before the observation, or what happened after it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ Arrays = Mapping[str, np.ndarray]
 `strategies` and their sizes, come with their scatter over trials."""
 Take = Callable[[Chunk, Arrays], None]
 """What becomes of a finished chunk."""
+WRITTEN_TOGETHER = 16
+"""Rounds that are written at once where that can wait, since a device starts every write alone."""
 
 
 class Records:
@@ -27,6 +29,7 @@ class Records:
         trials: How many.
         dtype: Of real numbers.
         device: Where the chunk runs.
+        lasting: Names of variables whose tensors nobody writes to again once they were told of.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Records:
         *,
         dtype: torch.dtype,
         device: torch.device,
+        lasting: Collection[str] = (),
     ) -> None:
         strategies = self._strategies = layout.empty.sizes["strategy"]
         self._trials = trials
@@ -55,6 +59,7 @@ class Records:
         self._kinds = {name: (one.shape[2:], one.dtype) for name, one in self._rounds.items()}
         self._kinds |= {name: (one.shape[1:], one.dtype) for name, one in self._sums.items()}
         self._row: dict[str, list[Tensor]] = {name: [] for name in self._rounds}
+        self._together = {name: WRITTEN_TOGETHER if name in lasting else 1 for name in self._rounds}
         self._added = dict.fromkeys(self._sums, 0)
 
     def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
@@ -90,16 +95,21 @@ class Records:
         Raises:
             ValueError: If a variable is missing, or told twice.
         """
-        counts = {name: len(row) for name, row in self._row.items()} | self._added
-        for name, count in counts.items():
+        waiting = {name: step % some for name, some in self._together.items()}
+        counts = {
+            name: len(row) - waiting[name] * self._strategies for name, row in self._row.items()
+        }
+        for name, count in (counts | self._added).items():
             if count != self._strategies:
                 raise ValueError(
                     f"run_study: {name} was recorded {count} times in a round of "
                     f"{self._strategies} strategies; record every variable once for each."
                 )
         for name, row in self._row.items():
-            torch.stack(row, out=self._rounds[name][step])
-            row.clear()
+            rounds, first = self._rounds[name], step - waiting[name]
+            if step + 1 in (first + self._together[name], len(rounds)):
+                torch.stack(row, out=rounds[first : step + 1].flatten(0, 1))
+                row.clear()
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> Arrays:

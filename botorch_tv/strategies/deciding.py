@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition import DoublyWeighted, Exploration, UniformChoice, Width, WidthContext
+from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
@@ -73,7 +74,7 @@ class Decision:
         on_arms = isinstance(self.state.domain, Grid)
         candidates, offset = (self._arms if on_arms else self._points)(exploration, draws)
         choice = exploration.choose(candidates)
-        if not (type(exploration).choose.__module__ or "").startswith("botorch_tv."):
+        if not is_ours(type(exploration).choose):
             require_choice(exploration, choice, self.state)
         mean, sd = candidates.predicted(choice)
         unit = self.inference.unit(self.data)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_tv.forgetting import EventTrigger, Kept, Log
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
 from botorch_tv.simulation.rivals import unit_kernel
@@ -352,3 +353,25 @@ def test_workers_are_sent_no_states() -> None:
     sizes.append(len(pickle.dumps(settings)))
     assert sizes[1] - sizes[0] < 8 * 81**2 / 4, "of a factored kernel, which a state has"
     assert pickle.loads(pickle.dumps(settings)).initial_states().keys() == states.keys()
+
+
+class SameMemory(EventTrigger):
+    """Answers in the same tensor in every round."""
+
+    def keep(self, log: Log) -> Kept:
+        answer = super().keep(log)
+        if not isinstance(answer.reset, torch.Tensor):
+            return answer
+        memory = self.__dict__.setdefault("_memory", torch.empty_like(answer.reset))
+        memory.copy_(answer.reset)
+        return Kept(newest=1, where=memory, reset=memory)
+
+
+def test_a_rule_may_answer_in_the_same_memory_in_every_round() -> None:
+    usual = et_gp_ucb(kernel=KERNEL, noise=0.02, delta=0.9)
+    players = {"usual": usual, "own": dataclasses.replace(usual, retention=SameMemory(0.9))}
+    data = run_study(WORLD, players, trials=5, horizon=40, progress=False, compiled=False).data
+    assert data["resets"].sum() > 0
+    np.testing.assert_array_equal(
+        data["resets"].sel(strategy="own"), data["resets"].sel(strategy="usual")
+    )

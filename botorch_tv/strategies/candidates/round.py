@@ -14,6 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates
+from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws
@@ -109,7 +110,7 @@ def _beside(value: float | Tensor) -> float | Tensor:
 
 def checked_scores(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
     """Scores as such: one for each candidate, and a number where looking costs no waiting."""
-    if (getattr(score, "__module__", None) or "").startswith("botorch_tv."):
+    if is_ours(score):
         return values
     if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):
         given = tuple(values.shape) if isinstance(values, Tensor) else shown(values)
