@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_tv.forgetting.levels import ErrorLevels, error_level
 from botorch_tv.forgetting.parts import Log, Part
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
@@ -177,10 +178,7 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
     sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
     """
-    # 2 L with the constants apart, since this is asked in every round; 1 / delta may be no number.
-    constant = 2 * (math.log(math.pi**2 / 3) - math.log(delta))
-    doubled = torch.rsub(since.to(sd.dtype).log(), constant, alpha=-4)
-    return (sd + noise**0.5).mul_(doubled.sqrt_())
+    return (sd + noise**0.5).mul_(error_level(since, delta, sd.dtype))
 
 
 def prediction_error(
@@ -235,8 +233,16 @@ class EventTrigger(Retention):
         seen = log.newest
         if seen is None:
             return Kept()
-        fired = self.rule(seen.y, seen.mean, seen.sd, seen.noise, log.since, self.delta)
+        if self.rule is prediction_error:  # the same, with levels that are known
+            level = self._levels.at(log.since, log.rounds + 1, seen.sd)
+            fired = (seen.y - seen.mean).abs_() > (seen.sd + seen.noise**0.5).mul_(level)
+        else:
+            fired = self.rule(seen.y, seen.mean, seen.sd, seen.noise, log.since, self.delta)
         return Kept(newest=1, where=fired, reset=fired)
+
+    @cached_property
+    def _levels(self) -> ErrorLevels:
+        return ErrorLevels(self.delta)
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
         if self.rule is not prediction_error:

@@ -259,7 +259,7 @@ class _Table:
         """
         for player in self.players:
             rules = player.process.retention
-            parts = [type(player.exploration), *(type(one) for one in rules)]
+            parts: list[object] = [type(player.exploration), *(type(one) for one in rules)]
             parts += [one.rule for one in rules if isinstance(one, EventTrigger)]
             if type(player) is not Strategy or not all(map(is_ours, parts)):
                 return ()
