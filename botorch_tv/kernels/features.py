@@ -70,29 +70,31 @@ def _gen_kernel_features_spatio_temporal(
             kernel.spatial, num_inputs=num_inputs - 1, num_outputs=2 * (num_outputs // 4)
         )
         return WalkFeatureMap(kernel, half, horizon)
-    if type(kernel.temporal) is MarkovKernel and bool(kernel.temporal.log_kept.isinf().any()):
-        raise UnsupportedError(
-            "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
-            "from the posterior instead."
-        )
     arms = gen_kernel_features(kernel.spatial, num_inputs=num_inputs - 1, num_outputs=num_outputs)
-    rows = arms.weight.shape[-2]
-    if kernel.temporal is None:
-        frequency = arms.weight.new_zeros(*kernel.batch_shape, rows, 1)
-    elif type(kernel.temporal) is MarkovKernel:
-        scale = -0.5 * kernel.temporal.log_kept
-        uniform = stratified(torch.Size([*kernel.batch_shape, rows]), arms.weight).unsqueeze(-1)
-        frequency = scale * torch.tan(math.pi * (uniform - 0.5))
-    else:
-        raise UnsupportedError(
-            f"No random features are known for {type(kernel.temporal).__name__}; draw exact "
-            "samples from the posterior on a grid instead."
-        )
     space = arms.weight.expand(*kernel.batch_shape, *arms.weight.shape[-2:])
     return KernelFeatureMap(
         kernel=kernel,
-        weight=torch.cat([space, frequency], -1),
+        weight=torch.cat([space, _frequencies(kernel, space[..., :1])], -1),
         bias=arms.bias,
         input_transform=_ArmsAndTime(kernel, arms.input_transform),
         output_transform=arms.output_transform,
     )
+
+
+def _frequencies(kernel: SpatioTemporalKernel, like: Tensor) -> Tensor:
+    """Frequencies in time, `batch_shape x features x 1`, the shape of ``like``."""
+    temporal = kernel.temporal
+    if temporal is None:
+        return torch.zeros_like(like)
+    if type(temporal) is not MarkovKernel:
+        raise UnsupportedError(
+            f"No random features are known for {type(temporal).__name__}; draw exact samples from "
+            "the posterior on a grid instead."
+        )
+    if bool(temporal.log_kept.isinf().any()):
+        raise UnsupportedError(
+            "An objective redrawn at every instant (epsilon = 1) has no random features; sample "
+            "from the posterior instead."
+        )
+    uniform = stratified(like.shape[:-1], like).unsqueeze(-1)
+    return -0.5 * temporal.log_kept * torch.tan(math.pi * (uniform - 0.5))
