@@ -18,7 +18,7 @@ from botorch_tv.inference.mixture.running import (
 )
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
-from botorch_tv.models.checks import check_inputs, check_now
+from botorch_tv.models.checks import check_now, column_of_time
 from botorch_tv.models.measurements import (
     check_measurements,
     check_points,
@@ -68,13 +68,7 @@ def adaptive_model(
         >>> best = at_present(qUpperConfidenceBound(model, beta=4.0), now=12.0)
         >>> x, _ = optimize_acqf(best, bounds[:, :-1], q=2, num_restarts=4, raw_samples=64)
     """
-    check_inputs(train_X)
-    d = train_X.shape[-1]
-    require(
-        -d <= time_dim < d,
-        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
-    )
-    time_dim %= d
+    time_dim, d = column_of_time(train_X, time_dim), train_X.shape[-1]
     check_measurements(train_X, train_Y, time_dim)
     if train_X.shape[:-2] != train_Y.shape[:-2]:
         raise BotorchTensorDimensionError(

@@ -28,6 +28,22 @@ def check_inputs(X: Tensor, columns: int | None = None) -> None:
         )
 
 
+def column_of_time(X: Tensor, time_dim: int) -> int:
+    """The column of time, counted from 0.
+
+    Raises:
+        BotorchTensorDimensionError: As :func:`check_inputs`.
+        ValueError: If there is no such column.
+    """
+    check_inputs(X)
+    d = X.shape[-1]
+    require(
+        -d <= time_dim < d,
+        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
+    )
+    return time_dim % d
+
+
 def check_batches(X: Tensor, batch_shape: torch.Size) -> None:
     """Raise unless the batch shape of ``X`` and that of the model broadcast.
 

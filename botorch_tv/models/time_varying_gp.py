@@ -31,6 +31,7 @@ from botorch_tv.models.checks import (
     check_now,
     check_outputs,
     check_times,
+    column_of_time,
 )
 from botorch_tv.models.forgetting import Forgetting, age_noise, current, separate, temporal_kernel
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
@@ -301,14 +302,8 @@ def _checked_time(
     time_dim: int,
 ) -> int:
     """The column of time, from 0 on; raises unless the data can be trained on."""
-    check_inputs(train_X)
+    time = column_of_time(train_X, time_dim)
     check_outputs(train_X, train_Y, train_Yvar)
-    d = train_X.shape[-1]
-    require(
-        -d <= time_dim < d,
-        f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
-    )
-    time = time_dim % d
     check_times(train_X[..., time])
     check_magnitude("train_X", train_X)
     check_magnitude("train_Y", train_Y)
