@@ -185,7 +185,7 @@ class Panel:
             kind = "dates, such as '2019-03-16'" if dated else "numbers"
             raise ValueError(
                 f"Panel: {time!r} is no time of this panel, whose rows are {kind}."
-            ) from (error)
+            ) from error
         return int(np.searchsorted(times, moment))
 
     def _columns(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> np.ndarray:

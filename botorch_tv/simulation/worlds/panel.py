@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.simulation.panels.covariance import (
     Center,
     sample_covariance,
@@ -148,8 +149,8 @@ class PanelWorld(GridWorld):
         self.objective = torch.as_tensor(played, device=device)
         self.measured = torch.as_tensor(~np.isnan(readings[train:]), device=device)
         self.horizon = rows - train
-        # None where nothing is missing; copied once to every device that asks.
-        self._measured = None if bool(self.measured.all()) else {device: self.measured}
+        whole = bool(self.measured.all())
+        self._measured = None if whole else DeviceCopies(self.measured)
 
     @cached_property
     def epsilon(self) -> float:
@@ -179,9 +180,7 @@ class PanelWorld(GridWorld):
     def available(self, step: int, index: Tensor) -> Tensor | None:
         if self._measured is None:
             return None
-        if index.device not in self._measured:
-            self._measured[index.device] = self.measured.to(index.device)
-        return self._measured[index.device][step][index]
+        return self._measured.on(torch.bool, index.device)[step][index]
 
     def __repr__(self) -> str:
         return (
