@@ -24,7 +24,7 @@ from botorch_tv.experts.answers import (
 )
 from botorch_tv.experts.asking import draw_points
 from botorch_tv.experts.refresh import ExpertWarning, Refresh
-from botorch_tv.forgetting import KeepAll, Kept
+from botorch_tv.forgetting import Kept
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.data import Data
@@ -38,6 +38,7 @@ from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
+from botorch_tv.strategies.parts import require_left_out
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require
 
@@ -78,15 +79,12 @@ class SparQ(Strategy):
             isinstance(self.refresh, Refresh),
             f"SparQ: refresh is {self.refresh!r}, but it must be a Refresh.",
         )
-        require(
-            isinstance(self.retention, KeepAll),
-            f"SparQ: retention is {self.retention!r}, but the consultations decide which data are "
-            "kept; leave it out.",
-        )
-        require(
-            self.learning is None,
-            f"SparQ: learning is {self.learning!r}, but it would not see the expert's answers; "
-            "leave it out.",
+        require_left_out(
+            self,
+            {
+                "retention": "the consultations decide which data are kept; leave it out",
+                "learning": "it would not see the expert's answers; leave it out",
+            },
         )
 
     def _initial(self, domain: Domain, basis: Prior, shape: Size) -> State:

@@ -13,8 +13,6 @@ from gpytorch.kernels import Kernel, RBFKernel
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Logarithmic, Width
-from botorch_tv.forgetting import KeepAll
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.mixture.bank import PARTS, Bank
@@ -43,6 +41,7 @@ from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.deciding import Choice, Decision
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.parts import require_left_out
 from botorch_tv.strategies.signature import Untold, preset
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
@@ -99,21 +98,15 @@ class Adaptive(Strategy):
             self.starts <= STARTS,
             f"Adaptive: starts is {self.starts}, but it is at most {STARTS}; use {FIRST}.",
         )
-        for name, cure in (
-            ("decay", "give Bank(rates=...)"),
-            ("inflation", "the bank forgets by rates and jumps; leave it out"),
-        ):
-            part = getattr(self, name)
-            require(is_static(part), f"Adaptive: {name} is {part!r}, but {cure}.")
-        require(
-            isinstance(self.retention, KeepAll),
-            f"Adaptive: retention is {self.retention!r}, but the bank's hazards forget what a "
-            "jump has made worthless; give Bank(hazards=...).",
-        )
-        require(
-            self.learning is None,
-            f"Adaptive: learning is {self.learning!r}, but the bank learns by its weights; leave "
-            "it out.",
+        require_left_out(
+            self,
+            {
+                "decay": "give Bank(rates=...)",
+                "inflation": "the bank forgets by rates and jumps; leave it out",
+                "retention": "the bank's hazards forget what a jump has made worthless; give "
+                "Bank(hazards=...)",
+                "learning": "the bank learns by its weights; leave it out",
+            },
         )
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
 from botorch_tv.forgetting.claims import require_computed, require_sound
 from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
+from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features
@@ -81,6 +82,19 @@ def require_parts(parts: Mapping[str, Any]) -> None:
     require_computed(parts["inflation"])
     require_rules(parts["retention"])
     require_defined(parts["exploration"])
+
+
+def require_left_out(strategy: Parts, reasons: Mapping[str, str]) -> None:
+    """Raise a ``ValueError`` unless parts are as they are where none is given.
+
+    Args:
+        strategy: Whose parts they are.
+        reasons: Why it takes none, by the name of the part.
+    """
+    for name, reason in reasons.items():
+        part = getattr(strategy, name)
+        none = part is None or isinstance(part, KeepAll) or is_static(part)
+        require(none, f"{type(strategy).__name__}: {name} is {part!r}, but {reason}.")
 
 
 FORMULAS = ("kernel", "decay", "inflation", "width")

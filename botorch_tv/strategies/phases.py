@@ -13,13 +13,13 @@ from torch import Size, Tensor
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import PeriodicReset, Retention
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.measured import Measured
+from botorch_tv.strategies.parts import require_left_out
 from botorch_tv.strategies.state import Info, Memory, State
 from botorch_tv.validation import require, settle_integer
 
@@ -98,13 +98,8 @@ class PhasedElimination(Strategy):
         settle_integer(self, "period", 1, "give whole rounds.")
         object.__setattr__(self, "retention", PeriodicReset(self.period))
         super().__post_init__()
-        for name in ("decay", "inflation"):
-            part = getattr(self, name)
-            require(
-                is_static(part),
-                f"PhasedElimination: {name} is {part!r}, but within a phase all observations count "
-                "alike; leave it out.",
-            )
+        alike = "within a phase all observations count alike; leave it out"
+        require_left_out(self, {"decay": alike, "inflation": alike})
         require(
             self.width.gain is None,
             f"PhasedElimination: width is {self.width!r}, but that of a phase uses no information "
