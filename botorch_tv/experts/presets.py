@@ -13,7 +13,7 @@ from botorch_tv.experts.dpp import Steps
 from botorch_tv.experts.refresh import EveryRound, Refresh, Windows
 from botorch_tv.experts.sparq import SparQ
 from botorch_tv.forgetting import Static, UncertaintyInjection
-from botorch_tv.strategies.signature import Bounded, preset, settled
+from botorch_tv.strategies.signature import Bounded, preset, with_width
 
 
 @preset
@@ -36,7 +36,7 @@ def sparq_gp_ucb(
         steps: How they are drawn, see there.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
-    return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **settled(common, width))
+    return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **with_width(common, width))
 
 
 @preset
@@ -68,5 +68,5 @@ def w_sparq_gp_ucb(
     return SparQ(
         inflation=UncertaintyInjection(alpha) if inflate else Static(),
         refresh=Refresh(Windows(alpha, alpha_tilde), c_Q, steps),
-        **settled(common, width),
+        **with_width(common, width),
     )

@@ -42,20 +42,27 @@ from botorch_tv.forgetting import (
     prediction_error,
 )
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.signature import Bounded, Common, Modelled, SubGaussian, preset, settled
+from botorch_tv.strategies.signature import (
+    Bounded,
+    Common,
+    Modelled,
+    SubGaussian,
+    preset,
+    with_width,
+)
 from botorch_tv.validation import require_noise
 
 
 @preset
 def gp_ucb(**common: Unpack[Common]) -> Strategy:
     """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
-    return Strategy(**settled(common, Logarithmic()))
+    return Strategy(**with_width(common, Logarithmic()))
 
 
 @preset
 def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
     """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain."""
-    return Strategy(**settled(common, igp_width(common)))
+    return Strategy(**with_width(common, igp_width(common)))
 
 
 @preset
@@ -64,8 +71,7 @@ def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
 
     v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given.
     """
-    width = igp_width(common, parts=2)
-    return Strategy(exploration=Thompson(), **settled(common, width))
+    return Strategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
 
 
 @preset
@@ -109,37 +115,27 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> Strategy:
     Args:
         period: Rounds N between resets.
     """
-    return Strategy(retention=PeriodicReset(period), **settled(common, Logarithmic()))
+    return Strategy(retention=PeriodicReset(period), **with_width(common, Logarithmic()))
 
 
 @preset
-def br_gp_ucb(
-    *,
-    period: float,
-    **common: Unpack[SubGaussian],
-) -> Strategy:
+def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> Strategy:
     """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every so many rounds.
 
     Args:
         period: Rounds H between restarts, which follow from a variation budget.
     """
-    width = igp_width(common)
-    return Strategy(retention=PeriodicReset(period), **settled(common, width))
+    return Strategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
 
 
 @preset
-def sw_gp_ucb(
-    *,
-    window: float,
-    **common: Unpack[SubGaussian],
-) -> Strategy:
+def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> Strategy:
     """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
 
     Args:
         window: How many, W.
     """
-    width = igp_width(common)
-    return Strategy(retention=SlidingWindow(window), **settled(common, width))
+    return Strategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
 
 
 @preset
@@ -155,22 +151,18 @@ def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> Strategy:
     Args:
         epsilon: Its rate of change ε per unit of time.
     """
-    return Strategy(decay=Markov(epsilon), **settled(common, Logarithmic()))
+    return Strategy(decay=Markov(epsilon), **with_width(common, Logarithmic()))
 
 
 @preset
-def w_gp_ucb(
-    *,
-    gamma: float,
-    **common: Unpack[SubGaussian],
-) -> Strategy:
+def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> Strategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
     Args:
         gamma: How many times as much it counts after every round.
     """
     width = WGPUCB(B=common["B"], R=_scale(common), noise=common["noise"], delta=common["delta"])
-    return Strategy(inflation=ExponentialWeights(gamma), **settled(common, width))
+    return Strategy(inflation=ExponentialWeights(gamma), **with_width(common, width))
 
 
 @preset
@@ -180,16 +172,11 @@ def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> Strategy:
     Args:
         sigma_w2: Variance that it gains per unit of time.
     """
-    return Strategy(decay=Wiener(sigma_w2), **settled(common, Logarithmic()))
+    return Strategy(decay=Wiener(sigma_w2), **with_width(common, Logarithmic()))
 
 
 @preset
-def ui_gp_ucb(
-    *,
-    alpha: float,
-    kappa: float = 1.0,
-    **common: Unpack[Bounded],
-) -> Strategy:
+def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) -> Strategy:
     """UI-GP-UCB, [M] §2: noise grows with age as σ² (1 + kappa lag^alpha).
 
     Args:
@@ -197,7 +184,7 @@ def ui_gp_ucb(
         kappa: Its factor.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
-    return Strategy(inflation=UncertaintyInjection(alpha, kappa), **settled(common, width))
+    return Strategy(inflation=UncertaintyInjection(alpha, kappa), **with_width(common, width))
 
 
 @preset
@@ -211,7 +198,7 @@ def et_gp_ucb(
         rule: The test, the paper's unless given.
     """
     width = Logarithmic(c1=0.4, c2=4.0)
-    return Strategy(retention=EventTrigger(delta, rule), **settled(common, width))
+    return Strategy(retention=EventTrigger(delta, rule), **with_width(common, width))
 
 
 def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:

@@ -96,7 +96,7 @@ class Settled(Modelled):
     width: Width
 
 
-def settled(common: Common, width: Width) -> Settled:
+def with_width(common: Common, width: Width) -> Settled:
     """The arguments of a strategy, with this width unless another is given."""
     given = common["width"]
     return {

@@ -26,7 +26,7 @@ from botorch_tv.strategies.elimination import PriorElimination
 from botorch_tv.strategies.over_bandits import BanditOverBandits
 from botorch_tv.strategies.phases import PhasedElimination
 from botorch_tv.strategies.presets import igp_width
-from botorch_tv.strategies.signature import Common, Modelled, SubGaussian, preset, settled
+from botorch_tv.strategies.signature import Common, Modelled, SubGaussian, preset, with_width
 from botorch_tv.validation import shown
 
 
@@ -48,7 +48,7 @@ def glr_gp_ucb(
     return Strategy(
         retention=GLRTrigger(delta, longest),
         exploration=Forced(chance),
-        **settled(common, Logarithmic(c1=0.4, c2=4.0)),
+        **with_width(common, Logarithmic(c1=0.4, c2=4.0)),
     )
 
 
@@ -64,7 +64,7 @@ def pe_gp_ucb(
         epsilons: Rates of change ε that are held possible.
         delta: Chance that noise alone ever rejects a prior whose bands hold.
     """
-    usual = settled(common, Logarithmic())
+    usual = with_width(common, Logarithmic())
     members = tuple(Strategy(decay=Markov(one), **usual) for one in epsilons)
     return PriorElimination(members=members, delta=delta)
 
@@ -84,7 +84,7 @@ def bob_gp_ucb(
         block: Rounds H of a block.
         horizon: Rounds T in all.
     """
-    usual = settled(common, igp_width(common))
+    usual = with_width(common, igp_width(common))
     members = tuple(
         Strategy(retention=(PeriodicReset(block), SlidingWindow(one)), **usual) for one in windows
     )
@@ -122,7 +122,7 @@ def tv_bayesopt(
             :class:`~botorch_tv.forgetting.PeriodicMarkov`.
     """
     decay = PeriodicMarkov(epsilon, cycle, cycle_lengthscale)
-    return Strategy(decay=decay, **settled(common, Logarithmic()))
+    return Strategy(decay=decay, **with_width(common, Logarithmic()))
 
 
 @preset
@@ -147,7 +147,7 @@ def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> S
             "number."
         )
     removal = WassersteinRemoval(epsilon, *_space_of(common["kernel"]), alpha=alpha, mean=mean)
-    return Strategy(decay=Markov(epsilon), retention=removal, **settled(common, Logarithmic()))
+    return Strategy(decay=Markov(epsilon), retention=removal, **with_width(common, Logarithmic()))
 
 
 def _space_of(kernel: Kernel | Tensor) -> tuple[float | tuple[float, ...], float, float]:

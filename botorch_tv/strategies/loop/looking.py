@@ -248,8 +248,7 @@ class Looking(Record):
         return list(values.values() if isinstance(values, dict) else values)[side]
 
     def _row(self, answer: Answer, reset: bool) -> dict[str, object]:
-        d, said = self.domain.dim, answer.predicted
-        suggested = answer.number > 0 and said is not None
+        d, said = self.domain.dim, answer.predicted if answer.number > 0 else None
         values = self._units.point(answer.point[:d])
         named = values if isinstance(values, dict) else {f"x{n}": x for n, x in enumerate(values)}
         noise = self._strategy.usual_noise if answer.noise is None else answer.noise
@@ -261,8 +260,8 @@ class Looking(Record):
             float("nan") if answer.y is None else answer.y,
             answer.y is not None,
             noise,
-            said.mean if suggested and said is not None else float("nan"),
-            said.sd if suggested and said is not None else float("nan"),
+            float("nan") if said is None else said.mean,
+            float("nan") if said is None else said.sd,
             reset,
         )
         return dict(zip(self._columns_of_table, cells))
