@@ -225,7 +225,8 @@ def log_expected_excess(u: Tensor) -> Tensor:
     """
     # Here both forms are equally exact, to the power 2/3 of the machine's precision.
     limit = (15 / torch.finfo(u.dtype).eps) ** (1 / 6)
-    a = u.abs()
+    # At 0, where every search meets the incumbent itself, |u| would have the slope 0.
+    a = torch.where(u > 0, u, -u)
     square = a.square()
     # Each form is evaluated where it holds alone: elsewhere it could make a derivative NaN.
     beyond = square.clamp_min(limit**2)

@@ -14,12 +14,17 @@ from botorch_tv.acquisition.exploration import (
 D = torch.float64
 
 
+def excess(u):
+    """φ(u) + u Φ(u) and its derivative Φ(u), in as many digits as there are."""
+    u = mp.mpf(u)
+    below = mp.erfc(-u / mp.sqrt(2)) / 2
+    return mp.exp(-u * u / 2) / mp.sqrt(2 * mp.pi) + u * below, below
+
+
 def exact(u):
     """ln(φ(u) + u Φ(u)) in sixty digits, of which cancellation takes a few."""
     with mp.workdps(60):
-        u = mp.mpf(u)
-        density = mp.exp(-u * u / 2) / mp.sqrt(2 * mp.pi)
-        return float(mp.log(density + u * mp.erfc(-u / mp.sqrt(2)) / 2))
+        return float(mp.log(excess(u)[0]))
 
 
 @pytest.mark.parametrize("u", [3.0, 0.0, -1.0, -10.0, -100.0, -300.0, -600.0, -900.0])
@@ -27,6 +32,17 @@ def test_by_arithmetic_of_many_digits(u):
     """Both forms, and the series about where they meet: it leaves 15 / u⁴ of the value."""
     value = float(log_expected_excess(torch.tensor(u, dtype=D)))
     assert value == pytest.approx(exact(u), abs=1e-9, rel=1e-15 * 10)
+
+
+@pytest.mark.parametrize("u", [2.0, 0.0, -1.0, -10.0, -600.0])
+def test_its_slope_by_arithmetic_of_many_digits(u):
+    """At 0 as well, where a search that begins at the incumbent finds itself."""
+    at = torch.tensor(u, dtype=D, requires_grad=True)
+    (slope,) = torch.autograd.grad(log_expected_excess(at), at)
+    with mp.workdps(60):
+        value, derivative = excess(u)
+        wanted = float(derivative / value)
+    assert float(slope) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, D], ids=str)
