@@ -74,7 +74,7 @@ class Inducing:
 
     def at(self, U: Tensor) -> Tensor:
         """Features of points, `* x d -> * x r`."""
-        return _gaussian(U, self.points, self.lengthscale) @ self.inverse.T
+        return gaussian(U, self.points, self.lengthscale) @ self.inverse.T
 
 
 Features = Waves | Inducing
@@ -109,7 +109,7 @@ def features(
         own = BoxFeatures(waves.number.to(like.device), waves.side)
         return Waves(own, (roots * some).contiguous().to(like))
     Z = _filling(columns, OWN_POINTS)
-    values, vectors = torch.linalg.eigh(_gaussian(Z, Z, lengthscale))
+    values, vectors = torch.linalg.eigh(gaussian(Z, Z, lengthscale))
     worth = values.clamp_min(JITTER).sqrt()
     needed = _needed(vectors * worth, OWN_BETWEEN * tolerance) & (values > JITTER)
     inverse = (vectors / worth)[:, needed].flip(-1)[:, :most].T.contiguous()
@@ -134,7 +134,7 @@ def features_among(
     U = U.cpu()
 
     def row(place: int) -> Tensor:
-        return _gaussian(U[place : place + 1], U, lengthscale)[0]
+        return gaussian(U[place : place + 1], U, lengthscale)[0]
 
     found = pivoted_cholesky(U.new_ones(len(U)), row, most, tolerance)
     return _projection(U[found.places], lengthscale, like)
@@ -173,7 +173,7 @@ def _filling(columns: int, number: int) -> Tensor:
 
 
 def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:
-    covariance = _gaussian(Z, Z, lengthscale)
+    covariance = gaussian(Z, Z, lengthscale)
     covariance.diagonal().add_(JITTER)
     root = torch.linalg.cholesky(covariance)
     identity = torch.eye(len(Z), dtype=torch.float64)
@@ -181,6 +181,7 @@ def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:
     return Inducing(Z.to(like), inverse.to(like), lengthscale)
 
 
-def _gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
+def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
+    """Squared exponential covariances of points, `* x q x d` and `n x d` to `* x q x n`."""
     square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1) - 2 * U @ Z.T
     return torch.exp(-0.5 * square.clamp_min(0) / lengthscale**2)

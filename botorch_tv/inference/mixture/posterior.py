@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.mixture.climbed import MomentsBeside
 from botorch_tv.inference.mixture.drawn import MemberDraw
 from botorch_tv.inference.mixture.moments import SMALLEST_VARIANCE, Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
@@ -43,11 +45,15 @@ class MixturePosterior(PointPosterior):
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         U = self.prior.unit(X, *self.context)
-        both = [
-            part.at(*with_constant(one.at(U))) for part, one in zip(self.parts, self.prior.features)
-        ]
-        means, variances = (torch.stack(part) for part in zip(*both))
-        mean, variance = mixed(self._weight, means, variances)
+        if U.requires_grad and torch.is_grad_enabled():
+            mean, variance = self._climbed.at(U, self.prior.beside)
+        else:
+            both = [
+                part.at(*with_constant(one.at(U)))
+                for part, one in zip(self.parts, self.prior.features)
+            ]
+            means, variances = (torch.stack(part) for part in zip(*both))
+            mean, variance = mixed(self._weight, means, variances)
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     def mean_at(self, X: Tensor) -> Tensor:
@@ -78,6 +84,10 @@ class MixturePosterior(PointPosterior):
             information_gain=self.information_gain[trials],
             path=None if self.path is None else self.path.select(trials),
         )
+
+    @cached_property
+    def _climbed(self) -> MomentsBeside:
+        return MomentsBeside.of(self.parts)
 
     @property
     def _weight(self) -> Tensor:

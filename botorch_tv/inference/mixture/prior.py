@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank, Members
+from botorch_tv.inference.mixture.beside import Beside, beside
 from botorch_tv.inference.mixture.features import (
     Features,
     directions,
@@ -59,6 +61,11 @@ class BankPrior:
         if self.tables is not None:
             return [table.shape[-1] for table, _ in self.tables]
         return [one.size + 1 for one in self.features]
+
+    @cached_property
+    def beside(self) -> Beside:
+        """Features of all lengthscales beside each other."""
+        return beside(self.features)
 
     @property
     def arms(self) -> int:

@@ -1,0 +1,71 @@
+"""The mixture where it is climbed, against the one whose every operation PyTorch records."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_tv.inference.mixture.beside import beside
+from botorch_tv.inference.mixture.climbed import MomentsBeside
+from botorch_tv.inference.mixture.features import (
+    Features,
+    Waves,
+    features,
+    features_among,
+)
+from botorch_tv.inference.mixture.moments import Moments, mixed
+from botorch_tv.inference.mixture.prior import with_constant
+
+D = torch.float64
+TRIALS = 3
+
+
+def some_moments(size: int, weight: Tensor, generator: torch.Generator) -> Moments:
+    root = torch.randn(TRIALS, size, size, dtype=D, generator=generator) / size**0.5
+    return Moments(
+        weight=weight,
+        mean=torch.randn(TRIALS, size, dtype=D, generator=generator),
+        covariance=root @ root.mT,
+        residual=torch.rand(TRIALS, dtype=D, generator=generator),
+    )
+
+
+def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tuple[Tensor, Tensor]:
+    pairs = zip(own, parts)
+    both = [part.at(*with_constant(one.at(U))) for one, part in pairs]
+    means, variances = (torch.stack(part) for part in zip(*both))
+    return mixed(torch.stack([part.weight for part in parts]), means, variances)
+
+
+def waves(columns: int) -> tuple[Features, ...]:
+    """Too few, enough, and such that at some points more than all of a variance is theirs."""
+    like = torch.zeros((), dtype=D)
+    few = features(0.4, columns, 1e-2, 12, like)
+    enough = features(0.8, columns, 1e-2, 200, like)
+    assert isinstance(enough, Waves)
+    return few, enough, replace(enough, directions=1.001 * enough.directions)
+
+
+def among(columns: int) -> tuple[Features, ...]:
+    U = torch.rand(200, columns, dtype=D, generator=torch.Generator().manual_seed(2))
+    return tuple(features_among(U, one, 1e-3, 40, U) for one in (0.3, 0.9))
+
+
+@pytest.mark.parametrize(("made", "columns"), [(waves, 1), (waves, 2), (waves, 3), (among, 3)])
+def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
+    generator = torch.Generator().manual_seed(columns)
+    own = made(columns)
+    weight = torch.rand(len(own), TRIALS, dtype=D, generator=generator).softmax(0)
+    parts = [some_moments(one.size + 1, w, generator) for one, w in zip(own, weight)]
+    U = torch.rand(TRIALS, 40, columns, dtype=D, generator=generator).requires_grad_()
+    wanted, found = recorded(U, own, parts), MomentsBeside.of(parts).at(U, beside(own))
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    by = torch.randn(2, TRIALS, 40, dtype=D, generator=generator)
+    for several in ([by[0], 0 * by[1]], [0 * by[0], by[1]], [*by]):
+        (slope,) = torch.autograd.grad(found, U, several, retain_graph=True)
+        (oracle,) = torch.autograd.grad(wanted, U, several, retain_graph=True)
+        torch.testing.assert_close(slope, oracle, rtol=1e-9, atol=1e-9)
+    left = torch.stack([with_constant(one.at(U))[1] for one in own])
+    assert (left > 1e-3).any()
+    assert made is among or (left == 0).any()
