@@ -63,7 +63,7 @@ def r_gp_ucb_regret(
     (period,) = check(name, period=period)
     width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
     tails = {"delta": delta, "a0": a0, "b0": b0}
-    mismatch = partial(resetting_mismatch, period=period, epsilon=epsilon, noise=noise, **tails)
+    mismatch = partial(resetting_mismatch, T, period=period, epsilon=epsilon, noise=noise, **tails)
     return block_regret(name, T, width, period, gain, noise, dim, mismatch)
 
 

@@ -7,6 +7,7 @@ The assumptions are those of [B16] with a stationary kernel; see
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -59,11 +60,8 @@ def et_gp_ucb_regret(
         ValueError: If an argument is out of range.
     """
     width = BayesEventTriggered(delta=delta, r=r, a1=a1, b1=b1)
-    known = {"epsilon": epsilon, "noise": noise, "delta": delta, "a0": a0, "b0": b0}
-
-    def mismatch(T: Tensor, beta: Tensor) -> Tensor:
-        return model_mismatch(beta, block=block, parts=4, **known)
-
+    tails = {"delta": delta, "a0": a0, "b0": b0}
+    mismatch = partial(model_mismatch, block=block, epsilon=epsilon, noise=noise, **tails, parts=4)
     return block_regret("et_gp_ucb_regret", T, width, block, gain, noise, dim, mismatch)
 
 
@@ -108,11 +106,8 @@ def r_gp_ucb_regret_improved(
         ValueError: If an argument is out of range.
     """
     width = BayesResetting(delta=delta, r=r, a1=a1, b1=b1)
-    known = {"epsilon": epsilon, "noise": noise, "delta": delta, "a0": a0, "b0": b0}
-
-    def mismatch(T: Tensor, beta: Tensor) -> Tensor:
-        return model_mismatch(beta, block=period, parts=2, **known)
-
+    tails = {"delta": delta, "a0": a0, "b0": b0}
+    mismatch = partial(model_mismatch, block=period, epsilon=epsilon, noise=noise, **tails, parts=2)
     return block_regret("r_gp_ucb_regret_improved", T, width, period, gain, noise, dim, mismatch)
 
 

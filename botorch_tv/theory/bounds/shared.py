@@ -36,7 +36,7 @@ def block_regret(
     gain: Number,
     noise: float,
     dim: int,
-    mismatch: Callable[[Tensor, Tensor], Tensor],
+    mismatch: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """√(C_1 T β_T (T/N + 1) γ_N) + 2 + T ψ, where strategies forget at least every N rounds.
 
@@ -48,13 +48,13 @@ def block_regret(
         gain: γ_N.
         noise: σ².
         dim: Dimension d.
-        mismatch: ψ from T and β_T, the regret per round for ignoring change within a block.
+        mismatch: ψ from β_T, the regret per round for ignoring change within a block.
     """
     horizons = rounds(name, T)
     constant = information_constant(name, noise)
     beta = bayes_beta(name, width, horizons, dim)
     gains = gain_like(f"{name}: gain", gain, horizons)
-    ignored = horizons * mismatch(horizons, beta)
+    ignored = horizons * mismatch(beta)
     return (constant * horizons * beta * (horizons / block + 1) * gains).sqrt() + 2 + ignored
 
 
