@@ -25,8 +25,7 @@ from botorch_tv.ax.space import TrialSpace
 from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow, pretended
-from botorch_tv.strategies.state import State
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.validation import require, require_integer
 
 MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
@@ -168,27 +167,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             X = space.filling(number, self.seed)
         else:
             now = max(now, float(history.state.time))
-            state = self._pretended(history, space, pending_parameters, now)
+            running = [space.place(one) for one in pending_parameters]
+            state = history.as_if_ended(sorted(self._failed), running, now)
             X = history.quiet.ask(state, now=now).X
         return space.parameterization(X) | {self.time_parameter: self._now}
-
-    def _pretended(
-        self,
-        history: TrialHistory,
-        space: TrialSpace,
-        pending: list[TParameterization],
-        now: float,
-    ) -> State:
-        """The state as if all trials without value had one."""
-        state, strategy = history.state, history.quiet
-        worst = min if strategy.maximize else max
-        least = worst(row.value for row in history.rows)
-        for time, point in sorted(self._failed):
-            when = min(max(time, float(state.time)), now)
-            state = pretended(strategy, state, point, when, least=least)
-        for one in pending:
-            state = pretended(strategy, state, space.place(one), now)
-        return state
 
     # ---------------------------------------------------------------- what people ask
 

@@ -280,7 +280,7 @@ class DriftSampler(BaseSampler):
     def _choice(self, known: Known, number: int, now: float) -> Tensor:
         """The point for a trial, `D`."""
         history, trials = known.history, known.sorted
-        state, present = self._pretended(known, known.time(now)), known.time(now)
+        state, present = self._as_if_ended(known, known.time(now)), known.time(now)
         for other in [one for one in trials.undecided if one.number < number][-3:]:
             X = self._asked(history.quiet, state, other.number, present)
             state = pretended(history.quiet, state, X, present)
@@ -292,20 +292,16 @@ class DriftSampler(BaseSampler):
             state = retried(state)
         return strategy.ask(state, now=now, generator=generator).X
 
-    def _pretended(self, known: Known, now: float) -> State:
+    def _as_if_ended(self, known: Known, now: float) -> State:
         """The state as if all trials without value had one."""
-        history, trials = known.history, known.sorted
-        state, strategy = history.state, history.quiet
-        worst = min if strategy.maximize else max
-        least = worst(row.value for row in history.rows)
-        for trial in trials.failed:
-            when = self._clock.measured(trial)
-            point = history.space.point(trial.params)
-            time = now if when is None else min(known.time(when), now)
-            state = pretended(strategy, state, point, max(time, float(state.time)), least=least)
-        for trial in trials.running:
-            state = pretended(strategy, state, history.space.point(trial.params), now)
-        return state
+        space, trials = known.history.space, known.sorted
+        measured = [(self._clock.measured(trial), trial) for trial in trials.failed]
+        failed = [
+            (now if when is None else known.time(when), space.point(trial.params))
+            for when, trial in measured
+        ]
+        running = [space.point(trial.params) for trial in trials.running]
+        return known.history.as_if_ended(failed, running, now)
 
     def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
         """Those of the study, but for a default that does not find units by itself."""

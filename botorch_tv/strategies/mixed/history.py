@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,6 +18,12 @@ from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
 """States up to so many trials old are kept."""
+
+
+Point = Tensor | tuple[float, ...]
+"""In the unit cube, `D`."""
+Failed = tuple[float, Point]
+"""When a trial without value was measured, and where."""
 
 
 class TrialRow(NamedTuple):
@@ -76,6 +82,24 @@ class TrialHistory(NamedTuple):
             states = [one for one in states if is_kept(one.told, newest, OLDEST)]
         return self._replace(rows=rows, states=tuple(states))
 
+    def as_if_ended(self, failed: Iterable[Failed], running: Iterable[Point], now: float) -> State:
+        """The state as if trials without value had one, told to the strategy that is ``quiet``.
+
+        Args:
+            failed: Those that gave none; they count as the worst of all rows, or as the mean
+                predicted where that is worse.
+            running: Where others are measured now; they count as the mean predicted.
+            now: The present, no earlier than the newest row.
+        """
+        state, worst = self.state, min if self.quiet.maximize else max
+        least = worst(row.value for row in self.rows)
+        for time, point in failed:
+            when = min(max(time, float(state.time)), now)
+            state = pretended(self.quiet, state, point, when, least=least)
+        for point in running:
+            state = pretended(self.quiet, state, point, now)
+        return state
+
 
 def told(strategy: Strategy, state: State, row: TrialRow) -> State:
     """The state after another row."""
@@ -86,7 +110,7 @@ def told(strategy: Strategy, state: State, row: TrialRow) -> State:
 def suggested(
     strategy: Strategy,
     state: State,
-    point: Tensor | tuple[float, ...],
+    point: Point,
     time: float,
     *,
     predict: bool = True,
@@ -111,7 +135,7 @@ def suggested(
 def pretended(
     strategy: Strategy,
     state: State,
-    point: Tensor | tuple[float, ...],
+    point: Point,
     time: float,
     least: float | None = None,
 ) -> State:
