@@ -1,4 +1,4 @@
-"""Whether a decay is what it says: a covariance, Markovian where it claims to be, and learnable."""
+"""Whether a decay or an inflation is what it says, and as learnable as it claims."""
 
 from __future__ import annotations
 
@@ -64,20 +64,36 @@ def require_sound(decay: Decay) -> None:
 
 
 @torch.no_grad()
-def require_computed(inflation: Inflation) -> None:
-    """Raise a ``ValueError`` unless an inflation computes from tensors, and has what it declares.
+def require_inflating(inflation: Inflation) -> None:
+    """Look at an inflation at some lags.
 
     Args:
         inflation: Anybody's.
+
+    Raises:
+        ValueError: If it does not compute from tensors or has not what it declares, is NaN there
+            or minus infinity, or changes the noise of what has just been observed.
     """
     require_declared(inflation)
-    lag = torch.tensor([[0.0, 1.0, 2.5]], dtype=torch.float64)
+    lag = torch.tensor([[0.0, *SPANS[: SPANS.index(ORDINARY) + 1]]], dtype=torch.float64)
     with _computed(inflation):
-        factor = inflation.log_factor(lag)
+        factor = inflation.log_factor(lag.clone())
     require(
         isinstance(factor, Tensor) and factor.shape == lag.shape,
-        f"log_factor of {inflation!r} for lags `1 x 3` is {shown(factor)}; compute it elementwise, "
-        "of the same shape.",
+        f"log_factor of {inflation!r} for lags `1 x {lag.shape[-1]}` is {shown(factor)}; compute "
+        "it elementwise, of the same shape.",
+    )
+    for value, age in zip(factor[0].tolist(), lag[0].tolist(), strict=True):
+        require(
+            value > -math.inf,  # neither NaN
+            f"log_factor of {inflation!r} is {value} at lag {age:g}, but it is the logarithm of a "
+            "positive factor; math.inf is that of an observation that says nothing.",
+        )
+    require(
+        abs(float(factor[0, 0])) <= TOLERANCE,
+        f"log_factor of {inflation!r} is {float(factor[0, 0]):.6g} at lag 0, but a new observation "
+        "has the noise that was told, so that it must be 0 there; put what multiplies all noises "
+        "into noise.",
     )
 
 

@@ -9,6 +9,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import ExponentialWeights, Inflation, UncertaintyInjection
+from botorch_tv.forgetting.claims import require_inflating
 from botorch_tv.forgetting.inflation import SMALLEST_GAMMA
 from botorch_tv.forgetting.parameter import with_values
 from botorch_tv.forgetting.static import is_static
@@ -28,6 +29,9 @@ class Aging(Declared):
             declares otherwise. For a share kept, such as γ, of 1 - γ.
         names: Names of priors other than that of the parameter with ``_prior``.
         learn: Whether there is anything to learn; the inflation is used as it is else.
+
+    Raises:
+        ValueError: If the formula is no inflation, or not one of the parameters it declares.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class Aging(Declared):
         names: Mapping[str, str] | None = None,
         learn: bool = True,
     ) -> None:
+        require_inflating(inflation)
         super().__init__()
         self.declare(inflation, batch_shape, 1, priors or {}, {}, names, learn=learn)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import draws_numbers, require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
-from botorch_tv.forgetting.claims import require_computed, require_sound
+from botorch_tv.forgetting.claims import require_inflating, require_sound
 from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
 from botorch_tv.forgetting.static import is_static
@@ -79,7 +79,7 @@ def require_parts(parts: Mapping[str, Any]) -> None:
         "Features(tolerance=...).",
     )
     require_sound(parts["decay"])
-    require_computed(parts["inflation"])
+    require_inflating(parts["inflation"])
     require_rules(parts["retention"])
     require_defined(parts["exploration"])
 

@@ -15,6 +15,7 @@ from botorch_tv.acquisition import Exploration, Width
 from botorch_tv.forgetting import Decay, ExponentialWeights, Inflation, Markov
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.kernels import DecayKernel
+from botorch_tv.likelihoods import FixedAging
 from botorch_tv.strategies import Box, Grid, Strategy
 
 KERNEL = RBFKernel().double()
@@ -51,6 +52,19 @@ class InflationByNumbers(Inflation):
 class OneFactor(Inflation):
     def log_factor(self, lag):
         return 0.1 * lag.sum()
+
+
+class Told(Inflation):
+    """Log-factors as listed by lag, the last one for all beyond."""
+
+    def __init__(self, *factors):
+        self.factors = torch.tensor(factors, dtype=torch.float64)
+
+    def __repr__(self):
+        return "Told()"
+
+    def log_factor(self, lag):
+        return self.factors[lag.ceil().long().clamp_max(len(self.factors) - 1)]
 
 
 class Misspelt(Decay):
@@ -97,7 +111,19 @@ ROWS = {
         lambda: strategy(inflation=InflationByNumbers()), "InflationByNumbers", "from tens", FIX
     ),
     "one factor": Row(
-        lambda: strategy(inflation=OneFactor()), "OneFactor", "for lags `1 x 3`", "compute it el"
+        lambda: strategy(inflation=OneFactor()), "OneFactor", "for lags `1 x 5`", "compute it el"
+    ),
+    "no number": Row(
+        lambda: strategy(inflation=Told(0.0, math.nan)), "Told() is nan", "at lag 0.1", "positive f"
+    ),
+    "no noise": Row(
+        lambda: strategy(inflation=Told(0.0, 1.0, -math.inf)), "is -inf", "at lag 10", "positive f"
+    ),
+    "more noise at once": Row(
+        lambda: strategy(inflation=Told(0.3, 0.4)), "is 0.3 at lag 0", "must be 0", "into noise"
+    ),
+    "in a likelihood": Row(
+        lambda: FixedAging(Told(0.0, math.nan)), "Told() is nan", "at lag 0.1", "positive f"
     ),
     "misspelt": Row(
         lambda: strategy(decay=Misspelt()), "'rat'", "has no attribute", "Did you mean rate?"
