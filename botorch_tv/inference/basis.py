@@ -191,8 +191,11 @@ class ArmBasis(Basis):
         at = index.unsqueeze(-2).expand(*rows.shape[:-1], index.shape[-1])
         return rows.gather(-1, at).mT
 
+    def between(self, index: Tensor, arms: Tensor) -> Tensor:
+        return self.covariance[index.unsqueeze(-1), arms.unsqueeze(-2)]
+
     def gram(self, index: Tensor) -> Tensor:
-        return self.covariance[index.unsqueeze(-1), index.unsqueeze(-2)]
+        return self.between(index, index)
 
     def draw(self, reduction: Tensor, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
         # The covariance itself is singular to rounding. Its symmetric root is continuous in it, so

@@ -180,8 +180,8 @@ class _Table:
             self.draws(f"expert {label}") if player.consults else None
             for label, player in settings.strategies.items()
         ]
-        self.disturb = self.draws("noise")
         self.spread = math.sqrt(settings.world.noise)
+        self.disturb = self.draws("noise", self.spread)
         self.maximize = self.players[0].maximize
         self.opening = settings.world.opening(self.draws("first arm"))
         self.recorders = settings.recorders
@@ -193,10 +193,12 @@ class _Table:
             lasting=self._lasting(),
         )
 
-    def draws(self, purpose: str) -> Stream:
-        """Random numbers of these trials for one purpose."""
+    def draws(self, purpose: str, spread: float = 1.0) -> Stream:
+        """Random numbers of these trials for one purpose, normal ones with a standard deviation."""
         own = self.settings
-        return Stream(own.seed, purpose, *self.chunk, dtype=own.dtype, device=own.device)
+        return Stream(
+            own.seed, purpose, *self.chunk, dtype=own.dtype, device=own.device, spread=spread
+        )
 
     def play_round(self, step: int, objective: Objective) -> None:
         """One round of every strategy.
@@ -207,7 +209,7 @@ class _Table:
         """
         world = self.settings.world
         best = objective.best(self.maximize)
-        noise = self.spread * self.disturb.normal()
+        noise = self.disturb.normal()
         for number, player in enumerate(self.players):
             state, label = self.states[number], self.labels[number]
             self.place.reach(step + 1, "the strategy {!r} chooses", label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections.abc import Callable
@@ -35,6 +36,7 @@ class Stream:
         trials: Number of trials.
         dtype: Of the numbers returned.
         device: Where they are drawn.
+        spread: Standard deviation of normal variates.
     """
 
     def __init__(
@@ -46,26 +48,36 @@ class Stream:
         *,
         dtype: torch.dtype,
         device: torch.device,
+        spread: float = 1.0,
     ) -> None:
         self.first = first
         self.trials = trials
         self.dtype = dtype
         self.device = device
-        self._normal = _Sequence(seed, f"normal {purpose}", self, _normals)
+        draw = functools.partial(_normals, spread=spread)
+        self._normal = _Sequence(seed, f"normal {purpose}", self, draw)
         self._uniform = _Sequence(seed, f"uniform {purpose}", self, _uniforms)
         self._below_one = 1 - torch.finfo(dtype).eps / 2
 
     def normal(self, *event_shape: int) -> Tensor:
-        """The next standard normal variates, `trials x event_shape`."""
+        """The next normal variates of mean 0, `trials x event_shape`."""
         return self._normal.following(event_shape).to(self.dtype)
 
     def leading_normals(self, count: int, room: int) -> Tensor:
-        """The first ``count`` of the next ``room`` standard normal variates, `trials x count`.
+        """The first ``count`` of the next ``room`` normal variates of mean 0, `trials x count`.
 
         The others are passed over without being computed. ``room`` counts as the next even number,
         from an even number on, since variates come in pairs.
         """
         return self._normal.leading(count, room).to(self.dtype)
+
+    def leading_normals_ahead(self, count: int, room: int) -> Tensor:
+        """What the next calls of :meth:`leading_normals` give, as many as are drawn at once.
+
+        Returns:
+            `trials x calls x count`, at least one call.
+        """
+        return self._normal.leading_ahead(count, room).to(self.dtype)
 
     def uniform(self, *event_shape: int) -> Tensor:
         """The next variates uniform on [0, 1), `trials x event_shape`."""
@@ -122,6 +134,16 @@ class _Sequence:
 
     def leading(self, wanted: int, room: int) -> Tensor:
         """The first of the next ``room`` variates, `trials x wanted`, float64, the caller's own."""
+        return self._block(wanted, room)[:, 0]
+
+    def leading_ahead(self, wanted: int, room: int) -> Tensor:
+        """Those of some calls of :meth:`leading`, `trials x calls x wanted`."""
+        block = self._block(wanted, room)
+        self._next = max(self._begins) + self._room
+        return block
+
+    def _block(self, wanted: int, room: int) -> Tensor:
+        """What is drawn for a call of :meth:`leading`, which it advances by, and those after it."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
@@ -138,7 +160,7 @@ class _Sequence:
             drawn = self._draw(*self._trial_keys(), numbers)
             self._blocks = drawn.view(self._stream.trials, -1, paired)
         self._next = begin + room
-        return self._blocks[:, self._begins[begin], :wanted]
+        return self._blocks[:, self._begins[begin] :, :wanted]
 
     def _trial_keys(self) -> tuple[Tensor, Tensor]:
         if self._keys is None:
@@ -157,11 +179,12 @@ class _Sequence:
         self._ahead = self._draw(*self._trial_keys(), numbers)
 
 
-def _normals(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:
+def _normals(start: Tensor, step: Tensor, numbers: Tensor, spread: float) -> Tensor:
     """Variates 2j and 2j + 1 are made of words 2j and 2j + 1."""
     pairs = numbers.view(-1, 2).T.contiguous()
     word = words(start.unsqueeze(-1), step.unsqueeze(-1), pairs)
-    return normals(word[:, 0], word[:, 1]).flatten(1)
+    drawn = normals(word[:, 0], word[:, 1]).flatten(1)
+    return drawn if spread == 1 else drawn.mul_(spread)
 
 
 def _uniforms(start: Tensor, step: Tensor, numbers: Tensor) -> Tensor:

@@ -40,9 +40,13 @@ class CapturedTable:
     ) -> None:
         self._recorder = Recorder(capture)
         self._shape = trials, horizon = chunk.trials, settings.horizon
-        self._spread = math.sqrt(settings.world.noise)
         self._noise = Stream(
-            settings.seed, "noise", *chunk, dtype=settings.dtype, device=settings.device
+            settings.seed,
+            "noise",
+            *chunk,
+            dtype=settings.dtype,
+            device=settings.device,
+            spread=math.sqrt(settings.world.noise),
         )
         some = next(iter(served.values()))[1].variance
         self._stage = Stage(
@@ -75,7 +79,7 @@ class CapturedTable:
             self._given, work = self._brought(objective)
             self._bring = Replayed(work, self._recorder, [self._stage.values, self._stage.best])
         self._given.copy_(_shown(objective))
-        torch.mul(self._noise.normal(), self._spread, out=self._stage.noise)
+        self._stage.noise.copy_(self._noise.normal())
         self._bring()
         for player in self._players.values():
             player.play_round(step)

@@ -46,9 +46,13 @@ class CompiledTable:
         self.settings, self.services, self.stop = settings, services, stop
         shape = (chunk.trials, settings.horizon)
         self._shape = shape
-        self._spread = math.sqrt(settings.world.noise)
         self._disturb = Stream(
-            settings.seed, "noise", *chunk, dtype=settings.dtype, device=settings.device
+            settings.seed,
+            "noise",
+            *chunk,
+            dtype=settings.dtype,
+            device=settings.device,
+            spread=math.sqrt(settings.world.noise),
         )
         self._trials = {label: _beginning(one, shape) for label, one in services.items()}
         self._played = {
@@ -75,7 +79,7 @@ class CompiledTable:
         else:
             assert isinstance(objective, OnArms)
             scene.given[place] = objective.values.numpy()
-        scene.noise[place] = self._spread * self._disturb.normal().numpy()
+        scene.noise[place] = self._disturb.normal().numpy()
         if place + 1 < len(scene.given) and step + 1 < self.settings.horizon:
             return
         scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])

@@ -111,6 +111,12 @@ class GaussianDraw(_KernelFunctions):
         normal = stream.leading_normals(basis.normals, basis.arms)
         return basis.draw_from_prior(normal.to(basis.variance.dtype))
 
+    @staticmethod
+    def coordinates_ahead(basis: FeatureBasis, stream: Stream) -> Tensor:
+        """Some further draws in coordinates of the features, `trials x draws x r`."""
+        normals = stream.leading_normals_ahead(basis.normals, basis.arms)
+        return basis.draw_from_prior(normals.to(basis.variance.dtype))
+
 
 class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
