@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.choices import compare, presets
-from benchmarks.gpu.world import study
+from benchmarks.gpu.world import resized, study
 from botorch_tv.simulation import StudyResult
 from botorch_tv.strategies import Strategy
 
@@ -44,7 +44,7 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     strategy = presets()[name]
     on_gpu = options.device.type == "cuda"
     captured = on_gpu or find_spec("numba") is not None
-    short = argparse.Namespace(**{**vars(options), "trials": 64, "horizon": 20})
+    short = resized(options, trials=64, horizon=20)
     found: dict[str, Any] = {}
     results: list[StudyResult] = []
     for way, compiled in {"eager": False, "captured": captured}.items():
@@ -80,7 +80,7 @@ def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) 
     """Launches of one round late in a study, where everything has been captured."""
 
     def count(horizon: int) -> int:
-        own = argparse.Namespace(**{**vars(options), "trials": 64, "horizon": horizon})
+        own = resized(options, trials=64, horizon=horizon)
         return launches(lambda: study(own, strategy, options.device, compiled=compiled))
 
     early, late = 160, 176

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.gpu import graphs, sparq
-from benchmarks.gpu.world import parser, record_of, write
+from benchmarks.gpu.world import parser, record_of, resized, write
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -29,8 +29,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Time every strategy; returns the record that is written."""
     options = parse(arguments)
-    given = vars(options)
-    smaller = {name: given[f"expert_{name}"] for name in ("points", "trials", "horizon")}
+    smaller = {name: getattr(options, f"expert_{name}") for name in ("points", "trials", "horizon")}
     record = record_of("rounds", options)
     record["parameters"] |= {f"expert_{name}": one for name, one in smaller.items()}
     record |= {"captured": {}, "experts": {}}
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         print(f"{name}: {found.get('error') or graphs.in_words(found)}", flush=True)
         write(record, options)
     for name in sparq.strategies():
-        found = sparq.timed(name, argparse.Namespace(**{**given, **smaller}))
+        found = sparq.timed(name, resized(options, **smaller))
         record["experts"][name] = found
         print(f"{name}: {found['ms_per_round']:.1f} ms a round", flush=True)
         write(record, options)

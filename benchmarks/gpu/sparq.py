@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from benchmarks.gpu.world import study
+from benchmarks.gpu.world import resized, study
 from benchmarks.speed.runs import NOISE, kernel
 from botorch_tv.experts import SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 
@@ -28,9 +28,7 @@ def timed(name: str, options: argparse.Namespace) -> dict[str, float]:
         options: The command line of a study.
     """
     strategy = strategies()[name]
-    study(
-        argparse.Namespace(**{**vars(options), "trials": 2, "horizon": 3}), strategy, options.device
-    )
+    study(resized(options, trials=2, horizon=3), strategy, options.device)
     result = study(options, strategy, options.device)
     seconds = float(result.data.attrs["seconds"])
     return {

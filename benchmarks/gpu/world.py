@@ -55,6 +55,14 @@ def study(
     )
 
 
+def resized(
+    options: argparse.Namespace, *, trials: int, horizon: int, points: int | None = None
+) -> argparse.Namespace:
+    """The same command line with another size, its grid as it is unless given."""
+    sizes = {"trials": trials, "horizon": horizon, "points": points or options.points}
+    return argparse.Namespace(**vars(options) | sizes)
+
+
 def write(record: dict[str, Any], options: argparse.Namespace) -> None:
     """Write the file anew."""
     options.out.write_text(json.dumps(record, indent=1) + "\n")
