@@ -198,6 +198,18 @@ class StudyRecord:
                 f"{hint}"
             )
 
+    def require_trial(self, trial: int) -> None:
+        """Refuse a number that no trial of the study has.
+
+        Raises:
+            ValueError: Naming the first and the last.
+        """
+        numbers = self.data["trial"].values
+        if trial not in numbers:
+            raise ValueError(
+                f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
+            )
+
     def paired_difference(self, first: str, second: str) -> Paired:
         """How much more regret the first strategy pays than the second, trial by trial.
 

@@ -60,11 +60,7 @@ def plot_triggers(
             f"{label} does not reset by a trigger with a band; choose from {', '.join(armed)}."
         )
     number = int(data["trial"].values[typical_trial(data, label)]) if trial is None else trial
-    if number not in data["trial"].values:
-        numbers = data["trial"].values
-        raise ValueError(
-            f"The study has no trial {number}; its trials are {numbers[0]} to {numbers[-1]}."
-        )
+    result.require_trial(number)
     one = data.sel(trial=[number])
     alarms = trigger_table(one.sel(strategy=[label]))
     values = {

@@ -47,11 +47,8 @@ def plot_weights(
     """
     label = _label(result, strategy)
     data = result.data
-    numbers = data["trial"].values
-    if trial is not None and trial not in numbers:
-        raise ValueError(
-            f"The study has no trial {trial}; its trials are {numbers[0]} to {numbers[-1]}."
-        )
+    if trial is not None:
+        result.require_trial(trial)
     own = data.sel(strategy=label) if trial is None else data.sel(strategy=label, trial=[trial])
     panels = []
     for name, heading in TITLES.items():
@@ -61,7 +58,7 @@ def plot_weights(
     caption = "One trial."
     if trial is not None:
         caption = f"Trial {trial}."
-    elif len(numbers) > 1:
+    elif own.sizes["trial"] > 1:
         caption = f"Mean of {own.sizes['trial']:,} trials, and the middle half of them."
     return draw_weights(
         data["round"].values,
