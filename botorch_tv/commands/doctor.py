@@ -12,8 +12,7 @@ import torch
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from botorch_tv.identity.source import library
-from botorch_tv.identity.versions import versions
+from botorch_tv.identity.versions import libraries
 from botorch_tv.memory import free_bytes
 from botorch_tv.strategies import Grid, tv_gp_ucb
 
@@ -33,8 +32,7 @@ TOLERANCE = 1e-8
 def examine() -> tuple[str, bool]:
     """What is to be known for a report of a fault, in text, and whether all is exact."""
     lines = [f"python {platform.python_version()} on {platform.system()} {platform.machine()}"]
-    found = versions() | {"botorch_tv": library()}
-    lines += [f"{name} {version}" for name, version in found.items()]
+    lines += [f"{name} {version}" for name, version in libraries().items()]
     lines += [extra_in_words(extra) for extra in EXTRAS]
     lines += [
         f"{os.cpu_count()} processors, {torch.get_num_threads()} threads, "

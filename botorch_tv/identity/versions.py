@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import botorch_tv
+from botorch_tv.identity.source import library
 
 
 def versions() -> dict[str, str]:
@@ -24,8 +25,13 @@ def versions() -> dict[str, str]:
     }
 
 
+def libraries() -> dict[str, str]:
+    """The same, this package by its code, which may differ where its version does not."""
+    return versions() | {"botorch_tv": library()}
+
+
 def own_versions() -> str:
-    """The same as JSON, as it is kept beside what they computed."""
+    """Versions as JSON, as it is kept beside what they computed."""
     return json.dumps(versions(), sort_keys=True)
 
 

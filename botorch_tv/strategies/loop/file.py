@@ -18,8 +18,7 @@ from botorch.exceptions import InputDataError
 
 from botorch_tv.files import write_whole
 from botorch_tv.identity import Description, describe, differences
-from botorch_tv.identity.source import library
-from botorch_tv.identity.versions import versions
+from botorch_tv.identity.versions import libraries
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
@@ -318,11 +317,6 @@ def _require_checksum(content: Mapping[str, Any], text: bytes) -> None:
         "its content is not what was written, by its checksum; if that was changed on purpose, "
         "remove the line of sha256 and the comma before",
     )
-
-
-def libraries() -> dict[str, str]:
-    """Versions of all that computes a state."""
-    return versions() | {"botorch_tv": library()}
 
 
 def _told(error: BaseException) -> str:
