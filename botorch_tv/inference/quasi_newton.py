@@ -68,30 +68,60 @@ def minimize(
     Returns:
         The best points met.
     """
-    lower, upper = (_expanded(bound, start) for bound in (lower, upper))
-    x = start.clamp(lower, upper)
-    rows = torch.arange(len(x), device=x.device)
-    value, gradient = _finite(*function(x, rows))
-    best_x, best_value = x.clone(), value.clone()
-    run = _Run(x, value, gradient, lower, upper)
-    used, looks = 1, x.device.type == "cpu"
-    while used < evaluations:
-        trial = run.trial()
-        value, gradient = _finite(*function(trial, rows))
-        used += 1
-        going = run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
-        if not looks and used % BETWEEN_LOOKS:
-            continue
-        number = int(going.sum())
-        if number <= len(rows) // 2:
-            best_x[rows], best_value[rows] = run.x, run.value
-            left = going.nonzero().squeeze(-1)
-            rows = rows[left]
-            if number == 0:
-                return Minimum(best_x, best_value, used)
-            run.keep(left)
-    best_x[rows], best_value[rows] = run.x, run.value
-    return Minimum(best_x, best_value, used)
+    descent = Descent(function, start, lower, upper)
+    descent.go(evaluations, value_tolerance, gradient_tolerance)
+    return Minimum(descent.x, descent.value, descent.evaluations)
+
+
+class Descent:
+    """Minimisations on their way, of which some may be given up.
+
+    Args:
+        function: As for :func:`minimize`; evaluated once.
+        start: Where to start, `n x p`; moved into the bounds.
+        lower: Lower bounds, broadcastable with ``start``.
+        upper: Upper bounds.
+
+    Attributes:
+        x: The best points met, `n x p`.
+        value: The function there, `n`.
+        evaluations: How often the function was evaluated.
+    """
+
+    def __init__(
+        self, function: Objective, start: Tensor, lower: Tensor | float, upper: Tensor | float
+    ) -> None:
+        lower, upper = (_expanded(bound, start) for bound in (lower, upper))
+        x = start.clamp(lower, upper)
+        self._function, self._rows = function, torch.arange(len(x), device=x.device)
+        value, gradient = _finite(*function(x, self._rows))
+        self.x, self.value, self.evaluations = x.clone(), value.clone(), 1
+        self._run = _Run(x, value, gradient, lower, upper)
+
+    def go(self, evaluations: int, value_tolerance: float, gradient_tolerance: float) -> None:
+        """Go on until all are done, or the function was evaluated so often in all."""
+        run, looks = self._run, self.x.device.type == "cpu"
+        while self.evaluations < evaluations and len(self._rows):
+            trial = run.trial()
+            value, gradient = _finite(*self._function(trial, self._rows))
+            self.evaluations += 1
+            going = run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
+            if not looks and self.evaluations % BETWEEN_LOOKS:
+                continue
+            if int(going.sum()) <= len(self._rows) // 2:
+                self._leave(going)
+        self.x[self._rows], self.value[self._rows] = run.x, run.value
+
+    def give_up(self, others: Tensor) -> None:
+        """Go on with no more than some problems, `n`, bool."""
+        self._leave(self._run.going & others[self._rows])
+
+    def _leave(self, going: Tensor) -> None:
+        """Leave all but some of the problems worked on where they are, bool."""
+        self.x[self._rows], self.value[self._rows] = self._run.x, self._run.value
+        left = going.nonzero().squeeze(-1)
+        self._rows = self._rows[left]
+        self._run.keep(left)
 
 
 def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.protocol import Looks
-from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.inference.quasi_newton import Descent
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import settle_integer
@@ -67,6 +67,8 @@ class Region(Protocol):
 
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial go on."""
+TOLERANCES = 1e-8, 1e-6
+"""Of value and gradient, at which an ascent ends."""
 
 
 class Search(ABC):
@@ -190,13 +192,18 @@ class MultiStart(Search):
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         start = self._starts(box, sought)
-        scouted, values = _climbed(box, sought, start, min(SCOUTING, self.evaluations))
+        trials, starts, _ = start.shape
+        ascent = Descent(_Climb(box, sought, start), start.flatten(0, 1), 0.0, 1.0)
+        ascent.go(min(SCOUTING, self.evaluations), *TOLERANCES)
         # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
-        rank = (values / TIE_TOLERANCE).round().argsort(dim=-1, descending=True, stable=True)
-        better = rank[:, : math.ceil(start.shape[1] / 3)]
-        end, values = _climbed(box, sought, _at(scouted, better), self.evaluations)
+        rank = (ascent.value.view(trials, starts) / TIE_TOLERANCE).round().argsort(stable=True)
+        better = rank[:, : math.ceil(starts / 3)]
+        ascent.give_up(torch.zeros_like(rank, dtype=torch.bool).scatter(1, better, True).flatten())
+        ascent.go(self.evaluations, *TOLERANCES)
+        values = -ascent.value.view(trials, starts).gather(1, better)
         best = first_maximum(values, TIE_TOLERANCE, Scratch())
-        return box.from_unit(_at(end, best.unsqueeze(-1)).squeeze(1))
+        chosen = better.gather(1, best.unsqueeze(-1))
+        return box.from_unit(_at(ascent.x.view_as(start), chosen).squeeze(1))
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
@@ -231,15 +238,6 @@ class MultiStart(Search):
         return box.from_unit(draws.uniform(box.dim))
 
 
-def _climbed(box: Region, sought: Sought, start: Tensor, evaluations: int) -> tuple[Tensor, Tensor]:
-    """Where ascents end in the unit cube, `trials x starts x d`, and their scores in their unit."""
-    climb = _Climb(box, sought, start)
-    end = minimize(
-        climb, start.flatten(0, 1), 0.0, 1.0, evaluations=evaluations, value_tolerance=1e-8
-    )
-    return end.x.view_as(start), -end.value.view(start.shape[:2])
-
-
 def _at(points: Tensor, number: Tensor) -> Tensor:
     """Some points of each trial, `trials x M x d` and `trials x k` to `trials x k x d`."""
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
@@ -256,12 +254,16 @@ class _Climb:
     def __call__(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         if len(rows) != self.number:
             self.number = len(rows)
-            trials, self.group = torch.unique(rows // self.starts, return_inverse=True)
-            if self.sought.whole:
-                trials, self.group = torch.arange(self.trials), rows // self.starts
+            trial = rows // self.starts
+            number = torch.bincount(trial, minlength=self.trials)
+            asked = number >= 0 if self.sought.whole else number > 0
+            self.group = (asked.cumsum(0) - 1)[trial]
+            self.slot = torch.arange(len(rows), device=rows.device)
+            self.slot = self.slot - (number.cumsum(0) - number)[trial]
+            trials = asked.nonzero().squeeze(-1)
             self.some = None if len(trials) == self.trials else trials
-            self.groups, self.slot = len(trials), rows % self.starts
-        points = x.new_full((self.groups, self.starts, self.dim), 0.5)
+            self.shape = len(trials), int(number.max()), self.dim
+        points = x.new_full(self.shape, 0.5)
         points[self.group, self.slot] = x
         with torch.enable_grad():
             points.requires_grad_()

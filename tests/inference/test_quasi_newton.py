@@ -8,7 +8,7 @@ import torch
 from scipy.optimize import minimize as reference
 from torch import Tensor
 
-from botorch_tv.inference.quasi_newton import FIRST_STEP, minimize
+from botorch_tv.inference.quasi_newton import FIRST_STEP, Descent, minimize
 
 D = torch.float64
 
@@ -91,6 +91,26 @@ def test_a_batch_is_its_problems_alone():
         )
         torch.testing.assert_close(together.x[i], alone.x[0], rtol=0, atol=1e-9)
         torch.testing.assert_close(together.value[i], alone.value[0], rtol=1e-9, atol=1e-12)
+
+
+def test_those_given_up_stay_where_they_are_and_others_go_on_as_if_nothing_had_happened():
+    A, centre, start = quadratics(12, 4, seed=3)
+    every = torch.arange(12)
+    for others in (every % 3 == 0, every < 0, every >= 0):
+        function = counted(quadratic(A, centre))
+        descent = Descent(function, start, 0.0, 1.0)
+        descent.go(6, 1e-9, 1e-6)
+        there, value = descent.x.clone(), descent.value.clone()
+        descent.give_up(others)
+        before = {number: len(points) for number, points in function.seen.items()}
+        descent.go(50, 1e-9, 1e-6)
+        assert descent.evaluations == function.calls
+        left = ~others
+        assert torch.equal(descent.x[left], there[left])
+        assert torch.equal(descent.value[left], value[left])
+        assert all(len(function.seen[int(i)]) == before[int(i)] for i in left.nonzero())
+        whole = minimize(quadratic(A, centre), start, 0.0, 1.0, evaluations=50)
+        torch.testing.assert_close(descent.x[others], whole.x[others], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("evaluations", [1, 2, 7, 30])
