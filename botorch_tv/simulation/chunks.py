@@ -16,7 +16,6 @@ from torch import Tensor
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.captured.replayed import cuda_graph
-from botorch_tv.simulation.captured.serving import Captured, captured
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, served
 from botorch_tv.simulation.cut import Chunk
@@ -85,7 +84,7 @@ class PreparedStudy:
         self, place: _Place, stop: threading.Event
     ) -> list[_Table | CompiledTable | CapturedTable]:
         """The strategies whose rounds are compiled or captured, and all others."""
-        settings, services, graphs = self.settings, self.services, self.graphs
+        settings, services, graphs = self.settings, self.services, self.settings.captured
         others = [
             label for label in settings.strategies if label not in services and label not in graphs
         ]
@@ -108,11 +107,6 @@ class PreparedStudy:
         if not own.compiled or own.record:  # a recorder may ask for anything
             return {}
         return served(own.world, own.strategies, self.templates, own.horizon)
-
-    @cached_property
-    def graphs(self) -> dict[str, Captured]:
-        """What captured rounds play, by label."""
-        return captured(self.settings, self.templates)
 
     def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:
         """What all strategies recorded, in their order."""

@@ -7,7 +7,7 @@ from bisect import bisect_right
 import torch
 
 from botorch_tv.memory import free_bytes, in_words
-from botorch_tv.simulation.captured.serving import captured, numbers_per_trial
+from botorch_tv.simulation.captured.serving import numbers_per_trial
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require
@@ -40,7 +40,7 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
         ValueError: If memory does not hold one.
     """
     states, horizon = settings.initial_states(), settings.horizon
-    graphs = captured(settings, states)
+    graphs = settings.captured
     variance = next(iter(states.values())).basis.variance
 
     def numbers(label: str, together: int) -> int:

@@ -12,6 +12,7 @@ import torch
 from botorch_tv.identity import Description, describe
 from botorch_tv.identity.source import library
 from botorch_tv.identity.versions import versions
+from botorch_tv.simulation.captured.serving import Captured, captured
 from botorch_tv.simulation.checks import require_precision
 from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.layout import ResultLayout
@@ -97,7 +98,17 @@ class StudySettings:
 
     def __getstate__(self) -> dict[str, object]:
         """What is sent to a worker, which makes states of its own."""
-        return {name: part for name, part in vars(self).items() if name != "_states"}
+        found_here = ("_states", "captured")
+        return {name: part for name, part in vars(self).items() if name not in found_here}
+
+    @cached_property
+    def captured(self) -> dict[str, Captured]:
+        """What captured rounds play, by label: nothing unless that is asked for, on a GPU."""
+        if not self.compiled or self.device.type != "cuda":
+            return {}
+        if self.record:  # a recorder may ask for anything
+            return {}
+        return captured(self.world, self.strategies, self.initial_states(), self.horizon)
 
     @cached_property
     def _states(self) -> dict[str, State]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
@@ -61,9 +62,7 @@ class Both:
     ) -> Both:
         settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
         states = settings.initial_states()
-        # As the strategies of a study on a GPU would be.
-        there = replace(settings, device=torch.device("cuda"), compiled=True)
-        graphs = serving.captured(there, states)
+        graphs = serving.captured(world, strategies, states, horizon)
         assert list(graphs) == list(strategies)
         captured = CapturedTable(settings, graphs, CHUNK, capture)
         eager = _Table(settings, states, _Place(CHUNK))
@@ -253,11 +252,16 @@ def settings_of(**parts: object) -> StudySettings:
     return StudySettings(**given)  # type: ignore[arg-type]
 
 
+def prepared(settings: StudySettings) -> StudySettings:
+    """A study whose states are made here, wherever it is to be played."""
+    vars(settings)["_states"] = replace(settings, device=CPU).initial_states()
+    return settings
+
+
 def test_what_is_captured_on_a_gpu():
     def labels(**parts: object) -> list[str]:
         settings = settings_of(**parts)
-        states = replace(settings, device=CPU).initial_states()
-        return list(serving.captured(settings, states))
+        return list(prepared(settings).captured)
 
     class Failing(MarkovWorld):
         def available(self, step, choice):
@@ -272,23 +276,24 @@ def test_what_is_captured_on_a_gpu():
     assert labels(dtype=torch.float32) == []
 
 
+def test_what_is_captured_is_found_once_and_where_it_is_played():
+    settings = prepared(settings_of())
+    assert settings.captured is settings.captured
+    assert set(pickle.loads(pickle.dumps(settings)).__dict__) == set(vars(settings_of()))
+
+
 def test_a_study_joins_captured_rounds_with_the_others(monkeypatch):
     settings = settings_of(device=CPU, compiled=False)
-    captured = serving.captured
 
-    def on_any_device(own: StudySettings, states: object) -> object:
-        return captured(replace(own, device=torch.device("cuda"), compiled=True), states)
-
-    def play(prepared: PreparedStudy) -> Arrays | None:
+    def play(study: PreparedStudy) -> Arrays | None:
         with tqdm(disable=True) as bar:
-            return prepared.play(CHUNK, Progress(bar, 30), threading.Event())
+            return study.play(CHUNK, Progress(bar, 30), threading.Event())
 
     expected = play(PreparedStudy(settings, settings.initial_states()))
-    monkeypatch.setattr(chunks_module, "captured", on_any_device)
+    vars(settings)["captured"] = prepared(settings_of()).captured
+    assert list(settings.captured) == ["GP", "ET"]
     monkeypatch.setattr(chunks_module, "cuda_graph", lambda device: taped)
-    prepared = PreparedStudy(settings, settings.initial_states())
-    assert list(prepared.graphs) == ["GP", "ET"]
-    found = play(prepared)
+    found = play(PreparedStudy(settings, settings.initial_states()))
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-12)
 
@@ -315,10 +320,8 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
     settings = settings_of(device=CPU, strategies={"GP": ucb()}, horizon=100)
     monkeypatch.setattr("botorch_tv.simulation.memory.free_bytes", lambda device: 2**24)
     eager = chunk_size(settings, trials=500, workers=1)
-    graphs = serving.captured(
-        replace(settings, device=torch.device("cuda"), compiled=True), settings.initial_states()
-    )
-    monkeypatch.setattr("botorch_tv.simulation.memory.captured", lambda own, states: graphs)
+    on_gpu = prepared(settings_of(strategies={"GP": ucb()}, horizon=100))
+    vars(settings)["captured"] = on_gpu.captured
     monkeypatch.setattr("botorch_tv.simulation.memory.numbers_per_trial", lambda one, rounds: 2**20)
     assert chunk_size(settings, trials=500, workers=1) == 1 < eager
 

@@ -8,29 +8,32 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import AT_ONCE, FIRST_SLOTS
 from botorch_tv.inference.rows import room_for
 from botorch_tv.simulation.compiled.serving import Known, known, plain
-from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.worlds import World
+from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
 
 Captured = tuple[Known, Basis]
 """A strategy in numbers, and the basis of its kernel."""
 
 
-def captured(settings: StudySettings, states: Mapping[str, State]) -> dict[str, Captured]:
+def captured(
+    world: World, strategies: Mapping[str, Strategy], states: Mapping[str, State], horizon: int
+) -> dict[str, Captured]:
     """What captured rounds play, by label.
 
     Args:
-        settings: The study; nothing is captured unless it asks for that, on a GPU.
-        states: A state of every strategy.
+        world: Where objectives are drawn from; nothing is captured on one that goes its own way.
+        strategies: By label.
+        states: A state of each.
+        horizon: Rounds T.
     """
-    wanted = settings.compiled and settings.device.type == "cuda" and plain(settings.world)
-    if not wanted or settings.record:  # a recorder may ask for anything
+    if not plain(world):
         return {}
     found: dict[str, Captured] = {}
-    for label, strategy in settings.strategies.items():
-        state = states[label]
-        one = known(strategy, state, settings.horizon)
-        if one is not None and isinstance(state.basis, Basis):
-            found[label] = one, state.basis
+    for label, strategy in strategies.items():
+        basis, one = states[label].basis, known(strategy, states[label], horizon)
+        if one is not None and isinstance(basis, Basis):
+            found[label] = one, basis
     return found
 
 
