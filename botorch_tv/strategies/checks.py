@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import is_dataclass
-from itertools import zip_longest
 
 import torch
 from botorch.exceptions import InputDataError
@@ -13,6 +12,7 @@ from torch import Tensor
 from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import Retention
 from botorch_tv.inference.process import Process
+from botorch_tv.strategies.begun import first_unlike
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.state import State
@@ -62,10 +62,8 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: tuple[Retenti
     """
     there, fix = state.begun_with, "tell a state of strategy.init(domain) what was measured."
     if there and here and there != here:
-        unlike = next(pair for pair in zip_longest(there, here) if pair[0] != pair[1])
-        raise InputDataError(
-            f"the state was begun with {unlike[0]}, but this strategy has {unlike[1]}; {fix}"
-        )
+        was, now = first_unlike(there, here)
+        raise InputDataError(f"the state was begun with {was}, but this strategy has {now}; {fix}")
     memories = state.memory.retention
     if len(memories) != len(rules):
         raise InputDataError(

@@ -28,6 +28,7 @@ from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.learning.refit import Refit
+from botorch_tv.strategies.begun import told_apart
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.deciding import arm_inference
 from botorch_tv.strategies.domains import Domain
@@ -160,7 +161,10 @@ class Parts:
     def _begins_with(self) -> tuple[str, ...]:
         """By which a state tells who began it; nothing where that cannot be said."""
         try:
-            return tuple(_anywhere(f"{name} {self._in_words(name)}") for name in self._model)
+            return tuple(
+                told_apart(_anywhere(f"{name} {self._in_words(name)}"), getattr(self, name))
+                for name in self._model
+            )
         except Exception:  # as above
             return ()
 

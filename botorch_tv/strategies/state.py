@@ -23,7 +23,8 @@ class State(NamedTuple):
         expert: Answers of an expert, beside the log; None before any.
         members: Of a strategy over strategies, those of its members; its own log is that of the
             first.
-        begun_with: In words, the parts of a strategy that what is here was computed with.
+        begun_with: In words, each with a fingerprint, the parts of a strategy that what is here was
+            computed with.
     """
 
     domain: Domain

@@ -21,7 +21,7 @@ from botorch_tv import (
     tv_gp_ucb,
 )
 from botorch_tv.acquisition import Constant, ExpectedImprovement
-from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
+from botorch_tv.forgetting import Decay, EventTrigger, ExponentialWeights, Markov
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.panels.loading import load_panel
@@ -260,6 +260,16 @@ class TestSidesAndCorners:
         assert torch.equal(Box([(0, 10), (5, 50)]).bounds, corners)
 
 
+class Slow(Decay):
+    """Says nothing of its rate in words."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def attenuation(self, elapsed):
+        return torch.exp(-self.rate * elapsed)
+
+
 MARKOV = tv_gp_ucb(kernel=KERNEL, noise=0.02, epsilon=0.1, mean=0.5)
 OTHERS = {
     "decay": (MARKOV, replace(MARKOV, decay=Markov(0.2)), "decay Markov(epsilon=0.1)"),
@@ -268,6 +278,12 @@ OTHERS = {
     "mean": (MARKOV, replace(MARKOV, mean=0.0), "mean 0.5"),
     "inflation": (MARKOV, replace(MARKOV, inflation=ExponentialWeights(0.9)), "inflation Static()"),
     "rules": (MARKOV, replace(MARKOV, retention=EventTrigger(0.1)), "0 rules of retention"),
+    "matrix": (
+        replace(MARKOV, kernel=torch.eye(len(X)).double()),
+        replace(MARKOV, kernel=2 * torch.eye(len(X)).double()),
+        "kernel covariance matrix",
+    ),
+    "own": (replace(MARKOV, decay=Slow(0.1)), replace(MARKOV, decay=Slow(0.5)), "Slow object"),
     "bank": (STRATEGIES["adaptive"], adaptive_gp_ucb(bank=Bank(rates=(0.0, 0.1))), "bank Bank("),
 }
 USES = {
@@ -283,7 +299,7 @@ USES = {
 @pytest.mark.parametrize("other", OTHERS)
 def test_what_another_strategy_has_computed(other, use):
     began, goes_on, there = OTHERS[other]
-    for domain in (SIDE, Grid(X)):
+    for domain in (Grid(X),) if other == "matrix" else (SIDE, Grid(X)):
         state = began.init(domain)
         for x, y in zip(X, Y):
             state, _ = began.tell(state, began.suggestion_at(state, x), y)
