@@ -54,50 +54,6 @@ def leading_normals(draws: Draws, count: int, room: int) -> Tensor:
     return draws.normal(room)[..., :count]
 
 
-@dataclass(frozen=True)
-class _Trials:
-    """Which trials numbers are for."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-
-
-class _Shared:
-    """All trials draw from one generator."""
-
-    def __init__(self, generator: torch.Generator | None, trials: _Trials) -> None:
-        self._generator, self._trials = generator, trials
-
-    def normal(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.randn, event_shape)
-
-    def uniform(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.rand, event_shape)
-
-    def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
-        shape = (*self._trials.shape, *event_shape)
-        return _drawn(draw, shape, self._generator, self._trials)
-
-
-class _OnePerTrial:
-    """Every trial draws from a generator of its own, so that it does not notice the others."""
-
-    def __init__(self, generators: Sequence[torch.Generator], trials: _Trials) -> None:
-        self._generators, self._trials = generators, trials
-
-    def normal(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.randn, event_shape)
-
-    def uniform(self, *event_shape: int) -> Tensor:
-        return self._drawn(torch.rand, event_shape)
-
-    def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
-        own = self._trials
-        rows = [_drawn(draw, event_shape, one, own) for one in self._generators]
-        return torch.stack(rows).view((*own.shape, *event_shape))
-
-
 class Drawing(Protocol):
     """``torch.randn`` or ``torch.rand``."""
 
@@ -111,13 +67,38 @@ class Drawing(Protocol):
     ) -> Tensor: ...
 
 
-def _drawn(
-    draw: Drawing, shape: tuple[int, ...], generator: torch.Generator | None, trials: _Trials
-) -> Tensor:
-    """Numbers drawn where the generator is, and brought to where the trials are."""
-    place = trials.device if generator is None else generator.device
-    drawn = draw(shape, generator=generator, dtype=trials.dtype, device=place)
-    return drawn.to(trials.device)
+@dataclass(frozen=True)
+class _Drawn:
+    """Numbers of one generator for all trials, or of one for each, which notices no others."""
+
+    generators: Sequence[torch.Generator | None]
+    apart: bool
+    """Whether there is one for each trial."""
+    shape: tuple[int, ...]
+    """Of the trials."""
+    dtype: torch.dtype
+    device: torch.device
+
+    def normal(self, *event_shape: int) -> Tensor:
+        return self._drawn(torch.randn, event_shape)
+
+    def uniform(self, *event_shape: int) -> Tensor:
+        return self._drawn(torch.rand, event_shape)
+
+    def _drawn(self, draw: Drawing, event_shape: tuple[int, ...]) -> Tensor:
+        whole = (*self.shape, *event_shape)
+        if not self.apart:
+            return self._from(self.generators[0], draw, whole)
+        rows = [self._from(one, draw, event_shape) for one in self.generators]
+        return torch.stack(rows).view(whole)
+
+    def _from(
+        self, generator: torch.Generator | None, draw: Drawing, size: tuple[int, ...]
+    ) -> Tensor:
+        """Numbers drawn where a generator is, and brought to where the trials are."""
+        place = self.device if generator is None else generator.device
+        drawn = draw(size, generator=generator, dtype=self.dtype, device=place)
+        return drawn.to(self.device)
 
 
 def draws_from(generator: Generators | Draws | None, state: State) -> Draws:
@@ -154,12 +135,12 @@ def draws_for(
     Raises:
         InputDataError: As :func:`draws_from`.
     """
-    trials = _Trials(tuple(batch_shape), dtype, device)
+    shape = tuple(batch_shape)
     if generator is None or isinstance(generator, torch.Generator):
-        return _Shared(generator, trials)
+        return _Drawn([generator], False, shape, dtype, device)
     if isinstance(generator, Draws):
         return generator
-    number = math.prod(trials.shape)
+    number = math.prod(shape)
     generators = list(generator) if isinstance(generator, Sequence) else [generator]
     if not all(isinstance(one, torch.Generator) for one in generators):
         raise InputDataError(
@@ -170,4 +151,4 @@ def draws_for(
             f"generator holds {len(generators)} generators, but there are {number} trials; "
             "pass one for all, or one per trial."
         )
-    return _OnePerTrial(generators, trials)
+    return _Drawn(generators, True, shape, dtype, device)
