@@ -42,7 +42,7 @@ def _allowed() -> int:
     return max(0, most - taken)
 
 
-def in_words(size: float) -> str:
+def bytes_in_words(size: float) -> str:
     """A number of bytes for people."""
     unit = 0
     while size >= 1024 and unit < len(_UNITS) - 1:

@@ -17,12 +17,7 @@ from botorch_tv.strategies.signature import Bounded, preset, with_width
 
 
 @preset
-def sparq_gp_ucb(
-    *,
-    c_Q: float = 1.0,
-    steps: Steps = None,
-    **common: Unpack[Bounded],
-) -> SparQ:
+def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
 
     Regression is on the newest answers alone; width

@@ -13,7 +13,7 @@ from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel
 from torch import Tensor
 
 from botorch_tv.inference.definite import EVALUATED_TOLERANCE, require_symmetric
-from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.memory import bytes_in_words, free_bytes
 
 
 def covariance_matrix(kernel: Kernel | Tensor, X: Tensor) -> Tensor:
@@ -52,9 +52,9 @@ def _require_room(arms: int) -> None:
     needed, free = 3 * 8 * arms**2, free_bytes(torch.device("cpu"))
     if needed > free:
         raise InputDataError(
-            f"the domain has {arms:,} arms, whose covariance takes {in_words(needed)} to compute, "
-            f"but {in_words(free)} of memory are free; give at most {isqrt(free // 24):,} arms, or "
-            "a Box, which needs no covariance of all its points."
+            f"the domain has {arms:,} arms, whose covariance takes {bytes_in_words(needed)} to "
+            f"compute, but {bytes_in_words(free)} of memory are free; give at most "
+            f"{isqrt(free // 24):,} arms, or a Box, which needs no covariance of all its points."
         )
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 
 import torch
 
-from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.simulation.captured.serving import numbers_per_trial
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.strategies.domains import Domain, Grid
@@ -58,9 +58,9 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     free, single = free_bytes(variance.device), needed(1)
     require(
         single <= free,
-        f"run_study: a single trial of {horizon:,} rounds takes {in_words(single)}, but "
-        f"{in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds or "
-        "strategies.",
+        f"run_study: a single trial of {horizon:,} rounds takes {bytes_in_words(single)}, but "
+        f"{bytes_in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds "
+        "or strategies.",
     )
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(settings.world.domain)))
     most = min(share, trials)
@@ -91,9 +91,9 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
     require(
         fits or lasting,
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
-        f"{settings.horizon:,} rounds take {in_words(result)}, more than {MEMORY_SHARE:.0%} of the "
-        f"{in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on the command "
-        "line), where they stay on disk, or at most "
+        f"{settings.horizon:,} rounds take {bytes_in_words(result)}, more than {MEMORY_SHARE:.0%} "
+        f"of the {bytes_in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on "
+        "the command line), where they stay on disk, or at most "
         f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
         "or a part of the strategies at a time.",
     )

@@ -9,7 +9,7 @@ import xarray as xr
 
 from botorch_tv.identity import Description, differences
 from botorch_tv.identity.versions import together
-from botorch_tv.memory import free_bytes, in_words
+from botorch_tv.memory import bytes_in_words, free_bytes
 from botorch_tv.validation import require
 
 SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
@@ -42,9 +42,9 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     needed, free = one.nbytes + other.nbytes, free_bytes(torch.device("cpu"))
     require(
         needed <= free,
-        f"StudyResult.merge: both together take {in_words(needed)}, but {in_words(free)} of memory "
-        "are free; run all strategies with one save_to=FOLDER, which computes those that are "
-        "missing and keeps the result on disk.",
+        f"StudyResult.merge: both together take {bytes_in_words(needed)}, but "
+        f"{bytes_in_words(free)} of memory are free; run all strategies with one save_to=FOLDER, "
+        "which computes those that are missing and keeps the result on disk.",
     )
     shared = [name for name in VERSIONS if name in one.attrs and name in other.attrs]
     versions = together({name: str(each.attrs[name]) for name in shared} for each in (one, other))

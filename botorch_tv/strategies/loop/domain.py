@@ -36,18 +36,17 @@ def domain_data(domain: Domain) -> dict[str, Description]:
 
     Domains and searches of one's own are described, but not in full.
     """
-    if type(domain) is Box and domain.parameters is not None:
-        search = _search_data(domain.search)
-        named = {PARAMETERS: domain.parameters.data(), "context_dim": domain.context_dim}
-        return {KIND: "Box", **named, "search": search}
     if type(domain) is Box:
-        bounds = _numbers(domain.bounds)
+        sides: dict[str, Description] = {"bounds": _numbers(domain.bounds)}
+        if domain.parameters is not None:
+            sides = {PARAMETERS: domain.parameters.data()}
         search = _search_data(domain.search)
-        return {KIND: "Box", "bounds": bounds, "context_dim": domain.context_dim, "search": search}
+        return {KIND: "Box", **sides, "context_dim": domain.context_dim, "search": search}
     if type(domain) is Grid:
         axes = _axes(domain)
-        arms = {"arms": _numbers(domain.X)} if axes is None else {"axes": _numbers_of(axes)}
-        return {KIND: "Grid", **arms}
+        if axes is None:
+            return {KIND: "Grid", "arms": _numbers(domain.X)}
+        return {KIND: "Grid", "axes": [_numbers(one) for one in axes]}
     described: dict[str, Description] = describe(domain, "domain")
     return described
 
@@ -116,10 +115,6 @@ def _product(axes: list[Tensor]) -> Tensor:
 def _numbers(tensor: Tensor) -> dict[str, Description]:
     """A tensor, each row or number of it in full."""
     return {"dtype": str(tensor.dtype), "rows": tensor.tolist()}
-
-
-def _numbers_of(tensors: list[Tensor]) -> list[Description]:
-    return [_numbers(one) for one in tensors]
 
 
 def _tensor(data: Mapping[str, Any], device: torch.device) -> Tensor:

@@ -20,7 +20,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
-from botorch_tv.strategies.loop.units import in_words
+from botorch_tv.strategies.loop.units import point_in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.spans import counted
@@ -126,7 +126,7 @@ class Looking(Record):
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             step = self._strategy.step(self.state)
             when = float(self.state.time + step) if present is None else present
-            point = in_words(self._units.point(X.tolist()[: self.domain.dim]))
+            point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
                 f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "

@@ -59,7 +59,7 @@ class Units:
         """A point in words."""
         if self.parameters is None:
             return short(point)
-        return in_words(self.point(point))
+        return point_in_words(self.point(point))
 
     # ---------------------------------------------------------------- rows of a file
 
@@ -114,7 +114,7 @@ class Units:
         return torch.tensor(point, dtype=self.dtype)
 
 
-def in_words(values: Values) -> str:
+def point_in_words(values: Values) -> str:
     """A point, to six digits."""
     if isinstance(values, dict):
         return ", ".join(f"{name} {in_digits(value)}" for name, value in values.items())
