@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.validation import require
 
@@ -22,7 +23,7 @@ FREQUENCIES = 512
 
 
 @dataclass(frozen=True)
-class FourierFeatures:
+class FourierFeatures(OfTrials):
     """Random features of a kernel.
 
     Attributes:
@@ -38,10 +39,6 @@ class FourierFeatures:
         phase = self.kernel.scaled(X) @ self.frequency.mT
         amplitude = (self.kernel.outputscale / self.frequency.shape[-2]).sqrt()
         return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
-
-    def select(self, trials: Tensor) -> FourierFeatures:
-        """Those of some trials."""
-        return FourierFeatures(self.kernel.select(trials), self.frequency[trials])
 
 
 def spectral_normals(kernel: PointKernel) -> int:

@@ -22,13 +22,14 @@ from torch import Tensor
 
 from botorch_tv.inference.costs import FACTOR_BLOCK, FACTOR_GROWTH, STRIP
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.of_trials import OfTrials
 
 Gram = Callable[[int, int], Tensor]
 """Rows ``first`` to ``last`` of S (K ∘ D) S up to their own column, `trials x q x last`."""
 
 
 @dataclass(frozen=True)
-class Factor:
+class Factor(OfTrials):
     """L with L Lᵀ = I + S (K ∘ D) S, `trials x n x n`, and its inverse.
 
     Attributes:
@@ -71,10 +72,6 @@ class Factor:
         """Rows multiplied at a time, so that few of the zeros above the diagonal are."""
         whole = self.base.shape[-1]
         return STRIP if self.base.device.type == "cpu" and whole >= 2 * STRIP else max(1, whole)
-
-    def select(self, trials: Tensor) -> Factor:
-        """Those of some trials."""
-        return Factor(self.base[trials], self.rows[trials], self.diagonal[trials])
 
 
 class Log(NamedTuple):

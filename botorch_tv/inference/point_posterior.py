@@ -20,6 +20,7 @@ from torch import Tensor
 from botorch_tv.inference.costs import CACHED_NUMBERS, FAMILIAR
 from botorch_tv.inference.fourier import FourierFeatures
 from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
+from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_kernel import Covariance, PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 
@@ -28,7 +29,7 @@ SMALLEST_VARIANCE = 1e-18
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(OfTrials):
     """One function per trial drawn from a posterior, around its mean.
 
     Attributes:
@@ -41,12 +42,8 @@ class Path:
     weight: Tensor
     correction: Tensor
 
-    def select(self, trials: Tensor) -> Path:
-        """That of some trials."""
-        return Path(self.waves.select(trials), self.weight[trials], self.correction[trials])
 
-
-class PointPosterior(ABC):
+class PointPosterior(OfTrials, ABC):
     """Posteriors of some trials at any points of a box, however they were computed.
 
     Attributes:
@@ -97,10 +94,6 @@ class PointPosterior(ABC):
     @abstractmethod
     def sample_at(self, X: Tensor) -> Tensor:
         """The function drawn, less the mean, `trials x q x d -> trials x q`."""
-
-    @abstractmethod
-    def select(self, trials: Tensor) -> PointPosterior:
-        """The posteriors of some trials."""
 
 
 class GaussianPosterior(PointPosterior):
@@ -202,20 +195,6 @@ class RegressionPosterior(GaussianPosterior):
         assert self.path is not None
         prior = _times(self.path.waves.at(X), self.path.weight)
         return prior - _times(self._cross(X), self.path.correction)
-
-    def select(self, trials: Tensor) -> RegressionPosterior:
-        return RegressionPosterior(
-            kernel=self.kernel.select(trials),
-            X=self.X[trials],
-            live=self.live[trials],
-            weights=self.weights[trials],
-            factor=self.factor.select(trials),
-            scale=self.scale[trials],
-            prior_factor=None if self.prior_factor is None else self.prior_factor[trials],
-            offset=None if self.offset is None else self.offset[trials],
-            information_gain=self.information_gain[trials],
-            path=None if self.path is None else self.path.select(trials),
-        )
 
 
 def with_context(X: Tensor, context: Tensor | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -99,6 +99,8 @@ class FeaturePosterior(GaussianPosterior):
         information_gain: `trials`.
     """
 
+    shared = ("basis",)
+
     basis: PointBasis
     X: Tensor
     live: Tensor
@@ -136,18 +138,6 @@ class FeaturePosterior(GaussianPosterior):
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.function is not None
         return (self.basis.covariance(X) @ self.function).squeeze(-1)
-
-    def select(self, trials: Tensor) -> FeaturePosterior:
-        return replace(
-            self,
-            X=self.X[trials],
-            live=self.live[trials],
-            mean=self.mean[trials],
-            root=self.root[trials],
-            function=None if self.function is None else self.function[trials],
-            offset=None if self.offset is None else self.offset[trials],
-            information_gain=self.information_gain[trials],
-        )
 
 
 def point_basis_of(data: Data) -> PointBasis:

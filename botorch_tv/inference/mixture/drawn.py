@@ -21,10 +21,6 @@ class MemberDraw(NamedTuple):
         """Share of one lengthscale in the function, `T x q`, at features `T x q x (r + 1)`."""
         return (phi @ self.weights[number].unsqueeze(-1)).squeeze(-1)
 
-    def select(self, trials: Tensor) -> MemberDraw:
-        """Those of some trials."""
-        return MemberDraw(tuple(one[trials] for one in self.weights))
-
 
 def drawn(groups: tuple[Group, ...], passage: Passage, shape: Tensor, normal: Tensor) -> MemberDraw:
     """A function per trial.

@@ -30,6 +30,8 @@ class MixturePosterior(PointPosterior):
         path: A function drawn, where one was asked for.
     """
 
+    shared = ("prior",)
+
     prior: BankPrior
     parts: tuple[Moments, ...]
     X: Tensor
@@ -72,18 +74,6 @@ class MixturePosterior(PointPosterior):
             for number, one in enumerate(self.prior.features)
         ]
         return torch.stack(values).sum(0) - self.mean_at(X)
-
-    def select(self, trials: Tensor) -> MixturePosterior:
-        return MixturePosterior(
-            prior=self.prior,
-            parts=tuple(Moments(*(one[trials] for one in part)) for part in self.parts),
-            X=self.X[trials],
-            live=self.live[trials],
-            offset=self.offset[trials],
-            context=(self.context[0][trials], self.context[1][trials]),
-            information_gain=self.information_gain[trials],
-            path=None if self.path is None else self.path.select(trials),
-        )
 
     @cached_property
     def _climbed(self) -> MomentsBeside:

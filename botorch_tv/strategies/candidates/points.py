@@ -13,6 +13,7 @@ from torch import Tensor
 from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import Exploration
 from botorch_tv.inference.costs import SEARCH_NUMBERS
+from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_posterior import PointPosterior, with_context
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.box import Box
@@ -27,7 +28,7 @@ from botorch_tv.strategies.search import Sought
 
 
 @dataclass(frozen=True)
-class Functions:
+class Functions(OfTrials):
     """The posterior of every trial on a box, and the functions drawn from it; trials are flat.
 
     Attributes:
@@ -36,6 +37,8 @@ class Functions:
         context: What is known before the choice, `trials x c`; None where nothing is.
         more: Functions drawn, the first aside.
     """
+
+    shared = ("draw",)
 
     posterior: PointPosterior
     draw: Callable[[], PointPosterior]
@@ -48,15 +51,6 @@ class Functions:
         while len(first) + len(self.more) < n:
             self.more.append(self.draw())
         return [*first, *self.more][:n]
-
-    def select(self, trials: Tensor) -> Functions:
-        """Those of some trials."""
-        return replace(
-            self,
-            posterior=self.posterior.select(trials),
-            context=None if self.context is None else self.context[trials],
-            more=[one.select(trials) for one in self.more],
-        )
 
 
 class BoxCandidates(RoundCandidates):
