@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import is_dataclass
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import Retention
+from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.process import Process
 from botorch_tv.strategies.begun import first_unlike
 from botorch_tv.strategies.box import Box
@@ -70,6 +72,44 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: tuple[Retenti
             f"the state was begun with {len(memories)} rules of retention that forget, but this "
             f"strategy has {len(rules)}; {fix}"
         )
+
+
+def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
+    """√beta as a width answered it, a number or one per trial.
+
+    Args:
+        width: That answered; what those of this package answer is not looked at.
+        value: Its answer.
+        like: One number per trial, of the dtype and device wanted.
+
+    Raises:
+        InputDataError: If it is neither, negative, NaN or infinite; on a GPU, which is not waited
+            for, numbers of trials may be so.
+    """
+    if is_ours(type(width).sqrt_beta):
+        return value  # type: ignore[return-value]
+    real = isinstance(value, Tensor) and not value.is_complex() and value.dtype != torch.bool
+    if isinstance(value, Tensor) and real and value.shape in (Size(), like.shape):
+        found = value.to(like).expand_as(like)
+        if like.device.type == "cpu":
+            good = (found >= 0) & found.isfinite()
+            require_trials(
+                good, found, f"is the √beta of {width!r}", "it is finite and at least 0."
+            )
+        return found
+    if isinstance(value, Tensor) or type(value) not in (float, int, np.float64, np.float32):
+        given = tuple(value.shape) if isinstance(value, Tensor) else shown(value)
+        raise InputDataError(
+            f"the √beta of {width!r} is {given}, but it must be a number, or one for each trial, "
+            f"a tensor {tuple(like.shape)}; see WidthContext for what it may depend on."
+        )
+    number = float(value)  # type: ignore[arg-type]
+    if not 0 <= number < math.inf:
+        raise InputDataError(
+            f"the √beta of {width!r} is {number:g}, but it must be finite and at least 0; 0 never "
+            "explores."
+        )
+    return number
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:

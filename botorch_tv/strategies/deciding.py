@@ -26,7 +26,7 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.arms import ArmCandidates
 from botorch_tv.strategies.candidates.points import BoxCandidates, Functions
 from botorch_tv.strategies.candidates.round import Round
-from botorch_tv.strategies.checks import require_choice
+from botorch_tv.strategies.checks import as_width, require_choice
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, leading_normals
 from botorch_tv.strategies.state import State
@@ -113,14 +113,13 @@ class Decision:
             doubly = gain
             if self.process.ages:
                 doubly = self.inference.doubly_weighted_gain(self.data, self.present)
-        return width.sqrt_beta(
-            WidthContext(
-                t=self.state.told + 1,
-                dim=self.state.domain.dim,
-                information_gain=gain,
-                weighted_information_gain=doubly,
-            )
+        context = WidthContext(
+            t=self.state.told + 1,
+            dim=self.state.domain.dim,
+            information_gain=gain,
+            weighted_information_gain=doubly,
         )
+        return as_width(width, width.sqrt_beta(context), gain)
 
     def _arms(self, exploration: Exploration, draws: Draws) -> tuple[ArmCandidates, Tensor | float]:
         inference, prior = self.inference, self.data.prior

@@ -16,6 +16,7 @@ from botorch_tv.forgetting import PeriodicReset, Retention
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.prior import Prior
+from botorch_tv.strategies.checks import as_width
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.measured import Measured
@@ -180,7 +181,9 @@ class PhasedElimination(Strategy):
         solved = torch.linalg.solve_triangular(factor, apart, upper=False)
         mean = prior.expand((reduced * solved).sum(-2)) * (1.0 if self.maximize else -1.0)
         sd = (prior.variance - prior.sum_of_squares(reduced)).clamp_min(0).sqrt()
-        width = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim)) * sd
+        root = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim))
+        root = as_width(self.width, root, sd[..., 0])
+        width = (root.unsqueeze(-1) if isinstance(root, Tensor) else root) * sd
         lower = (mean - width).masked_fill(~alive, -math.inf).amax(-1, keepdim=True)
         return mean + width >= lower
 

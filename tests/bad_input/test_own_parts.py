@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 import torch
 from bad_input.rows import Row, assert_refuses, named
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Exploration, Width
@@ -95,6 +96,23 @@ class Unknown(Exploration):
         return candidates.mean + getattr(candidates, self.name)
 
 
+class Answers(Width):
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Answers()"
+
+    def sqrt_beta(self, facts):
+        return self.value
+
+
+def asked(value, domain=None, shape=()):
+    made = strategy(width=Answers(value))
+    domain = GRID if domain is None else domain
+    return made.ask(made.init(domain, batch_shape=shape)).sqrt_beta
+
+
 FIX = "torch.exp and not math.exp"
 ROWS = {
     "attenuation": Row(
@@ -148,10 +166,42 @@ ROWS = {
     for domain in (GRID, SIDE)
 }
 
+ROWS |= {
+    f"width {value!r} on {domain!r}": Row(
+        lambda v=value, d=domain: asked(v, d),
+        f"√beta of Answers() is {said}",
+        "but it must be",
+        fix,
+        InputDataError,
+    )
+    for domain in (GRID, SIDE)
+    for value, said, fix in (
+        (math.nan, "nan", "finite"),
+        (-1.0, "-1", "at least 0"),
+        (math.inf, "inf", "finite"),
+        (None, "None", "a number"),
+        ("2", "'2'", "a number"),
+        (torch.ones(7), "(7,)", "a tensor ()"),
+    )
+}
+ROWS["width of a trial"] = Row(
+    lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),
+    "nan of trial 1",
+    "√beta of Answers()",
+    "at least 0",
+    InputDataError,
+)
+
 
 @pytest.mark.parametrize("row", named(ROWS))
 def test_refused(row):
     assert_refuses(row)
+
+
+def test_a_width_may_answer_with_one_number_for_all_trials():
+    """A number, or a tensor of one in any dtype."""
+    assert asked(2, shape=(3,)).tolist() == [2.0] * 3
+    assert asked(torch.tensor(2, dtype=torch.float32), shape=(3,)).tolist() == [2.0] * 3
 
 
 def test_what_a_property_raises_is_not_hidden():
