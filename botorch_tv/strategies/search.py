@@ -18,7 +18,7 @@ from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
 from botorch_tv.inference.protocol import Looks
-from botorch_tv.inference.quasi_newton import Descent
+from botorch_tv.inference.quasi_newton import Descent, Objective
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import settle_integer
@@ -192,18 +192,7 @@ class MultiStart(Search):
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         start = self._starts(box, sought)
-        trials, starts, _ = start.shape
-        ascent = Descent(_Climb(box, sought, start), start.flatten(0, 1), 0.0, 1.0)
-        ascent.go(min(SCOUTING, self.evaluations), *TOLERANCES)
-        # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
-        rank = (ascent.value.view(trials, starts) / TIE_TOLERANCE).round().argsort(stable=True)
-        better = rank[:, : math.ceil(starts / 3)]
-        ascent.give_up(torch.zeros_like(rank, dtype=torch.bool).scatter(1, better, True).flatten())
-        ascent.go(self.evaluations, *TOLERANCES)
-        values = -ascent.value.view(trials, starts).gather(1, better)
-        best = first_maximum(values, TIE_TOLERANCE, Scratch())
-        chosen = better.gather(1, best.unsqueeze(-1))
-        return box.from_unit(_at(ascent.x.view_as(start), chosen).squeeze(1))
+        return box.from_unit(highest(_Climb(box, sought, start), start, self.evaluations))
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
@@ -236,6 +225,29 @@ class MultiStart(Search):
 
     def anywhere(self, box: Region, draws: Draws) -> Tensor:
         return box.from_unit(draws.uniform(box.dim))
+
+
+def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
+    """Where the best of several ascents ends, `trials x starts x d -> trials x d`.
+
+    After a few evaluations the best third of a trial's ascents goes on alone.
+
+    Args:
+        climb: Minus the score in its unit, and its gradient, at points of the unit cube.
+        start: Where they begin.
+        evaluations: Steps per ascent, at most.
+    """
+    trials, starts, _ = start.shape
+    ascent = Descent(climb, start.flatten(0, 1), 0.0, 1.0)
+    ascent.go(min(SCOUTING, evaluations), *TOLERANCES)
+    # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
+    rank = (ascent.value.view(trials, starts) / TIE_TOLERANCE).round().argsort(stable=True)
+    better = rank[:, : math.ceil(starts / 3)]
+    ascent.give_up(torch.zeros_like(rank, dtype=torch.bool).scatter(1, better, True).flatten())
+    ascent.go(evaluations, *TOLERANCES)
+    values = -ascent.value.view(trials, starts).gather(1, better)
+    best = better.gather(1, first_maximum(values, TIE_TOLERANCE, Scratch()).unsqueeze(-1))
+    return _at(ascent.x.view_as(start), best).squeeze(1)
 
 
 def _at(points: Tensor, number: Tensor) -> Tensor:

@@ -10,10 +10,18 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.protocol import Looks
-from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.search import MultiStart, Region, Score, Search, Sought, raw_points
+from botorch_tv.strategies.search import (
+    MultiStart,
+    Region,
+    Score,
+    Search,
+    Sought,
+    highest,
+    raw_points,
+)
 
 RAW = 256
 """Points scored in the first place."""
@@ -66,9 +74,13 @@ class MixedSearch(Search):
         known = min(len(seen), STARTS // 3)
         fresh = values[: len(raw)].topk(min(STARTS - known, len(raw))).indices
         X = points[torch.cat([fresh, values[len(raw) :].topk(known).indices + len(raw)])]
-        for evaluations, left in SWEEPS:
-            X, values = self._changed(self._climbed(X, sought.score, unit, evaluations), value)
-            X = X[values.topk(min(left, len(X))).indices]
+        climb = _ascent(sought.score, unit)
+        if all(axis.levels is None for axis in self.space.axes):
+            X = highest(climb, X.unsqueeze(0), sum(evaluations for evaluations, _ in SWEEPS))
+        else:
+            for evaluations, left in SWEEPS:
+                X, values = self._changed(self._climbed(X, climb, evaluations), value)
+                X = X[values.topk(min(left, len(X))).indices]
         X = self.space.rounded(X)
         return X[value(X).argmax()].unsqueeze(0)
 
@@ -93,23 +105,15 @@ class MixedSearch(Search):
         """Points that fill the space evenly, other ones in every round, `RAW x D`."""
         return self.space.spread(raw_points(RAW, len(self.space.axes), told, like))
 
-    def _climbed(self, X: Tensor, score: Score, unit: float, evaluations: int) -> Tensor:
+    def _climbed(self, X: Tensor, climb: Objective, evaluations: int) -> Tensor:
         """Where ascents in the continuous columns end, `q x D`."""
         fixed = torch.zeros(X.shape[-1], dtype=torch.bool, device=X.device)
         for axis, at in zip(self.space.axes, self.space.places):
             fixed[at] = axis.levels is not None
         if bool(fixed.all()):
             return X
-
-        def objective(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-            with torch.enable_grad():
-                points = x.detach().requires_grad_()
-                values = score(points.unsqueeze(0), None)[0] / unit
-                (gradient,) = torch.autograd.grad(values.sum(), points)
-            return -values.detach(), -gradient
-
         lower, upper = (torch.where(fixed, X, end) for end in (0.0, 1.0))
-        return minimize(objective, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
+        return minimize(climb, X, lower, upper, evaluations=evaluations, value_tolerance=1e-8).x
 
     def _changed(self, X: Tensor, value: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """Points after the best change of one listed value, or none, and scores, `q x D`, `q`."""
@@ -124,3 +128,16 @@ class MixedSearch(Search):
         best = values.argmax(-1)
         rows = torch.arange(len(X), device=X.device)
         return every[rows, best], values[rows, best]
+
+
+def _ascent(score: Score, unit: float) -> Objective:
+    """Minus the score in its unit, and its gradient, at points of one trial."""
+
+    def objective(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            points = x.detach().requires_grad_()
+            values = score(points.unsqueeze(0), None)[0] / unit
+            (gradient,) = torch.autograd.grad(values.sum(), points)
+        return -values.detach(), -gradient
+
+    return objective
