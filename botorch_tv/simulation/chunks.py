@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.captured.replayed import cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.compiled.serving import Service, served
+from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.recorders.play import Play
@@ -40,10 +40,12 @@ class PreparedStudy:
     Args:
         settings: All that decides a trial.
         templates: A state of every strategy by label, whose factored kernel the trials share.
+        outgrown: Strategies of which compiled rounds have met too many arms, by label.
     """
 
     settings: StudySettings
     templates: Mapping[str, State]
+    outgrown: set[str] = field(default_factory=set)
 
     def play(self, chunk: Chunk, progress: Progress, stop: threading.Event) -> Arrays | None:
         """Play some trials.
@@ -61,6 +63,15 @@ class PreparedStudy:
             return self._played(place, progress, stop)
 
     def _played(self, place: _Place, progress: Progress, stop: threading.Event) -> Arrays | None:
+        counted = _Counted(progress, place.chunk.trials)
+        while True:
+            try:
+                return self._attempt(place, counted, stop)
+            except TooManyArms as error:
+                self.outgrown.add(error.label)
+
+    def _attempt(self, place: _Place, counted: _Counted, stop: threading.Event) -> Arrays | None:
+        """What was recorded, where compiled rounds turn out to serve what they play."""
         settings, chunk = self.settings, place.chunk
         draws = Stream(settings.seed, "world", *chunk, dtype=settings.dtype, device=settings.device)
         tables = self._tables(place, stop)
@@ -77,14 +88,17 @@ class PreparedStudy:
                 )
             for table in tables:
                 table.play_round(step, objective)
-            progress.add(place.chunk.trials)
+            counted.reach(step + 1)
         return None if stop.is_set() else self._joined([one.finished() for one in tables])
 
     def _tables(
         self, place: _Place, stop: threading.Event
     ) -> list[_Table | CompiledTable | CapturedTable]:
         """The strategies whose rounds are compiled or captured, and all others."""
-        settings, services, graphs = self.settings, self.services, self.settings.captured
+        settings, graphs = self.settings, self.settings.captured
+        services = {
+            label: one for label, one in self.services.items() if label not in self.outgrown
+        }
         others = [
             label for label in settings.strategies if label not in services and label not in graphs
         ]
@@ -118,6 +132,24 @@ class PreparedStudy:
         return {
             name: np.concatenate([arrays[name] for _, arrays in parts])[order] for name in first
         }
+
+
+class _Counted:
+    """Progress of some trials that may begin anew: no round is counted twice.
+
+    Args:
+        progress: Is told.
+        trials: How many.
+    """
+
+    def __init__(self, progress: Progress, trials: int) -> None:
+        self._progress, self._trials, self._rounds = progress, trials, 0
+
+    def reach(self, rounds: int) -> None:
+        """So many rounds are played."""
+        if rounds > self._rounds:
+            self._progress.add(self._trials * (rounds - self._rounds))
+            self._rounds = rounds
 
 
 class _Place:

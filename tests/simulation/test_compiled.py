@@ -239,7 +239,51 @@ def test_single_precision_and_too_many_arms_are_left_to_the_recursion():
     assert service(one, one.init(DOMAINS["odd"], dtype=torch.float32), 50) is None
     many = Grid(torch.rand(serving.MOST_ARMS + 1, 2).double())
     assert service(one, one.init(many), 50) is None
-    assert service(one, one.init(Grid.regular(50, 2)), serving.MOST_SLOTS + 1) is None
+    moving = ucb(**KINDS["walking"])
+    assert service(moving, moving.init(Grid.regular(50, 2)), serving.MOST_SLOTS + 1) is None
+
+
+@pytest.mark.parametrize("label", ["static", "triggered", "window"])
+def test_slots_are_made_as_arms_are_played(label, monkeypatch):
+    """Of many arms and rounds; each trial's own are copied, and nothing but them."""
+    monkeypatch.setattr("botorch_tv.simulation.compiled.table.FIRST_SLOTS", 3)
+    world = MarkovWorld(DOMAINS["square"], kernel=smooth(), epsilon=0.1, noise=NOISE)
+    strategies = {label: ucb(**KINDS[label])}
+    eager, compiled = (study(world, strategies, compiled=one) for one in (False, True))
+    assert max(len(set(one)) for one in eager.data["index"].values[0].tolist()) > 6
+    require_same(eager, compiled)
+
+
+def test_trials_that_hold_too_many_arms_are_played_by_the_recursion(monkeypatch):
+    monkeypatch.setattr("botorch_tv.simulation.compiled.table.MOST_SLOTS", 5)
+    world = MarkovWorld(DOMAINS["square"], kernel=smooth(), epsilon=0.1, noise=NOISE)
+    settings = StudySettings(
+        world,
+        {"few": ucb(**KINDS["always resetting"]), "many": ucb()},
+        HORIZON,
+        0,
+        torch.float64,
+        torch.device("cpu"),
+    )
+    counted = []
+
+    class Counted(Progress):
+        def add(self, rounds: int) -> None:
+            counted.append(rounds)
+
+    def play(compiled: bool) -> tuple[set[str], object]:
+        one = replace(settings, compiled=compiled)
+        prepared = PreparedStudy(one, one.initial_states())
+        with tqdm(disable=True) as bar:
+            return prepared.outgrown, prepared.play(
+                Chunk(0, 4), Counted(bar, HORIZON), threading.Event()
+            )
+
+    (outgrown, found), (_, expected) = play(True), play(False)
+    assert outgrown == {"many"}
+    assert sum(counted) == 2 * 4 * HORIZON
+    for name in ("index", "resets"):
+        np.testing.assert_array_equal(found[name], expected[name])
 
 
 def test_a_world_where_measurements_fail_is_left_to_the_recursion():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import AT_ONCE, FIRST_SLOTS
 from botorch_tv.inference.rows import room_for
-from botorch_tv.simulation.compiled.serving import Known, known, plain
+from botorch_tv.simulation.compiled.serving import MOST_SLOTS, Known, known, plain
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
@@ -32,7 +32,8 @@ def captured(
     found: dict[str, Captured] = {}
     for label, strategy in strategies.items():
         basis, one = states[label].basis, known(strategy, states[label], horizon)
-        if one is not None and isinstance(basis, Basis):
+        # What all may hold by the last round is counted as memory.
+        if one is not None and one.slots <= MOST_SLOTS and isinstance(basis, Basis):
             found[label] = one, basis
     return found
 

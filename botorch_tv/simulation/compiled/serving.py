@@ -37,6 +37,8 @@ from botorch_tv.validation import require, shown
 
 MOST_SLOTS = 512
 """Arms played up to which their inverse, which every round passes over, stays in a cache."""
+FIRST_SLOTS = 48
+"""Arms that there is room for at first, a multiple of three."""
 MOST_ARMS = 512
 """Arms up to which rows of a covariance that is no product are cheaper than a matrix product of
 all trials."""
@@ -82,12 +84,24 @@ def require_compiled(wanted: bool | None, world: World, rounds: int, device: tor
     return wanted
 
 
+class TooManyArms(Exception):
+    """A trial holds more arms than :data:`MOST_SLOTS`: the recursion is faster.
+
+    Attributes:
+        label: Of the strategy.
+    """
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self.label = label
+
+
 class Known(NamedTuple):
     """A strategy in numbers."""
 
     rules: Rules
     slots: int
-    """Most arms that a trial holds at a time."""
+    """Most arms that a trial can hold at a time."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +111,18 @@ class Service:
     Attributes:
         factors: Of its kernel.
         rules: All else.
-        slots: Most arms that a trial holds at a time, a multiple of three.
+        slots: Most arms that a trial can hold at a time, a multiple of three.
     """
 
     factors: Factors
     rules: Rules
     slots: int
+
+    def room(self, needed: int, held: int) -> int:
+        """Arms to make room for, a multiple of three, where there is room for some already."""
+        if needed <= held:
+            return held
+        return min(max(needed + -needed % 3, 2 * held), self.slots)
 
 
 def served(
@@ -131,9 +151,15 @@ def plain(world: World) -> bool:
 
 
 def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
-    """A strategy as compiled rounds know it, on a CPU; None where they do not."""
+    """A strategy as compiled rounds know it, on a CPU; None where they do not.
+
+    Of an objective that stands still some arms are soon known to be no good, and a reset forgets
+    them, so that few are held however many there are. One that moves is looked at everywhere.
+    """
     found, basis = known(strategy, state, horizon), state.basis
     if found is None or not isinstance(basis, Basis) or basis.variance.device.type != "cpu":
+        return None
+    if found.rules.moves and found.slots > MOST_SLOTS:
         return None
     return Service(factors(basis), found.rules, found.slots + -found.slots % 3)
 
@@ -165,7 +191,7 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
     # Rows of a covariance that is no product are as long as there are arms.
     short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
-    if slots > MOST_SLOTS or not short:
+    if not short:
         return None
     return Known(_rules(strategy, state, horizon), slots)
 

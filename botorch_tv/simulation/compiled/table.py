@@ -10,7 +10,14 @@ import numpy as np
 
 from botorch_tv.simulation.compiled.kernel import ELAPSED, NUMBER, SINCE, SLOTS, play
 from botorch_tv.simulation.compiled.parts import Played, Scene, Trials
-from botorch_tv.simulation.compiled.serving import Service, halves, padded
+from botorch_tv.simulation.compiled.serving import (
+    FIRST_SLOTS,
+    MOST_SLOTS,
+    Service,
+    TooManyArms,
+    halves,
+    padded,
+)
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
@@ -71,6 +78,9 @@ class CompiledTable:
         Args:
             step: The round, counted from 0.
             objective: That of every trial.
+
+        Raises:
+            TooManyArms: If a trial holds so many that the recursion is faster.
         """
         scene = self._scene = self._scene or self._set(objective)
         place = step % len(scene.given)
@@ -85,7 +95,14 @@ class CompiledTable:
         scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])
         for label, one in self.services.items():
             trials, played = self._trials[label], self._played[label]
-            work = (place + 1) * (trials.mean.shape[1] + one.slots**2)
+            used = int(trials.counts[:, SLOTS].max(initial=0))
+            if used > MOST_SLOTS:
+                raise TooManyArms(label)
+            held = trials.inverse.shape[-1]
+            room = one.room(min(used + place + 1, one.slots), held)
+            if room > held:
+                trials = self._trials[label] = _with_room(trials, room)
+            work = (place + 1) * (trials.mean.shape[1] + room**2)
             together = max(1, UNINTERRUPTED // work)
             for first in range(0, self._shape[0], together):
                 if self.stop.is_set():
@@ -124,7 +141,7 @@ class CompiledTable:
 
 def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
     """What is known in each of some trials before the first round."""
-    (trials, horizon), rules, slots = shape, service.rules, service.slots
+    (trials, horizon), rules, slots = shape, service.rules, min(FIRST_SLOTS, service.slots)
     counts = np.zeros((trials, 4), dtype=np.int64)
     counts[:, [SLOTS, NUMBER, SINCE, ELAPSED]] = 0, 0, 1, 0
     return Trials(
@@ -136,3 +153,14 @@ def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
         gain=np.zeros(trials),
         y=np.zeros((trials, horizon if rules.window else 0)),
     )
+
+
+def _with_room(trials: Trials, slots: int) -> Trials:
+    """The same with room for more arms; what no trial uses is not written to, nor is it memory."""
+    count = len(trials.counts)
+    places = np.zeros((count, 2, slots), dtype=np.int64)
+    inverse = np.zeros((count, slots, slots))
+    for i, used in enumerate(trials.counts[:, SLOTS]):
+        places[i, :, :used] = trials.places[i, :, :used]
+        inverse[i, :used, :used] = trials.inverse[i, :used, :used]
+    return trials._replace(places=places, inverse=inverse)
