@@ -89,7 +89,29 @@ class PreparedStudy:
             for table in tables:
                 table.play_round(step, objective)
             counted.reach(step + 1)
-        return None if stop.is_set() else self._joined([one.finished() for one in tables])
+        if stop.is_set():
+            return None
+        arrays = self._joined([one.finished() for one in tables])
+        self._require_finite(arrays["regret"], place)
+        return arrays
+
+    def _require_finite(self, regret: np.ndarray, place: _Place) -> None:
+        """Raise unless the regret, `strategies x trials x rounds`, is a number everywhere.
+
+        Looked at here alone: a device is not waited for within a round.
+        """
+        missing = ~np.isfinite(regret)
+        if not missing.any():
+            return
+        step = int(missing.any((0, 1)).argmax())
+        number, trial = np.argwhere(missing[:, :, step])[0]
+        place.reach(step + 1, "regret is counted")
+        raise ValueError(
+            f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
+            f"{place.chunk.first + trial} is {regret[number, trial, step]}, but it must be finite: "
+            f"{self.settings.world!r} has a value that is not, or one was told; clip them, or give "
+            "the world arms that can be measured."
+        )
 
     def _tables(
         self, place: _Place, stop: threading.Event

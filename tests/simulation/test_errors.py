@@ -31,6 +31,20 @@ class Stumbling(MarkovWorld):
             yield values
 
 
+class Undefined(MarkovWorld):
+    """Is no number on one arm in one round."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+        self.value = value
+
+    def rounds(self, stream: Stream) -> Iterator[Tensor]:
+        for t, values in enumerate(super().rounds(stream), start=1):
+            if t == 3 and stream.first >= 8:
+                values[1, 7] = self.value
+            yield values
+
+
 def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, delta: float) -> Any:
     if bool((since >= 4).any()):
         raise ZeroDivisionError("of the user's")
@@ -40,6 +54,13 @@ def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, de
 def triggered() -> Strategy:
     retention = EventTrigger(0.1, rule=stumbling)
     return Strategy(kernel=KERNEL, noise=0.02, retention=retention)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_a_world_that_is_no_number(value: float) -> None:
+    with pytest.raises(ValueError, match=r"trial 9 is (nan|inf), but it") as found:
+        study(world=Undefined(value), trials=16)
+    assert "in round 3 of trials 8 to 15, as regret is counted" in found.value.__notes__[0]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
