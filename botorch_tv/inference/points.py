@@ -174,13 +174,7 @@ class PointRegression(PointInference):
     ) -> Observations:
         observations = self.observations(data, present, inflation_power, pairs)
         trials, dims = data.time.numel(), data.time.dim()
-
-        def flat(part: Tensor | None) -> Tensor | None:
-            return None if part is None else part.reshape(trials, *part.shape[dims:])
-
-        return Observations(
-            *(flat(part) if isinstance(part, Tensor) else part for part in observations)  # type: ignore[arg-type]
-        )
+        return observations.each(lambda part: part.reshape(trials, *part.shape[dims:]))
 
 
 def _path_draw(

@@ -7,6 +7,7 @@ outgrown every range is S_i = 0 too, so that nothing overflows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -33,6 +34,11 @@ class Observations(NamedTuple):
     """Factor on the prior covariance now, `batch_shape`; None where it is 1."""
     estimates_mean: bool = False
     """Whether the prior mean, one constant, is estimated from these observations."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Observations:
+        """The same with every tensor changed."""
+        parts = (change(part) if isinstance(part, Tensor) else part for part in self)
+        return Observations(*parts)  # type: ignore[arg-type]
 
 
 class Trend(NamedTuple):
@@ -120,7 +126,7 @@ def regress_on_arms(
     Returns:
         The posterior; equal to that of :func:`regress`.
     """
-    batch_shape, together = observations.y.shape[:-1], _together(basis, observations)
+    batch_shape, together = observations.y.shape[:-1], _together(basis, observations.y.shape[-1])
     parts: list[ArmRegressionPosterior] = []
     for first in range(0, max(1, batch_shape.numel()), together):
         block = _block(observations, batch_shape, first, together)
@@ -141,12 +147,8 @@ def regress_on_arms(
     return ArmRegressionPosterior(*(_joined(part, batch_shape) for part in zip(*parts)))  # type: ignore[arg-type]
 
 
-def _together(basis: Basis, observations: Observations) -> int:
-    """Number of trials in a block."""
-    return _block_trials(basis, observations.y.shape[-1])
-
-
-def _block_trials(basis: Basis, rows: int) -> int:
+def _together(basis: Basis, rows: int) -> int:
+    """Number of trials in a block, each of so many observations."""
     per_trial = max(1, rows * max(rows, basis.size))
     return max(1, BLOCK_NUMBERS.get(basis.variance.device.type, 2**18) // per_trial)
 
@@ -160,7 +162,7 @@ def numbers_of_block(basis: Basis, rows: int, trials: int, moves: bool) -> int:
         trials: Trials of the whole batch.
         moves: Whether covariances decay with time.
     """
-    together = min(trials, _block_trials(basis, rows))
+    together = min(trials, _together(basis, rows))
     # The posterior of a block stays until the next one is there.
     held = min(rows, basis.size) * basis.size if trials > together else 0
     one = numbers_of_regression(basis, rows, moves)
@@ -203,9 +205,7 @@ def _block(observations: Observations, batch_shape: Size, first: int, trials: in
         flat = part.reshape(batch_shape.numel(), *part.shape[len(batch_shape) :])
         return flat[first : first + trials]
 
-    return Observations(
-        *(taken(part) if isinstance(part, Tensor) else part for part in observations)  # type: ignore[arg-type]
-    )
+    return observations.each(taken)
 
 
 def regress(basis: Basis, observations: Observations) -> Regression:
@@ -301,7 +301,7 @@ def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
 
 def information_gain(basis: Basis, observations: Observations) -> Tensor:
     """½ ln det(I + S (K ∘ D) S) of some observations, `batch_shape`, block by block."""
-    batch_shape, together = observations.y.shape[:-1], _together(basis, observations)
+    batch_shape, together = observations.y.shape[:-1], _together(basis, observations.y.shape[-1])
     starts = range(0, max(1, batch_shape.numel()), together)
     blocks = [_block(observations, batch_shape, first, together) for first in starts]
     return torch.cat([_gain_of(basis, block) for block in blocks]).view(batch_shape)
