@@ -13,17 +13,14 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.trial import Trial
-from ax.core.trial_status import TrialStatus
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_tv.ax.acquisition import set_present
-from botorch_tv.ax.adaptive import AdaptiveNode
+from botorch_tv.ax.adaptive import MEASURED, AdaptiveNode
 from botorch_tv.ax.clock import Clock, check_fixed, check_now
 from botorch_tv.validation import require_number
-
-MEASURED = [TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED]
 
 
 def best_now(

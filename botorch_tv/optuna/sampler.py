@@ -28,8 +28,9 @@ from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.mixed.default import default_strategy
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow, pretended
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import retried
+from botorch_tv.strategies.pretending import as_if_measured
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
@@ -283,7 +284,7 @@ class DriftSampler(BaseSampler):
         state, present = self._as_if_ended(known, known.time(now)), known.time(now)
         for other in [one for one in trials.undecided if one.number < number][-3:]:
             X = self._asked(history.quiet, state, other.number, present)
-            state = pretended(history.quiet, state, X, present)
+            state = as_if_measured(history.quiet, state, X, present)
         return self._asked(history.quiet, state, number, present)
 
     def _asked(self, strategy: Strategy, state: State, number: int, now: float) -> Tensor:

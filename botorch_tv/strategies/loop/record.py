@@ -20,7 +20,7 @@ from botorch_tv.strategies.loop.clock import LoopClock
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.log import Answer, Reply, like
-from botorch_tv.strategies.loop.replay import Replay, credulous
+from botorch_tv.strategies.loop.replay import Replay
 from botorch_tv.strategies.loop.shown import (
     Measured,
     NumberedConsultation,
@@ -38,6 +38,7 @@ from botorch_tv.strategies.loop.snapshot import (
 )
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
+from botorch_tv.strategies.pretending import credulous
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import as_path, require, require_integer, shown

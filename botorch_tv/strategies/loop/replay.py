@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Size, Tensor
 
-from botorch_tv.experts.refresh import Never
-from botorch_tv.experts.sparq import SparQ
-from botorch_tv.forgetting import KeepAll, Kept, Log, Retention
-from botorch_tv.inference.process import BY_COUNT_OR_TIME
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.late import is_kept, oldest_for
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
+from botorch_tv.strategies.pretending import as_if_measured
 from botorch_tv.strategies.state import State
 
 NEVER = -1
@@ -224,7 +219,7 @@ def pretended(
     trigger and teaches no hyperparameters; it sets no units.
 
     Args:
-        strategy: See :func:`credulous`.
+        strategy: See :func:`~botorch_tv.strategies.pretending.credulous`.
         state: After all answers.
         waiting: The open suggestions.
         now: The present; None where suggestions carry it.
@@ -232,47 +227,5 @@ def pretended(
     for one in waiting:
         time = max(one.planned_for, float(state.time)) if state.told else one.planned_for
         time = time if now is None else min(time, now)
-        X = like(state).new_tensor(one.point)
-        suggestion = strategy.suggestion_at(state, X, now=time)
-        # Before anything is predicted there is nothing to pretend but that a round has passed.
-        ok = (
-            None
-            if strategy.predicts(state)
-            else torch.zeros_like(suggestion.mean, dtype=torch.bool)
-        )
-        state, _ = strategy.tell(state, suggestion, suggestion.mean, ok=ok)
+        state = as_if_measured(strategy, state, like(state).new_tensor(one.point), time)
     return state
-
-
-def credulous(strategy: Strategy) -> Strategy:
-    """The strategy without what pretended answers must not set off; it makes the same choices.
-
-    Nor does it cry for an expert: the rounds that are pretended are no reason to.
-    """
-    if isinstance(strategy, SparQ):
-        strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
-    if not strategy.process.reacts and strategy.learning is None:
-        return strategy
-    rules = [
-        rule if type(rule) in BY_COUNT_OR_TIME else Undisturbed(rule)
-        for rule in strategy.process.retention
-    ]
-    quiet = tuple(rules) if rules else KeepAll()
-    return replace(strategy, retention=quiet, learning=None)
-
-
-@dataclass(frozen=True)
-class Undisturbed(Retention):
-    """A retention, whichever it is, that sees no new observation and remembers none.
-
-    Args:
-        rule: The retention.
-    """
-
-    rule: Retention
-
-    def init(self, batch_shape: Size) -> Any:
-        return self.rule.init(batch_shape)
-
-    def keep(self, log: Log) -> Kept | Tensor:
-        return self.rule.keep(log.before_a_choice())

@@ -11,16 +11,16 @@ from torch import Tensor
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.late import is_kept
-from botorch_tv.strategies.loop.replay import credulous
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Space
+from botorch_tv.strategies.pretending import as_if_measured, credulous
 from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
 """States up to so many trials old are kept."""
 
 
-Point = Tensor | tuple[float, ...]
+Point = tuple[float, ...]
 """In the unit cube, `D`."""
 Failed = tuple[float, Point]
 """When a trial without value was measured, and where."""
@@ -32,8 +32,7 @@ class TrialRow(NamedTuple):
     time: float
     number: int
     """Of the trial."""
-    point: tuple[float, ...]
-    """In the unit cube, `D`."""
+    point: Point
     value: float
 
 
@@ -95,63 +94,24 @@ class TrialHistory(NamedTuple):
         least = worst(row.value for row in self.rows)
         for time, point in failed:
             when = min(max(time, float(state.time)), now)
-            state = pretended(self.quiet, state, point, when, least=least)
+            state = as_if_measured(self.quiet, state, _place(point), when, least)
         for point in running:
-            state = pretended(self.quiet, state, point, now)
+            state = as_if_measured(self.quiet, state, _place(point), now)
         return state
 
 
 def told(strategy: Strategy, state: State, row: TrialRow) -> State:
-    """The state after another row."""
-    suggestion = suggested(strategy, state, row.point, row.time, predict=strategy.compares)
+    """The state after another row, of which is predicted what somebody looks at."""
+    X, when = _place(row.point), torch.tensor(row.time, dtype=torch.float64)
+    nothing = torch.zeros_like(when)
+    suggestion = Suggestion(X, None, mean=nothing, sd=nothing, sqrt_beta=nothing, time=when)
+    if strategy.compares:
+        suggestion = strategy.suggestion_at(state, X, now=when)
     return strategy.tell(state, suggestion, row.value)[0]
 
 
-def suggested(
-    strategy: Strategy,
-    state: State,
-    point: Point,
-    time: float,
-    *,
-    predict: bool = True,
-) -> Suggestion:
-    """A point as if it had been asked for.
-
-    Args:
-        strategy: By whom.
-        state: All that has been told.
-        point: In the unit cube, `D`.
-        time: For which time.
-        predict: Whether anybody looks at what is predicted there.
-    """
-    X = torch.as_tensor(point, dtype=torch.float64)
-    if predict:
-        return strategy.suggestion_at(state, X, now=time)
-    when = torch.tensor(time, dtype=torch.float64)
-    nothing = torch.zeros_like(when)
-    return Suggestion(X, None, mean=nothing, sd=nothing, sqrt_beta=nothing, time=when)
-
-
-def pretended(
-    strategy: Strategy,
-    state: State,
-    point: Point,
-    time: float,
-    least: float | None = None,
-) -> State:
-    """The state as if a point had given the mean predicted, or ``least`` where that is worse.
-
-    While nothing is predicted yet it is ``least``, and without it but a round that passed: what
-    nobody measured sets no units.
-    """
-    suggestion = suggested(strategy, state, point, time)
-    value = float(suggestion.mean)
-    if not strategy.predicts(state):
-        good = torch.tensor(least is not None)
-        return strategy.tell(state, suggestion, least or 0.0, ok=good)[0]
-    if least is not None:
-        value = min(value, least) if strategy.maximize else max(value, least)
-    return strategy.tell(state, suggestion, value)[0]
+def _place(point: Point) -> Tensor:
+    return torch.tensor(point, dtype=torch.float64)
 
 
 def _alike(one: Sequence[TrialRow], other: Sequence[TrialRow]) -> int:

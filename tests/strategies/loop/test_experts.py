@@ -29,8 +29,9 @@ from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb,
 from botorch_tv.experts.refresh import Never
 from botorch_tv.strategies import Loop, gp_ucb, ui_gp_ucb
 from botorch_tv.strategies.loop import NumberedConsultation
-from botorch_tv.strategies.loop.replay import credulous, pretended
+from botorch_tv.strategies.loop.replay import pretended
 from botorch_tv.strategies.loop.waiting import MOST_OPEN
+from botorch_tv.strategies.pretending import credulous
 from botorch_tv.strategies.state import State
 
 KINDS: dict[str, Callable[[], SparQ]] = {

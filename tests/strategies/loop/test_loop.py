@@ -32,7 +32,8 @@ from botorch_tv.strategies import (
     gp_ucb,
     tv_gp_ucb,
 )
-from botorch_tv.strategies.loop.replay import credulous, pretended
+from botorch_tv.strategies.loop.replay import pretended
+from botorch_tv.strategies.pretending import credulous
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 

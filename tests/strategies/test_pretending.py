@@ -5,8 +5,9 @@ import torch
 
 from botorch_tv import adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow, pretended
+from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
+from botorch_tv.strategies.pretending import as_if_measured
 
 
 def history(values: list[float]) -> TrialHistory:
@@ -21,7 +22,7 @@ def test_a_running_trial_sets_no_units(told: list[float]) -> None:
     before = history(told)
     state = before.state
     for place in (0.9, 0.95):
-        state = pretended(before.quiet, state, (place,), 4.0)
+        state = as_if_measured(before.quiet, state, torch.tensor([place]).double(), 4.0)
     assert not before.quiet.predicts(state)
     assert state.told == len(told) + 2
     units = history([*told, 56.0]).state.data.running.units
@@ -35,7 +36,9 @@ def test_a_running_trial_sets_no_units(told: list[float]) -> None:
 
 def test_a_trial_that_failed_counts_as_the_worst_from_the_first_on() -> None:
     before = history([55.0, 55.5])
-    state = pretended(before.quiet, before.state, (0.9,), 4.0, least=50.0)
+    state = as_if_measured(
+        before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, least=50.0
+    )
     assert before.quiet.predicts(state)
     expected = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
     torch.testing.assert_close(state.data.running.units.centre, expected)
@@ -45,5 +48,7 @@ def test_what_is_predicted_is_pretended() -> None:
     before = history([55.0, 55.5, 56.0, 54.0])
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
     for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
-        state = pretended(before.quiet, before.state, (0.9,), 4.0, least=least)
+        state = as_if_measured(
+            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, least=least
+        )
         assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
