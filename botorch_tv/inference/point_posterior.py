@@ -87,6 +87,10 @@ class PointPosterior(OfTrials, ABC):
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
 
+    def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`at`, of points chosen, where that to act on is not that to expect."""
+        return self.at(X)
+
     @abstractmethod
     def mean_at(self, X: Tensor) -> Tensor:
         """The mean alone, `trials x q x d -> trials x q`."""

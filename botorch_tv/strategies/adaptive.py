@@ -160,7 +160,10 @@ class Adaptive(Strategy):
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
             return decision.at(self._start(decision))
         unbroken = self._inference(decision.state.domain, unbroken=True)
-        choice = super()._chosen(replace(decision, inference=unbroken), draws).choice
+        chosen = super()._chosen(replace(decision, inference=unbroken), draws)
+        if running.settled and isinstance(unbroken, PointMixture):
+            return chosen  # with what is to be expected there
+        choice = chosen.choice
         if not running.settled:
             beside = acts if choice.dim() == acts.dim() else acts.unsqueeze(-1)
             choice = torch.where(beside, choice, self._start(decision))

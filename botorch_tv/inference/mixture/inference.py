@@ -131,7 +131,7 @@ class MixtureInference(Inference):
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
         running, passage = running_mixture(data).flat(), self._passage_to(data, now)
-        return moments(running.groups, (passage,) * len(running.groups), running.shape)
+        return moments(running.groups, [passage], running.shape)[0]
 
     def unit(self, data: Data) -> Tensor:
         return running_mixture(data).units.spread
@@ -180,10 +180,8 @@ class MixtureInference(Inference):
         )
 
     def _passage_to(self, data: Data, now: Tensor) -> Passage:
-        """What may have happened since the newest measurement by time ``now``, of flat trials."""
-        prior, running = bank_prior(data), running_mixture(data).flat()
-        gap = (now.reshape(-1) - running.time) / running.units.clock
-        passage = passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
+        """What is taken to have happened since the newest measurement, of flat trials."""
+        passage = _possible(data, now)
         return passage._replace(jump=passage.jump * 0) if self.unbroken else passage
 
     def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
@@ -250,6 +248,9 @@ class PointMixture(MixtureInference):
     ) -> MixturePosterior:
         """The posterior at present, of flattened trials, in units of the starts.
 
+        Where no jump is taken to have come it is that to act on; what is to be expected of a choice
+        takes jumps into account.
+
         Args:
             data: The observations.
             present: When; nothing ages.
@@ -264,9 +265,12 @@ class PointMixture(MixtureInference):
         path = None
         if normal is not None:
             path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
+        ways = [self._passage_to(data, present.now), _possible(data, present.now)]
+        parts, expected = moments(running.groups, ways, running.shape)
         return MixturePosterior(
             prior=prior,
-            parts=self.moments(data, present.now),
+            parts=parts,
+            expected=expected,
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
             offset=running.units.centre,
@@ -286,6 +290,13 @@ def running_mixture(data: Data) -> RunningMixture:
     """The posterior of its members."""
     assert isinstance(data.running, RunningMixture)
     return data.running
+
+
+def _possible(data: Data, now: Tensor) -> Passage:
+    """What may have happened since the newest measurement by time ``now``, of flat trials."""
+    prior, running = bank_prior(data), running_mixture(data).flat()
+    gap = (now.reshape(-1) - running.time) / running.units.clock
+    return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))
 
 
 def _measurement(data: Data, number: int, takes: Tensor) -> Measurement:

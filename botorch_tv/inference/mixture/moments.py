@@ -6,6 +6,7 @@ one Gaussian: what a point costs does not depend on how many there are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -74,37 +75,47 @@ def scales(group: Group, shape: Tensor) -> Tensor:
 
 
 def moments(
-    groups: tuple[Group, ...], passages: tuple[Passage, ...], shape: Tensor
-) -> tuple[Moments, ...]:
-    """The mixture after time has passed.
+    groups: tuple[Group, ...], passages: Sequence[Passage], shape: Tensor
+) -> list[tuple[Moments, ...]]:
+    """The mixture after time has passed, as often as there are ways in which it may have.
 
     Args:
         groups: What the members believe after the newest observation.
-        passages: Since then, for every group.
+        passages: What may have happened since then; covariances are read once for all of these.
         shape: A of the inverse gamma, `T`.
+
+    Returns:
+        For every passage, the moments of every group.
     """
     total = torch.stack([one.log_weight.logsumexp(-1) for one in groups], -1).softmax(-1)
-    both = zip(groups, passages)
-    return tuple(
-        _of_group(group, passage, shape, total[:, number])
-        for number, (group, passage) in enumerate(both)
-    )
+    each = [_of_group(one, passages, shape, w) for one, w in zip(groups, total.unbind(-1))]
+    return list(zip(*each))
 
 
-def _of_group(group: Group, passage: Passage, shape: Tensor, weight: Tensor) -> Moments:
-    a, H = passage
+def _of_group(
+    group: Group, passages: Sequence[Passage], shape: Tensor, weight: Tensor
+) -> list[Moments]:
     w, s2 = group.log_weight.softmax(-1), scales(group, shape)
-    z, P = group.mean, group.covariance
-    size = z.shape[-1]
-    worth = w * s2
-    block = (worth * (1 - H) * a.square()).unsqueeze(-2) @ P.flatten(-2)
-    covariance = block.view(-1, size, size)
-    edge = ((worth * (1 - H) * a).unsqueeze(-2) @ P[..., -1]).squeeze(-2)
-    edge[:, -1] = (worth * P[..., -1, -1]).sum(-1)
+    worth, P = w * s2, group.covariance
+    kept = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
+    blocks = (kept @ P.flatten(-2)).view(*kept.shape[:-1], *P.shape[-2:])
+    along = torch.stack([worth * (1 - H) * a for a, H in passages], -2)
+    edges = along @ P[..., -1]
+    edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
+    both = zip(passages, blocks.unbind(1), edges.unbind(1))
+    return [Moments(weight, *_passed(group, w, worth, *one), worth.sum(-1)) for one in both]
+
+
+def _passed(
+    group: Group, w: Tensor, worth: Tensor, passage: Passage, block: Tensor, edge: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean and covariance, from that of the features kept and the constant's row."""
+    a, H = passage
+    covariance = block.contiguous()
     covariance[:, -1], covariance[:, :, -1] = edge, edge
     fresh = (worth * ((1 - H) * (1 - a.square()) + H)).sum(-1)
     covariance.diagonal(dim1=-2, dim2=-1)[:, :-1].add_(fresh.unsqueeze(-1))
-    kept = moved(a, z)
+    kept = moved(a, group.mean)
     now = moved(1 - H, kept)
     mean = (w.unsqueeze(-1) * now).sum(-2)
     # A jump since, and members that differ, add what lies between their means.
@@ -112,7 +123,7 @@ def _of_group(group: Group, passage: Passage, shape: Tensor, weight: Tensor) -> 
     jumped = torch.nn.functional.pad(jumped[..., :-1], (0, 1))
     apart = w.sqrt().unsqueeze(-1) * (now - mean.unsqueeze(-2))
     rows = torch.cat([jumped, apart], -2)
-    return Moments(weight, mean, covariance + rows.mT @ rows, worth.sum(-1))
+    return mean, torch.baddbmm(covariance, rows.mT, rows)
 
 
 def mixed(weight: Tensor, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,7 @@ class MixturePosterior(PointPosterior):
     Attributes:
         prior: Features.
         parts: Moments per lengthscale.
+        expected: Those that are expected of a choice.
         X: Points measured lately, `T x n x (d + c)`.
         live: Which did not fail, `T x n`.
         offset: The starts' mean, `T`.
@@ -34,6 +35,7 @@ class MixturePosterior(PointPosterior):
 
     prior: BankPrior
     parts: tuple[Moments, ...]
+    expected: tuple[Moments, ...]
     X: Tensor
     live: Tensor
     offset: Tensor
@@ -50,13 +52,17 @@ class MixturePosterior(PointPosterior):
         if U.requires_grad and torch.is_grad_enabled():
             mean, variance = self._climbed.at(U, self.prior.beside)
         else:
-            both = [
-                part.at(*with_constant(one.at(U)))
-                for part, one in zip(self.parts, self.prior.features)
-            ]
-            means, variances = (torch.stack(part) for part in zip(*both))
-            mean, variance = mixed(self._weight, means, variances)
+            mean, variance = self._at(U, self.parts)
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
+
+    def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        mean, variance = self._at(self.prior.unit(X, *self.context), self.expected)
+        return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
+
+    def _at(self, U: Tensor, parts: tuple[Moments, ...]) -> tuple[Tensor, Tensor]:
+        both = [part.at(*with_constant(one.at(U))) for part, one in zip(parts, self.prior.features)]
+        means, variances = (torch.stack(part) for part in zip(*both))
+        return mixed(self._weight, means, variances)
 
     def mean_at(self, X: Tensor) -> Tensor:
         U = self.prior.unit(X, *self.context)

@@ -134,8 +134,9 @@ class BoxCandidates(RoundCandidates):
         return self._looked_at(choice.reshape(-1, 1, self._box.dim))
 
     def predicted(self, choice: Tensor) -> tuple[Tensor, Tensor]:
-        sd = (at := self.at(choice)).sd  # first, for the mean comes with it
-        return at.mean.squeeze(-1), sd.squeeze(-1)
+        X = with_context(choice.reshape(-1, 1, self._box.dim), self._functions.context)
+        mean, sd = self._functions.posterior.expected_at(X)
+        return mean.view(self._shape), sd.view(self._shape)
 
     def anywhere(self) -> Tensor:
         drawn = self._box.search.anywhere(self._box, self.of.draws)

@@ -68,7 +68,7 @@ def filtered(
         when = torch.tensor([jumps[-1][0]], dtype=torch.float64)
         assert float(jump_chance((group,), when)) == pytest.approx(jumps[-1][1], abs=1e-12)
     since = passage(now - last, members)
-    (part,) = moments((group,), (since,), torch.tensor([shape], dtype=torch.float64))
+    ((part,),) = moments((group,), [since], torch.tensor([shape], dtype=torch.float64))
     points = torch.tensor(np.pad(case["points"], ((0, 0), (0, 1)), constant_values=1.0))
     mean = points @ part.mean[0]
     return np.array(logs), jumps, mean.numpy(), (points @ part.covariance[0] @ points.T).numpy()
@@ -206,3 +206,31 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     covariance = (1 - H) * still + H * jumped + H * (1 - H) * np.outer(apart, apart)
     np.testing.assert_allclose(weights[0], mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(images.T @ images, covariance, rtol=0, atol=1e-9)
+
+
+def test_moments_after_several_passages_are_those_after_each_alone():
+    """Of three trials, and of jumps or none since the same observation."""
+    generator = torch.Generator().manual_seed(0)
+    trials, K, size = 3, 6, FEATURES + 1
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    def share(*shape: int) -> torch.Tensor:
+        return torch.rand(*shape, dtype=torch.float64, generator=generator)
+
+    root = normal(trials, K, size, size)
+    groups = tuple(
+        Group(
+            normal(trials, K, size), one, share(trials, K) + 1, normal(trials, K), share(trials, K)
+        )
+        for one in (root @ root.mT, root.mT @ root)
+    )
+    still = Passage(share(trials, K), torch.zeros(trials, K, dtype=torch.float64))
+    ways, shape = [still, still._replace(jump=share(trials, K)), still], share(trials) + 3
+    together = moments(groups, ways, shape)
+    assert not torch.allclose(together[0][0].covariance, together[1][0].covariance)
+    for one, way in zip(together, ways, strict=True):
+        (alone,) = moments(groups, [way], shape)
+        for part, other in zip(one, alone, strict=True):
+            torch.testing.assert_close(part, other, rtol=1e-12, atol=1e-12)
