@@ -7,18 +7,19 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.inference.covariance import evaluated
+from botorch_tv.inference.covariance import describe_kernel, evaluated
 from botorch_tv.inference.definite import (
     EVALUATED_TOLERANCE,
     require_semidefinite,
     require_symmetric,
 )
-from botorch_tv.inference.point_kernel import PointKernel, point_kernel
+from botorch_tv.inference.point_kernel import General, PointKernel, point_kernel
 from botorch_tv.inference.scratch import Scratch
 
 
@@ -70,7 +71,8 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
 
     Raises:
         InputDataError: If the kernel is a matrix, has a batch shape, cannot be evaluated, is not
-            finite and symmetric, or has no positive variance or a negative eigenvalue.
+            finite and symmetric, has no positive variance or a negative eigenvalue, or answers
+            otherwise when it is asked for trials together or for variances alone.
     """
     if isinstance(kernel, Tensor):
         raise InputDataError(
@@ -80,6 +82,7 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
     own = copy.deepcopy(kernel).to(points).requires_grad_(False)
     matrix = evaluated(kernel, points.double())
     require_symmetric(matrix, EVALUATED_TOLERANCE)
+    _require_one_formula(kernel, points.double(), matrix)
     variance = matrix.diagonal().amax().to(points)
     if not float(variance) > 0:
         raise InputDataError(
@@ -88,3 +91,35 @@ def box_prior_at(points: Tensor, kernel: Kernel | Tensor) -> BoxPrior:
         )
     require_semidefinite(0.5 * (matrix + matrix.T))
     return BoxPrior(own, variance)
+
+
+@torch.no_grad()
+def _require_one_formula(kernel: Kernel, points: Tensor, matrix: Tensor) -> None:
+    """Raise where a kernel of one's own says another thing when it is asked in another way.
+
+    A round asks it for trials together, for rectangles, and for variances alone.
+    """
+    asked = point_kernel(copy.deepcopy(kernel).to(points).requires_grad_(False))
+    if not isinstance(asked, General):
+        return
+    trials, first = points.expand(2, -1, -1), points[:1].expand(2, -1, -1)
+    name, limit = describe_kernel(kernel), EVALUATED_TOLERANCE * float(matrix.abs().max())
+    fix = (
+        "compute elementwise over x1 `... x n x d` and x2 `... x m x d`, the diagonal where "
+        "diag=True, and change nothing that is given or kept."
+    )
+    try:
+        variance, covariance = asked.variance(trials), asked.covariance(trials, first)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise InputDataError(
+            f"the kernel {name} cannot be evaluated for two trials together: {error}; {fix}"
+        ) from error
+    for what, found, wanted in (
+        ("covariances of trials together", covariance, matrix[:, :1]),
+        ("variances, with diag=True,", variance, matrix.diagonal()),
+    ):
+        if found.shape != (2, *wanted.shape) or not bool((found - wanted).abs().max() <= limit):
+            raise InputDataError(
+                f"the kernel {name} gives {what} that are not those of its matrix of the same "
+                f"points; {fix}"
+            )

@@ -81,8 +81,8 @@ def evaluated(kernel: Kernel, points: Tensor) -> Tensor:
     _require_columns(kernel, columns)
     try:
         with torch.no_grad():
-            # A copy: moving a module changes it, and this one is another's.
-            matrix: Tensor = copy.deepcopy(kernel).to(points)(points).to_dense()
+            # Copies: moving a module changes it, and this one is another's, as the points are ours.
+            matrix: Tensor = copy.deepcopy(kernel).to(points)(points.clone()).to_dense()
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise InputDataError(
             f"the kernel {name} cannot be evaluated on points of {columns} coordinates, those of "

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import Part, brought
+from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
@@ -46,9 +48,23 @@ def answers(
         now: When, `batch_shape`.
         since: Rounds since the last reset, `batch_shape`.
         newest: The observation just made; None before a choice.
+
+    Raises:
+        InputDataError: If somebody's own rule writes into the log.
     """
     for rule, memory in zip(rules, state.memory.retention):
-        yield rule.keep(_log(state, data, now, since, memory, newest))
+        log = _log(state, data, now, since, memory, newest)
+        if is_ours(type(rule)):
+            yield rule.keep(log)
+            continue
+        before = _writes(data)
+        answer = rule.keep(log)
+        if _writes(data) != before:
+            raise InputDataError(
+                f"{type(rule).__name__}.keep writes into what it is shown, which states share: "
+                "this one is damaged. Compute without in-place operations, or on log.time.clone()."
+            )
+        yield answer
 
 
 def remembered(
@@ -78,6 +94,13 @@ def remembered(
         tuple(updated(rule, memory) for rule, memory in zip(rules, own.retention)),
         updated(exploration, own.exploration),
     )
+
+
+def _writes(data: Data) -> int:
+    """How often anybody has written into tensors that a log shows."""
+    rows = [one.tensor() for one in data.history]
+    shown = (*rows, data.time, data.first_time, data.since)
+    return sum(one._version for one in shown)
 
 
 class _Left:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from bad_input.rows import Row, assert_refuses, named
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import Kernel, RBFKernel
 
 from botorch_tv.acquisition import Exploration, Width
-from botorch_tv.forgetting import Decay, ExponentialWeights, Inflation, Markov
+from botorch_tv.forgetting import Decay, ExponentialWeights, Inflation, Kept, Markov, Retention
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.kernels import DecayKernel
 from botorch_tv.likelihoods import FixedAging
@@ -113,6 +113,40 @@ def asked(value, domain=None, shape=()):
     return made.ask(made.init(domain, batch_shape=shape)).sqrt_beta
 
 
+class Scribbling(Retention):
+    """Keeps what is younger than two rounds, and counts ages in place."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def keep(self, log):
+        getattr(log, self.name).sub_(1)
+        return Kept()
+
+
+def scribbled(name, domain):
+    made = strategy(retention=Scribbling(name))
+    state, _ = made.tell(made.init(domain), made.ask(made.init(domain)), 1.0)
+    return made.ask(state)
+
+
+class Squared(Kernel):
+    """A squared exponential of variance 2, as its matrix has it."""
+
+    is_stationary = True
+
+    def __init__(self, *, alone=2.0, together=True, steady=True):
+        super().__init__()
+        self.alone, self.together, self.steady = alone, together, steady
+
+    def forward(self, x1, x2, diag=False, **params):
+        self.calls = getattr(self, "calls", 0) + (not self.steady)
+        if diag:
+            return torch.full(x1.shape[:-1], self.alone, dtype=x1.dtype)
+        apart = x1 - x2.mT if self.together else x1[..., 0].outer(x2[..., 0])
+        return 2 * torch.exp(-(1 + self.calls) * apart.square())
+
+
 FIX = "torch.exp and not math.exp"
 ROWS = {
     "attenuation": Row(
@@ -184,6 +218,30 @@ ROWS |= {
         (torch.ones(7), "(7,)", "a tensor ()"),
     )
 }
+ROWS |= {
+    f"writes into {name} on {domain!r}": Row(
+        lambda n=name, d=domain: scribbled(n, d),
+        "Scribbling.keep",
+        "writes into what it is shown",
+        "log.time.clone()",
+        InputDataError,
+    )
+    for domain in (GRID, SIDE)
+    for name in ("time", "y", "noise", "since", "first_time")
+} | {
+    f"kernel with {words}": Row(
+        lambda w=wrong: Strategy(kernel=Squared(**w).double(), noise=0.02).init(SIDE),
+        "Squared(",
+        words,
+        "compute elementwise",
+        InputDataError,
+    )
+    for words, wrong in (
+        ("variances, with diag=True", {"alone": 1.0}),
+        ("two trials together", {"together": False}),
+        ("covariances of trials together", {"steady": False}),
+    )
+}
 ROWS["width of a trial"] = Row(
     lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),
     "nan of trial 1",
@@ -218,6 +276,19 @@ def test_what_a_property_raises_is_not_hidden():
     made = strategy(exploration=Fails())
     with pytest.raises(AttributeError, match="have no missing"):
         made.ask(made.init(GRID))
+
+
+def test_a_kernel_is_shown_points_of_its_own():
+    """It may write into them; the arms of a grid stay where they are."""
+
+    class Shifting(RBFKernel):
+        def forward(self, x1, x2, diag=False, **params):
+            return super().forward(x1.add_(1), x2, diag=diag, **params)
+
+    domain = Grid.regular(4, 1)
+    Strategy(kernel=Shifting().double(), noise=0.02).init(domain)
+    assert torch.equal(domain.X, GRID.X)
+    assert Strategy(kernel=Squared().double(), noise=0.02).init(SIDE).basis.scale == 2**0.5
 
 
 class Rate(Decay):
