@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import shown
+from botorch_tv.validation import did_you_mean, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
@@ -27,6 +27,20 @@ Points = Any
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """Of a table, which may lack it."""
+
+
+def check_names(call: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """That a loop is begun with arguments that there are.
+
+    Raises:
+        TypeError: As of any call, but with the name that people know the class by, and the
+            argument that was meant.
+    """
+    for name in unknown:
+        meant = did_you_mean(name, known)
+        if name in ("minimize", "minimise"):
+            meant = " Give maximize=False where the smallest value is wanted."
+        raise TypeError(f"{call}: there is no argument {name}.{meant}")
 
 
 def as_number(name: Words, value: object, fix: Words) -> float:

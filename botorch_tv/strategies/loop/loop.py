@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from botorch_tv.strategies.loop.input import (
     as_replies,
     as_table,
     check_labels,
+    check_names,
     measurements,
 )
 from botorch_tv.strategies.loop.log import (
@@ -104,8 +106,10 @@ class Loop(Looking):
             given; a strategy that is given says it itself.
         dtype: Of all that is computed, float64 or float32.
         device: Where it is computed; the domain's unless given.
+        unknown: Nothing; refused with the name that was meant.
 
     Raises:
+        TypeError: If there is no such argument.
         ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` is not what
             the strategy has, or the strategy does not fit the domain.
         InputDataError: As :meth:`Strategy.init`.
@@ -139,6 +143,7 @@ class Loop(Looking):
         maximize: bool | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
+        **unknown: Never,
     ) -> Loop:
         """A loop that begins with what has been measured before.
 
@@ -156,13 +161,16 @@ class Loop(Looking):
             maximize: As for the class.
             dtype: As for the class.
             device: As for the class.
+            unknown: Nothing; refused with the name that was meant.
 
         Raises:
             InputDataError: If the columns do not fit each other or the domain, or a value is not
                 finite; rows without a measurement are to be left out. If columns of pandas have
                 different row labels.
+            TypeError: If there is no such argument.
             ValueError: If there is no domain, X or y.
         """
+        check_names("Loop.from_table", unknown, inspect.signature(cls.from_table).parameters)
         *who, X, y = _in_order(strategy, domain, X, y)
         loop = cls(
             *who,

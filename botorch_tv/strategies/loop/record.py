@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import functools
+import inspect
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import Never, Self
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import LoopClock
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
+from botorch_tv.strategies.loop.input import check_names
 from botorch_tv.strategies.loop.log import Answer, Reply, like
 from botorch_tv.strategies.loop.replay import Replay
 from botorch_tv.strategies.loop.shown import (
@@ -58,7 +60,9 @@ class Record:
         maximize: bool | None = None,
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
+        **unknown: Never,
     ) -> None:
+        check_names("Loop", unknown, inspect.signature(Record).parameters)
         fix = "give a seed from 0 to 2**64 - 1."
         seed = require_integer("Loop: seed", seed, 0, fix)
         require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")

@@ -1,5 +1,6 @@
 """A loop is the strategy's own ask and tell, with a memory."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -366,6 +367,23 @@ def test_a_loop_told_nothing_takes_the_smallest_value_if_asked(tmp_path):
 def test_a_direction_is_true_or_false(maximize):
     with pytest.raises(ValueError, match=r"maximize is .*, but it must be True or False"):
         Loop([(0.0, 1.0)], maximize=maximize)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    {
+        "minimize": r"Give maximize=False where the smallest value is wanted\.",
+        "units": r"Did you mean unit\?",
+        "xyzzy": r"there is no argument xyzzy\.$",
+    }.items(),
+)
+def test_an_argument_that_there_is_not_names_the_one_that_was_meant(name, meant):
+    with pytest.raises(TypeError, match=rf"^Loop: there is no argument {name}\..*") as caught:
+        Loop([(0.0, 1.0)], **{name: True})
+    assert re.search(meant, str(caught.value))
+    with pytest.raises(TypeError, match=r"^Loop\.from_table: there is no argument") as caught:
+        Loop.from_table([(0.0, 1.0)], [[0.5]], [1.0], **{name: True})
+    assert re.search(meant, str(caught.value))
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
