@@ -204,7 +204,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
                 f"{self.time_parameter!r} is {now}, but a trial was measured at {newest}; give the "
                 "present time."
             )
-        X = torch.tensor([history.space.place(one) for one in points], dtype=torch.float64)
+        X = torch.tensor(
+            [history.space.place(one) for one in points], dtype=torch.float64, device="cpu"
+        )
         posterior = history.strategy.posterior(history.state, X, now=now)
         sd = posterior.variance.clamp_min(0).sqrt().squeeze(-1)
         return list(zip(posterior.mean.squeeze(-1).tolist(), sd.tolist()))

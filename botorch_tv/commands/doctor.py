@@ -75,8 +75,9 @@ def check(device: torch.device) -> tuple[float, float]:
     The regression is written out anew here: k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
     """
     grid = Grid.regular(POINTS, 2)
-    kernel = RBFKernel().double()
-    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64)
+    with torch.device("cpu"):
+        kernel = RBFKernel().double()
+    kernel.lengthscale = torch.tensor(LENGTHSCALE, dtype=torch.float64, device="cpu")
     strategy = tv_gp_ucb(kernel=kernel, noise=NOISE, epsilon=EPSILON)
     state = strategy.init(grid, device=device)
     arms, values = [], []
@@ -92,10 +93,10 @@ def check(device: torch.device) -> tuple[float, float]:
     looked_at = grid.X[:: POINTS + 1]
     posterior = strategy.posterior(state, looked_at.to(device))
     mean, deviation = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).sqrt()
-    X, y = grid.X[arms], torch.tensor(values, dtype=torch.float64)
-    times = torch.arange(1, ROUNDS + 1, dtype=torch.float64)
+    X, y = grid.X[arms], torch.tensor(values, dtype=torch.float64, device="cpu")
+    times = torch.arange(1, ROUNDS + 1, dtype=torch.float64, device="cpu")
     kept = (1 - EPSILON) ** ((times.unsqueeze(-1) - times).abs() / 2)
-    A = _kernel(X, X) * kept + NOISE * torch.eye(ROUNDS, dtype=torch.float64)
+    A = _kernel(X, X) * kept + NOISE * torch.eye(ROUNDS, dtype=torch.float64, device="cpu")
     k = _kernel(looked_at, X) * (1 - EPSILON) ** ((ROUNDS + 1 - times) / 2)
     weights = torch.linalg.solve(A, k.mT).mT
     own_deviation = (1 - (weights * k).sum(-1)).sqrt()

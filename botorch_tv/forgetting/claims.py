@@ -42,8 +42,8 @@ def require_sound(decay: Decay) -> None:
     """
     require_defined(decay)
     require_declared(decay)
-    unit = (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1).sort().values
-    time = torch.tensor(SPANS, dtype=torch.float64).unsqueeze(-1) * unit
+    unit = (torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1).sort().values
+    time = torch.tensor(SPANS, dtype=torch.float64, device="cpu").unsqueeze(-1) * unit
     shape = (*time.shape, TIMES)
     with _computed(decay):
         covariance = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
@@ -75,7 +75,9 @@ def require_inflating(inflation: Inflation) -> None:
             or minus infinity, or changes the noise of what has just been observed.
     """
     require_declared(inflation)
-    lag = torch.tensor([[0.0, *SPANS[: SPANS.index(ORDINARY) + 1]]], dtype=torch.float64)
+    lag = torch.tensor(
+        [[0.0, *SPANS[: SPANS.index(ORDINARY) + 1]]], dtype=torch.float64, device="cpu"
+    )
     with _computed(inflation):
         factor = inflation.log_factor(lag.clone())
     require(
@@ -182,7 +184,7 @@ class _Look(NamedTuple):
 
     def require_markovian(self) -> None:
         """Raise unless all that is known of the past goes through the present."""
-        r, s, t = torch.combinations(torch.arange(TIMES), 3).unbind(-1)
+        r, s, t = torch.combinations(torch.arange(TIMES, device="cpu"), 3).unbind(-1)
         correlation = self.covariance / self.scale
         direct, by_way = correlation[:, r, t], correlation[:, r, s] * correlation[:, s, t]
         span, worst = divmod(int((direct - by_way).abs().argmax()), len(r))
@@ -212,7 +214,8 @@ def require_learnable(part: Decay | Inflation) -> None:
         ValueError: If it cannot be evaluated so, does not depend on a parameter, computes from
             anything but the attribute of that name, or changes with the unit of time.
     """
-    name, time = repr(part), 10 * (torch.arange(TIMES, dtype=torch.float64) * GOLDEN % 1)
+    unit = torch.arange(TIMES, dtype=torch.float64, device="cpu") * GOLDEN % 1
+    name, time = repr(part), 10 * unit
     tried = {key: _tried(one, getattr(part, key)) for key, one in part.parameters.items()}
     leaves = {key: one.clone().requires_grad_() for key, one in tried.items()}
     with torch.inference_mode(False), torch.enable_grad():
@@ -238,7 +241,7 @@ def require_learnable(part: Decay | Inflation) -> None:
             f"{name} says one thing with a tensor of values and another with {values}; compute "
             "elementwise from the attributes each time, and store nothing derived from them.",
         )
-    factor = torch.full((len(TRIED),), LONGER, dtype=torch.float64)
+    factor = torch.full((len(TRIED),), LONGER, dtype=torch.float64, device="cpu")
     counted = {key: one.counted(tried[key], factor, tried) for key, one in part.parameters.items()}
     _require_same(
         found,
@@ -252,8 +255,8 @@ def _tried(parameter: Parameter, given: float) -> Tensor:
     timeless = parameter.share is None and not callable(parameter.power) and parameter.power == 0
     if timeless:
         other = given + 1 if math.isinf(parameter.upper) else 0.5 * (given + parameter.upper)
-        return torch.tensor([float(given), float(other)], dtype=torch.float64)
-    value = parameter.value(torch.tensor(TRIED, dtype=torch.float64))
+        return torch.tensor([float(given), float(other)], dtype=torch.float64, device="cpu")
+    value = parameter.value(torch.tensor(TRIED, dtype=torch.float64, device="cpu"))
     return value.clamp(parameter.lower, parameter.upper)
 
 

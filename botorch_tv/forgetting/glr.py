@@ -61,8 +61,8 @@ class GLRTrigger(Retention):
         settle_integer(self, "longest", 1, "give whole rounds.")
 
     def init(self, batch_shape: Size) -> Errors:
-        number = torch.zeros(batch_shape, dtype=torch.int64)
-        return Errors(torch.zeros((*batch_shape, self.longest)), number)
+        number = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
+        return Errors(torch.zeros((*batch_shape, self.longest), device="cpu"), number)
 
     def keep(self, log: Log) -> Kept:
         if log.newest is None:

@@ -79,7 +79,7 @@ class Parameter:
 
     def number(self, value: float) -> float:
         """The natural value of a number."""
-        return float(self.natural(torch.tensor(value, dtype=torch.float64)))
+        return float(self.natural(torch.tensor(value, dtype=torch.float64, device="cpu")))
 
     def natural_bounds(self) -> tuple[float, float]:
         """Those of the natural value, ``fastest`` among them."""

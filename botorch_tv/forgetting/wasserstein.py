@@ -104,8 +104,8 @@ class WassersteinRemoval(Retention):
         object.__setattr__(self, "lengthscale", settled[0] if one_for_all else settled)
 
     def init(self, batch_shape: Size) -> Removals:
-        none = torch.zeros((*batch_shape, 0), dtype=torch.bool)
-        return Removals(torch.zeros(batch_shape), none)
+        none = torch.zeros((*batch_shape, 0), dtype=torch.bool, device="cpu")
+        return Removals(torch.zeros(batch_shape, device="cpu"), none)
 
     def keep(self, log: Log) -> Kept:
         leaves = log.memory.leaves

@@ -75,7 +75,7 @@ def box_features(lengthscale: float, dim: int, tolerance: float) -> BoxFeatures:
         f"a kernel of lengthscale {lengthscale:g} of the sides takes {last}^{dim} waves for an "
         f"error of {tolerance:g}, more than {MOST_PRODUCTS}; allow a larger one.",
     )
-    numbers = torch.cartesian_prod(*[torch.arange(1, last + 1)] * dim).view(-1, dim)
+    numbers = torch.cartesian_prod(*[torch.arange(1, last + 1, device="cpu")] * dim).view(-1, dim)
     variance = BoxFeatures(numbers, side).density(lengthscale) * (2 / side) ** dim
     order = variance.argsort()
     left_out = (variance[order].cumsum(-1) <= tolerance / 2).sum()

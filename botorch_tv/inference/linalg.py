@@ -81,7 +81,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         # Numbers rather than bools as index: PyTorch would turn those into a pass over everything.
         some = trials.view(trials.shape or (1,)).nonzero(as_tuple=True)
         whole = tensor if trials.dim() > 0 else tensor.unsqueeze(0)
-        whole[some] = torch.as_tensor(value, dtype=tensor.dtype)
+        whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
         return tensor
     # Listing the trials would make another device wait.
     mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))

@@ -151,7 +151,9 @@ def regular(dim: int) -> DeviceCopies:
     per_side = min(512, round(CANDIDATES ** (1 / dim)))
     if per_side < 6:
         return scattered(dim, PASSES)
-    line = 0.5 - 0.5 * torch.cos(math.pi / (per_side - 1) * torch.arange(per_side).double())
+    line = 0.5 - 0.5 * torch.cos(
+        math.pi / (per_side - 1) * torch.arange(per_side, device="cpu").double()
+    )
     return DeviceCopies(torch.cartesian_prod(*[line] * dim).view(-1, dim))
 
 

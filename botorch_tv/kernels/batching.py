@@ -84,7 +84,7 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
             return self
         index = index if isinstance(index, tuple) else (index,)
         batch_shape = self.batch_shape
-        chosen = torch.empty(()).expand(batch_shape)[index].shape
+        chosen = torch.empty((), device="cpu").expand(batch_shape)[index].shape
         indexed = deepcopy(self)
         for kernel, held in _own(indexed):
             for tensor, dims in held:

@@ -90,7 +90,10 @@ def _differentiated(prior: Prior, value: Tensor) -> Density:
 
 
 def _like(value: Tensor, *parameters: Any) -> list[Tensor]:
-    return [torch.as_tensor(parameter).detach().to(value) for parameter in parameters]
+    return [
+        torch.as_tensor(parameter, device=value.device).detach().to(value)
+        for parameter in parameters
+    ]
 
 
 def _log_normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:

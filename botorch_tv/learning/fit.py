@@ -98,7 +98,7 @@ def learn(
     parts = LearnableKernel.of(kernel)
     shape, n, d = X.shape[:-2], *X.shape[-2:]
     loops = shape.numel()
-    sides = torch.ones(d, dtype=torch.float64) if extent is None else extent.detach()
+    sides = torch.ones(d, dtype=torch.float64, device="cpu") if extent is None else extent.detach()
     ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0]).to(X.device)
     rows = {"times": times, "y": y, "live": live}
     rows["relative_noise"] = torch.ones_like(y) if relative_noise is None else relative_noise

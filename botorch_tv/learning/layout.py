@@ -361,7 +361,7 @@ def _decay_rows(refit: Refit, decay: Decay) -> list[ParameterRow]:
 
 
 def _number(value: float) -> Tensor:
-    return torch.tensor([value], dtype=torch.float64)
+    return torch.tensor([value], dtype=torch.float64, device="cpu")
 
 
 def _finite(row: ParameterRow, value: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
                 the newest of the inputs given.
         """
         if now is not None and not isinstance(now, Tensor):
-            now = torch.tensor(now, dtype=torch.float64)
+            now = torch.tensor(now, dtype=torch.float64, device="cpu")
         self.noise_covar.now = now
 
     def set_training_data(self, X: Tensor, noise: Tensor | None = None) -> None:

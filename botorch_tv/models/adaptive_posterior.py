@@ -191,7 +191,7 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
             )
             generator = torch.Generator().manual_seed(self.seed)
             points = torch.randn(
-                shape[-1] - common, count, dtype=posterior.dtype, generator=generator
+                shape[-1] - common, count, dtype=posterior.dtype, generator=generator, device="cpu"
             )
             both = torch.cat([functions, points.T.to(functions)], -1)
             self.register_buffer("base_samples", both.view(shape))

@@ -94,7 +94,9 @@ def unit() -> CostUnit:
     cost: Tensor = problem.at(0.0)(X)
     scale = cost.std()
     K = torch.exp(-0.5 * (torch.cdist(X, X) / LENGTHSCALE).square())
-    weights = torch.linalg.solve(K + NOISE * torch.eye(HORIZON).to(K), torch.ones_like(cost))
+    weights = torch.linalg.solve(
+        K + NOISE * torch.eye(HORIZON, device="cpu").to(K), torch.ones_like(cost)
+    )
     return CostUnit(float(weights @ cost / weights.sum()), float(scale))
 
 
@@ -106,8 +108,9 @@ def cart_pole_world(noise: float) -> BoxWorld:
 
 def kernel() -> RBFKernel:
     """Squared exponential of variance 1 with a lengthscale for every gain."""
-    own = RBFKernel(ard_num_dims=4).double()
-    own.lengthscale = torch.full((1, 4), LENGTHSCALE, dtype=torch.float64)
+    with torch.device("cpu"):
+        own = RBFKernel(ard_num_dims=4).double()
+    own.lengthscale = torch.full((1, 4), LENGTHSCALE, dtype=torch.float64, device="cpu")
     return own
 
 
@@ -158,7 +161,9 @@ def recovery(results: Results) -> Outcome:
 def stale_regret() -> float:
     """Regret per round, after the change, of the gain that was best before it."""
     problem = cart_pole()
-    X = torch.cat([problem.optimizers_at(0.0), torch.tensor([[float(CHANGE)]])], dim=-1)
+    X = torch.cat(
+        [problem.optimizers_at(0.0), torch.tensor([[float(CHANGE)]], device="cpu")], dim=-1
+    )
     return float(problem.regret(X)) / unit().scale
 
 

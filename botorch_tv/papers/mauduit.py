@@ -47,8 +47,9 @@ EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
 
 def line_kernel() -> Kernel:
     """0.5 exp(-Δ² / 18)."""
-    kernel = ScaleKernel(unit_kernel("se", 3.0)).double()
-    kernel.outputscale = torch.tensor(0.5, dtype=torch.float64)
+    with torch.device("cpu"):
+        kernel = ScaleKernel(unit_kernel("se", 3.0)).double()
+    kernel.outputscale = torch.tensor(0.5, dtype=torch.float64, device="cpu")
     return kernel
 
 

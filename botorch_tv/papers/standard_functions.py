@@ -44,7 +44,7 @@ def largest_norm(covariance: Tensor, functions: Tensor, noise: float) -> float:
         functions: Their values on the arms, `functions x M`.
         noise: Variance λ.
     """
-    eye = torch.eye(len(covariance), dtype=covariance.dtype)
+    eye = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
     weights = torch.linalg.solve(covariance + noise * eye, functions.mT)
     return float((weights * (covariance @ weights)).sum(0).max().sqrt())
 

@@ -52,7 +52,7 @@ def variation(world: GridWorld, trials: int, horizon: int) -> float:
         trials: Trials of the default study.
         horizon: Rounds T.
     """
-    total = torch.zeros(trials, dtype=torch.float64)
+    total = torch.zeros(trials, dtype=torch.float64, device="cpu")
     rounds = (f.clone() for f in islice(world.rounds(_stream(trials)), horizon))
     for before, after in pairwise(rounds):
         total += _distance(before, after)

@@ -76,9 +76,10 @@ def fitted(world: PanelWorld) -> Fitted:
 
 
 def _kernel(lengthscale: float) -> Kernel:
-    kernel = RBFKernel(ard_num_dims=2).double()
+    with torch.device("cpu"):
+        kernel = RBFKernel(ard_num_dims=2).double()
     both = [[lengthscale, lengthscale * WEST]]
-    kernel.lengthscale = torch.tensor(both, dtype=torch.float64)
+    kernel.lengthscale = torch.tensor(both, dtype=torch.float64, device="cpu")
     return kernel
 
 

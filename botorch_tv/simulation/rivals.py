@@ -32,9 +32,11 @@ def unit_kernel(name: str, lengthscale: float) -> Kernel:
     """
     require(name in KERNELS, f"kernel is {name!r}; choose one of {', '.join(KERNELS)}.")
     lengthscale = require_number("lengthscale", lengthscale, "(0, inf)", "0.2 is usual.")
-    kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
+    with torch.device("cpu"):
+        kernel = RBFKernel() if name == "se" else MaternKernel(nu=SMOOTHNESS[name])
     kernel = kernel.double()
-    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64)  # a float turns float32
+    # A float would turn float32.
+    kernel.lengthscale = torch.tensor(lengthscale, dtype=torch.float64, device="cpu")
     return kernel
 
 

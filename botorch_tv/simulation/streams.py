@@ -117,9 +117,9 @@ class _Sequence:
         ahead = AHEAD if stream.device.type == "cpu" else AHEAD_ELSEWHERE
         self._most = ahead // stream.trials
         self._next = 0  # number of the next variate
-        self._ahead = torch.empty(stream.trials, 0)
+        self._ahead = torch.empty(stream.trials, 0, device=stream.device)
         self._until = 0  # number after the last one drawn ahead
-        self._blocks = torch.empty(stream.trials, 0, 0)
+        self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
         self._begins: dict[int, int] = {}  # which block begins with a number
         self._room = 0
 

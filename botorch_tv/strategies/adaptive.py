@@ -48,8 +48,9 @@ from botorch_tv.validation import require, require_integer, shown
 
 
 def _unused_kernel() -> RBFKernel:
-    """What no bank looks at, the same whatever PyTorch's default dtype: files describe it."""
-    return RBFKernel().float()
+    """What no bank looks at, the same whatever PyTorch's defaults: files describe it."""
+    with torch.device("cpu"):
+        return RBFKernel().float()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

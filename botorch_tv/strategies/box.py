@@ -70,8 +70,8 @@ class Box(Domain):
     ) -> None:
         self.parameters = Parameters(bounds) if isinstance(bounds, Mapping) else None
         if self.parameters is not None:  # modelled in the unit cube, whatever their own units
-            sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64)
-            bounds = sides + torch.arange(2).unsqueeze(-1)
+            sides = torch.zeros(2, self.parameters.columns, dtype=torch.float64, device="cpu")
+            bounds = sides + torch.arange(2, device="cpu").unsqueeze(-1)
         self.bounds = _checked_corners(bounds).detach().clone()
         self.context_dim = require_integer(
             "Box: context_dim", context_dim, 0, "give the number of known coordinates."
@@ -214,7 +214,7 @@ def _corners_of(sides: Sequence[tuple[float, float]]) -> Tensor:
     """Sides ``[(low, high), ...]`` as corners `2 x d`."""
     try:
         bounds = torch.tensor(
-            [(float(low), float(high)) for low, high in sides], dtype=torch.float64
+            [(float(low), float(high)) for low, high in sides], dtype=torch.float64, device="cpu"
         )
     except (TypeError, ValueError) as error:
         raise InputDataError(

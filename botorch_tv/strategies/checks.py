@@ -270,7 +270,7 @@ def require_scales(
             f"[{-limit:g}, {limit:g}]",
             f"in {dtype}; measure the objective in another unit.",
         )
-    growth = float(process.decay.prior_variance(torch.ones((), dtype=torch.float64)))
+    growth = float(process.decay.prior_variance(torch.ones((), dtype=torch.float64, device="cpu")))
     require_number(
         f"{name}: growth of the variance by {process.decay!r}",
         growth * variance,

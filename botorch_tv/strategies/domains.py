@@ -130,7 +130,7 @@ class Grid(Domain):
         )
         dim = require_integer("Grid.regular: dim", dim, 1, "give the dimension of the points.")
         sides = [(0.0, 1.0)] * dim if bounds is None else _sides(bounds, dim)
-        steps = torch.arange(points, dtype=torch.float64) / max(points - 1, 1)
+        steps = torch.arange(points, dtype=torch.float64, device="cpu") / max(points - 1, 1)
         axes = [low + (high - low) * steps for low, high in sides]
         X = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).view(-1, dim)
         grid = cls(X.to(bounds.device) if isinstance(bounds, Tensor) else X)

@@ -60,7 +60,7 @@ class PriorElimination(Committee):
         settle_number(self, "delta", "(0, 1)", "0.1 is usual.")
 
     def start(self, batch_shape: Size) -> Record:
-        zeros = torch.zeros((*batch_shape, len(self.members)))
+        zeros = torch.zeros((*batch_shape, len(self.members)), device="cpu")
         return Record(zeros.bool(), zeros.long(), zeros, zeros, zeros)
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:

@@ -88,9 +88,9 @@ class BanditOverBandits(Committee):
 
     def start(self, batch_shape: Size) -> Block:
         return Block(
-            torch.zeros((*batch_shape, len(self.members))),
-            torch.full(batch_shape, -1),
-            torch.zeros(batch_shape),
+            torch.zeros((*batch_shape, len(self.members)), device="cpu"),
+            torch.full(batch_shape, -1, device="cpu"),
+            torch.zeros(batch_shape, device="cpu"),
         )
 
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:

@@ -122,12 +122,14 @@ class MarkovFunction(TimeVaryingTestFunction):
         """Weights of rounds 0, ..., horizon, `batch_shape x (horizon + 1) x 2F`."""
         shape = (*self.batch_shape, size)
         scale = math.sqrt(2 * self._spectrum.variance / size)
-        weights = torch.empty(*self.batch_shape, int(self.horizon) + 1, size, dtype=torch.float64)
-        now = torch.randn(shape, generator=generator, dtype=torch.float64)
+        weights = torch.empty(
+            *self.batch_shape, int(self.horizon) + 1, size, dtype=torch.float64, device="cpu"
+        )
+        now = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
         for t in range(weights.shape[-2]):
             if t > 0:
                 epsilon = 1.0 if t in self.changes else self.epsilon
-                fresh = torch.randn(shape, generator=generator, dtype=torch.float64)
+                fresh = torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
                 now = math.sqrt(1 - epsilon) * now + math.sqrt(epsilon) * fresh
             weights[..., t, :] = scale * now
         return weights

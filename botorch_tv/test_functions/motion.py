@@ -96,7 +96,9 @@ class Jumps(Motion):
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
         centre, radius = _middle(bounds, self.reach)
         generator = torch.Generator().manual_seed(self.seed)
-        share = torch.rand(len(self.times), len(start), generator=generator, dtype=torch.float64)
+        share = torch.rand(
+            len(self.times), len(start), generator=generator, dtype=torch.float64, device="cpu"
+        )
         drawn = torch.clamp(centre + radius * (2 * share - 1).to(start), bounds[0], bounds[1])
         places = torch.cat([start.unsqueeze(0), drawn])
         changes = torch.tensor(self.times, dtype=t.dtype, device=t.device)

@@ -32,11 +32,13 @@ class Spectrum(NamedTuple):
         freedom on the same scale for Matérn: a normal over √(χ²_{2ν} / 2ν).
         """
         dim = len(self.lengthscale)
-        normal = torch.randn(*shape, dim, generator=generator, dtype=torch.float64)
+        normal = torch.randn(*shape, dim, generator=generator, dtype=torch.float64, device="cpu")
         if math.isfinite(self.smoothness):
             # 2ν is an odd integer for the smoothnesses allowed, so χ² is a sum of squares.
             freedom = round(2 * self.smoothness)
-            squares = torch.randn(*shape, freedom, generator=generator, dtype=torch.float64)
+            squares = torch.randn(
+                *shape, freedom, generator=generator, dtype=torch.float64, device="cpu"
+            )
             normal = normal / squares.square().mean(-1, keepdim=True).sqrt()
         return normal / self.lengthscale
 

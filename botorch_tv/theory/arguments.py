@@ -30,7 +30,9 @@ def rounds(name: str, T: Number, least: int = 1) -> Tensor:
     """
     fix = f"give a whole number of rounds of at least {least}, or a tensor of such."
     if not isinstance(T, Tensor):
-        T = torch.tensor(require_number(f"{name}: T", T, "[-inf, inf]", fix), dtype=torch.float64)
+        T = torch.tensor(
+            require_number(f"{name}: T", T, "[-inf, inf]", fix), dtype=torch.float64, device="cpu"
+        )
     require(not T.is_complex(), f"{name}: T is {T.dtype}; {fix}")
     T = T if T.is_floating_point() else T.to(torch.float64)
     wrong = ~((least <= T) & T.isfinite() & (T.frac() == 0))
@@ -50,7 +52,9 @@ def beside(name: str, value: Number, T: Tensor) -> Tensor:
     """
     if not isinstance(value, Tensor):
         fix = "or give a tensor with one per entry of T."
-        value = torch.tensor(require_number(name, value, "[-inf, inf]", fix), dtype=torch.float64)
+        value = torch.tensor(
+            require_number(name, value, "[-inf, inf]", fix), dtype=torch.float64, device="cpu"
+        )
     value = value.to(T)
     try:
         torch.broadcast_shapes(value.shape, T.shape)  # type: ignore[no-untyped-call]

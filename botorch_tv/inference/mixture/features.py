@@ -103,7 +103,9 @@ def features(
         variance, largest = waves.density(lengthscale).sort(descending=True, stable=True)
         waves = BoxFeatures(waves.number[largest[: WAVES * most]], waves.side)
         roots = variance[: WAVES * most].sqrt().unsqueeze(-1)
-        corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).to(roots)] * columns)
+        corners = torch.cartesian_prod(
+            *[torch.tensor([0.0, 1.0], device="cpu").to(roots)] * columns
+        )
         U = torch.cat([_filling(columns, POINTS), corners.view(-1, columns)])
         some = directions(waves.at(U) * roots.T, BETWEEN * tolerance)[:, :most]
         own = BoxFeatures(waves.number.to(like.device), waves.side)
@@ -167,7 +169,7 @@ def _filling(columns: int, number: int) -> Tensor:
     """Points that fill the unit cube, and as many that fill its walls, `number x columns`."""
     engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     points: Tensor = engine.draw(number, dtype=torch.float64)
-    row = torch.arange(number // 2)
+    row = torch.arange(number // 2, device="cpu")
     points[row, row % columns] = (row // columns % 2).to(points)
     return points
 
@@ -176,7 +178,7 @@ def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:
     covariance = gaussian(Z, Z, lengthscale)
     covariance.diagonal().add_(JITTER)
     root = torch.linalg.cholesky(covariance)
-    identity = torch.eye(len(Z), dtype=torch.float64)
+    identity = torch.eye(len(Z), dtype=torch.float64, device=Z.device)
     inverse = torch.linalg.solve_triangular(root, identity, upper=False)
     return Inducing(Z.to(like), inverse.to(like), lengthscale)
 

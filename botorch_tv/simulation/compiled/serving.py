@@ -208,12 +208,12 @@ def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
     assert isinstance(basis, Basis)
     assert process.known_mean is not None
     rule = process.retention[0] if process.retention else None
-    ages = torch.arange(horizon + 1, dtype=torch.float64)
+    ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")
     sqrt_beta, gain_root, gain_slope = width_tables(strategy.width, state.domain.dim, horizon)
     band_sd = band_noise = np.empty(0)
     if isinstance(rule, EventTrigger):
-        since = torch.arange(1, horizon + 2)
-        one = torch.ones(horizon + 1, dtype=torch.float64)
+        since = torch.arange(1, horizon + 2, device="cpu")
+        one = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
         bands = (
             prediction_band(one, 0.0, since, rule.delta),
             prediction_band(torch.zeros_like(one), strategy.noise, since, rule.delta),
@@ -253,7 +253,7 @@ def factors(basis: Basis) -> Factors:
             second=second,
             product=True,
         )
-    every = torch.arange(basis.arms)
+    every = torch.arange(basis.arms, device="cpu")
     covariance = np.ascontiguousarray(basis.gram(every).numpy())
     one = np.ones((1, 1))
     return Factors(one, np.empty((0, 0)), covariance, one, covariance, product=False)

@@ -115,7 +115,7 @@ def spectrum(covariance: np.ndarray) -> Eigendecomposition:
     Raises:
         InputDataError: If it is no covariance; eigenvalues down to -1e-8 of the largest pass.
     """
-    return _positive(*_eigen(checked(torch.as_tensor(covariance).double()).numpy()))
+    return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
 
 def _gram(rows: np.ndarray) -> np.ndarray:
@@ -126,13 +126,13 @@ def _gram(rows: np.ndarray) -> np.ndarray:
     where NumPy's need not: on some processors that decides the last bits too.
     """
     with torch_threads(1):
-        tensor = torch.tensor(np.ascontiguousarray(rows))
+        tensor = torch.tensor(np.ascontiguousarray(rows), device="cpu")
         return (tensor.T @ tensor).numpy()
 
 
 def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with torch_threads(1):
-        eigenvalues, vectors = torch.linalg.eigh(torch.tensor(covariance))
+        eigenvalues, vectors = torch.linalg.eigh(torch.tensor(covariance, device="cpu"))
     return eigenvalues.numpy(), vectors.numpy()
 
 

@@ -68,7 +68,7 @@ class PeaksWorld(World, Generic[Landscape]):
     ) -> None:
         name = type(self).__name__
         dim = require_integer(f"{name}: dim", dim, 1, "give the number of coordinates.")
-        bounds = torch.tensor([[0.0] * dim, [1.0] * dim], dtype=torch.float64)
+        bounds = torch.tensor([[0.0] * dim, [1.0] * dim], dtype=torch.float64, device="cpu")
         super().__init__(Box(bounds, search=search), noise)
         self.period = require_integer(f"{name}: period", period, 1, "1 changes in every round.")
         self.shift = require_number(f"{name}: shift", shift, "(-inf, inf)", "0 leaves the values.")
@@ -99,7 +99,8 @@ class PeaksWorld(World, Generic[Landscape]):
                 self.change(one)
 
     def _played(self, values: Sequence[float] | np.ndarray, stream: Stream) -> Tensor:
-        found = (torch.as_tensor(np.asarray(values), dtype=torch.float64) - self.shift) / self.scale
+        given = torch.as_tensor(np.asarray(values), dtype=torch.float64, device="cpu")
+        found = (given - self.shift) / self.scale
         return found.to(dtype=stream.dtype, device=stream.device)
 
 

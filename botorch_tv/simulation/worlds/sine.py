@@ -136,5 +136,5 @@ def _points(centers: int | Tensor, domain: Grid) -> Tensor:
     )
     ends = domain.X.double()
     return torch.linspace(
-        float(ends.min()), float(ends.max()), centers, dtype=torch.float64
+        float(ends.min()), float(ends.max()), centers, dtype=torch.float64, device="cpu"
     ).unsqueeze(-1)

@@ -343,7 +343,7 @@ def _along(domain: Domain, best: Tensor, side: int) -> Tensor:
             X[:, at] = axis.levels.to(best)
             return X
     U = domain.to_unit(best[: domain.dim]).repeat(SLICE, 1)
-    U[:, at] = torch.linspace(0, 1, SLICE).to(best).unsqueeze(-1)
+    U[:, at] = torch.linspace(0, 1, SLICE, device="cpu").to(best).unsqueeze(-1)
     X = best[: domain.dim].repeat(SLICE, 1)
     X[:, at] = domain.from_unit(U)[:, at]
     X = torch.unique(X, dim=0)  # whole numbers once; sorted by the one side that differs

@@ -286,7 +286,7 @@ class Record:
             what = f"{path} is damaged: its random numbers are no state of a generator"
             with refused(what, "give a copy of it."):
                 drawn = list(base64.b64decode(file.generator, validate=True))
-                self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8))
+                self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8, device="cpu"))
 
     def _said(self, time: Tensor) -> str:
         """A time in words."""

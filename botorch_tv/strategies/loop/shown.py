@@ -179,13 +179,13 @@ def table(measured: Iterable[Measured], state: State, noise: float, units: Units
     variances = [noise if one.noise is None else one.noise for one in rows]
     variances = [math.inf if one.y is None else v for one, v in zip(rows, variances)]
     return Table(
-        number=torch.tensor([one.number for one in rows], dtype=torch.int64),
+        number=torch.tensor([one.number for one in rows], dtype=torch.int64, device="cpu"),
         X=points[:, :d],
         context=points[:, d:],
         y=own.new_tensor([math.nan if one.y is None else one.y for one in rows]),
         time=state.time.new_tensor([one.time for one in rows]),
         noise=own.new_tensor(variances),
-        reset=torch.tensor([one.reset for one in rows], dtype=torch.bool),
+        reset=torch.tensor([one.reset for one in rows], dtype=torch.bool, device="cpu"),
         points=[units.point(one.point[:d]) for one in rows],
         times=[units.clock.shown(one.time) for one in rows],
     )

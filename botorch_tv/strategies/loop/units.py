@@ -111,7 +111,7 @@ class Units:
         return place + list(context)
 
     def _tensor(self, point: Sequence[float]) -> Tensor:
-        return torch.tensor(point, dtype=self.dtype)
+        return torch.tensor(point, dtype=self.dtype, device="cpu")
 
 
 def point_in_words(values: Values) -> str:

@@ -59,7 +59,7 @@ def age_of_half(kept: Callable[[Tensor], Tensor]) -> float:
     """
 
     def falls(age: float) -> bool:
-        return bool((kept(torch.tensor(age, dtype=torch.float64)) <= 0.5).all())
+        return bool((kept(torch.tensor(age, dtype=torch.float64, device="cpu")) <= 0.5).all())
 
     high = SHORTEST
     while not falls(high):

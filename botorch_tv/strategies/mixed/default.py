@@ -1,5 +1,6 @@
 """The strategies of those who know nothing about their objective."""
 
+import torch
 from gpytorch.kernels import MaternKernel
 
 from botorch_tv.acquisition import Logarithmic
@@ -17,8 +18,9 @@ def default_strategy(columns: int) -> Strategy:
 
 def learning_strategy() -> Strategy:
     """A strategy that learns lengthscale, noise and rate of change; values have deviation 1."""
-    kernel = MaternKernel(nu=2.5).double()
-    kernel.lengthscale = 0.3
+    with torch.device("cpu"):
+        kernel = MaternKernel(nu=2.5).double()
+        kernel.lengthscale = 0.3
     return Strategy(
         kernel=kernel,
         noise=0.1,

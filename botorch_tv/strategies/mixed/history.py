@@ -55,7 +55,9 @@ class TrialHistory(NamedTuple):
     @classmethod
     def begin(cls, strategy: Strategy, space: Space) -> TrialHistory:
         """Before any trial."""
-        bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, space.columns)
+        bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64, device="cpu").expand(
+            2, space.columns
+        )
         state = strategy.init(Box(bounds, search=MixedSearch(space)))
         return cls(strategy, credulous(strategy), space, (), (state,))
 
@@ -102,7 +104,7 @@ class TrialHistory(NamedTuple):
 
 def told(strategy: Strategy, state: State, row: TrialRow) -> State:
     """The state after another row, of which is predicted what somebody looks at."""
-    X, when = _place(row.point), torch.tensor(row.time, dtype=torch.float64)
+    X, when = _place(row.point), torch.tensor(row.time, dtype=torch.float64, device="cpu")
     nothing = torch.zeros_like(when)
     suggestion = Suggestion(X, None, mean=nothing, sd=nothing, sqrt_beta=nothing, time=when)
     if strategy.compares:
@@ -111,7 +113,7 @@ def told(strategy: Strategy, state: State, row: TrialRow) -> State:
 
 
 def _place(point: Point) -> Tensor:
-    return torch.tensor(point, dtype=torch.float64)
+    return torch.tensor(point, dtype=torch.float64, device="cpu")
 
 
 def _alike(one: Sequence[TrialRow], other: Sequence[TrialRow]) -> int:

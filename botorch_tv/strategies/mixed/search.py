@@ -88,7 +88,7 @@ class MixedSearch(Search):
         return MultiStart(RAW).numbers(dim, looks, trials)
 
     def among(self, number: int, dim: int) -> tuple[Tensor, Tensor]:
-        like = torch.empty((), dtype=torch.float64)
+        like = torch.empty((), dtype=torch.float64, device="cpu")
         even = raw_points(number, len(self.space.axes), 0, like)
         reaching = (EDGES * (even - 0.5) + 0.5).clamp(0, 1)
         return self.space.spread(even), self.space.spread(reaching)

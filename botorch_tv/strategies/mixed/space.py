@@ -91,7 +91,7 @@ class Axis:
         if number is None or number > MOST_LEVELS:
             return None
         rows = [self.unit(self.of.value_of(step)) for step in range(number)]
-        return torch.tensor(rows, dtype=torch.float64).view(number, self.columns)
+        return torch.tensor(rows, dtype=torch.float64, device="cpu").view(number, self.columns)
 
     def unit(self, value: Any) -> list[float]:
         """The columns of a value."""
@@ -145,7 +145,11 @@ class Space:
     @cached_property
     def places(self) -> list[slice]:
         """The columns of each axis."""
-        ends = torch.tensor([0, *(axis.columns for axis in self.axes)]).cumsum(0).tolist()
+        ends = (
+            torch.tensor([0, *(axis.columns for axis in self.axes)], device="cpu")
+            .cumsum(0)
+            .tolist()
+        )
         return [slice(start, end) for start, end in pairwise(ends)]
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
@@ -192,7 +196,7 @@ class Space:
 
 def simplex(corners: int) -> Tensor:
     """Corners of a regular simplex of side 1 in the unit cube, `corners x (corners - 1)`."""
-    X = torch.zeros(corners, corners - 1, dtype=torch.float64)
+    X = torch.zeros(corners, corners - 1, dtype=torch.float64, device="cpu")
     for corner in range(1, corners):
         X[corner] = X[:corner].mean(0)
         side = float((X[corner] - X[0]).square().sum())

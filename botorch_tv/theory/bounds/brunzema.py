@@ -146,7 +146,8 @@ def model_mismatch(
     name = "model_mismatch"
     block, epsilon, parts = check(name, block=block, epsilon=epsilon, parts=parts)
     noise, delta, a0, b0 = check(name, noise=noise, delta=delta, a0=a0, b0=b0)
-    beta = torch.as_tensor(beta, dtype=None if isinstance(beta, Tensor) else torch.float64)
+    if not isinstance(beta, Tensor):
+        beta = torch.tensor(beta, dtype=torch.float64, device="cpu")
     forgotten = 1.0 if epsilon == 1 else -math.expm1(0.5 * block * math.log1p(-epsilon))
     change = block**2 * forgotten
     tail = math.log(parts * (a0 + 1) * math.pi**2 * block**2 / (3 * delta))

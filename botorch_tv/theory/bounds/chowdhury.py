@@ -173,7 +173,7 @@ def gp_ts_order(
 def _width(gain: Tensor, B: float, R: float, delta: float) -> Tensor:
     # The schedule depends on the gain alone, not on the round or the dimension.
     context = WidthContext(t=1, dim=1, information_gain=gain)
-    return torch.as_tensor(IGPUCB(B=B, R=R, delta=delta).sqrt_beta(context))
+    return torch.as_tensor(IGPUCB(B=B, R=R, delta=delta).sqrt_beta(context), device=gain.device)
 
 
 def _total_deviation(T: Tensor, gain: Tensor) -> Tensor:

@@ -75,7 +75,7 @@ def w_gp_ucb_regret(
         f"{name}: noise is {noise}, but Lemma 16 of [W22] needs λ of at least 0.398.",
     )
     context = WidthContext(t=1, dim=1, weighted_information_gain=double)
-    beta = torch.as_tensor(width.sqrt_beta(context))
+    beta = torch.as_tensor(width.sqrt_beta(context), device=double.device)
     lost = 1 - gamma
     leak = 2 * noise * features * math.log(1 / gamma)
     static = 2 * beta * (4 * noise * horizons * single + leak * horizons.square()).sqrt()

@@ -1,0 +1,191 @@
+"""Nothing is made on PyTorch's default device: all says where it is, or is where its arguments are.
+
+On the meta device there are no numbers, so that whatever were made there would be noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import botorch_tv
+from botorch_tv.learning import Refit
+from botorch_tv.models import adaptive_model
+from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import (
+    Box,
+    Choice,
+    Float,
+    Grid,
+    Loop,
+    PriorElimination,
+    Strategy,
+    adaptive_gp_ucb,
+    bob_gp_ucb,
+    et_gp_ucb,
+    glr_gp_ucb,
+    gp_ei,
+    gp_ts,
+    gp_ucb,
+    igp_ucb,
+    r_perp,
+    random_search,
+    sparq_gp_ucb,
+    sw_gp_ucb,
+    tv_gp_ucb,
+    ui_tvbo,
+    w_dbo,
+    w_gp_ucb,
+)
+
+GIVEN = {"kernel": unit_kernel("se", 0.3), "noise": 0.05}
+ON_GRIDS: dict[str, Callable[[], Strategy]] = {
+    "et": lambda: et_gp_ucb(**GIVEN),
+    "tv": lambda: tv_gp_ucb(**GIVEN, epsilon=0.05),
+    "sw": lambda: sw_gp_ucb(**GIVEN, window=5),
+    "w": lambda: w_gp_ucb(**GIVEN, gamma=0.9),
+    "glr": lambda: glr_gp_ucb(**GIVEN, chance=0.05),
+    "ts": lambda: gp_ts(**GIVEN),
+    "ei": lambda: gp_ei(**GIVEN),
+    "random": lambda: random_search(**GIVEN),
+    "adaptive": adaptive_gp_ucb,
+    "committee": lambda: PriorElimination(members=(gp_ucb(**GIVEN), igp_ucb(**GIVEN))),
+    "bandits": lambda: bob_gp_ucb(**GIVEN, windows=(3, 6), block=4, horizon=30),
+    "phases": lambda: r_perp(**GIVEN, period=4, beta=2.0),
+    "sparq": lambda: sparq_gp_ucb(**GIVEN, steps=20),
+}
+ON_BOXES: dict[str, Callable[[], Strategy]] = {
+    "regression": lambda: gp_ucb(**GIVEN, inference="exact"),
+    "features": lambda: et_gp_ucb(**GIVEN, inference="features"),
+    "walk": lambda: ui_tvbo(**GIVEN, sigma_w2=0.05),
+    "ts": lambda: gp_ts(**GIVEN),
+    "w_dbo": lambda: w_dbo(**GIVEN, epsilon=0.05),
+    "learned": lambda: Strategy(**GIVEN, width=gp_ucb(**GIVEN).width, learning=Refit(every=4)),
+    "adaptive": adaptive_gp_ucb,
+}
+
+
+@contextmanager
+def default_device(name: str | None) -> Iterator[None]:
+    before = torch.get_default_device()
+    torch.set_default_device(name)
+    try:
+        yield
+    finally:
+        torch.set_default_device(before)
+
+
+def told(X: Tensor, t: int) -> Tensor:
+    return torch.cos(3 * X - 0.1 * t).sum(-1)
+
+
+def played(strategy: Strategy, domain: Grid | Box, shape: tuple[int, ...], rounds: int) -> Tensor:
+    """What is chosen in some rounds, `rounds x shape x d`."""
+    state, generator = strategy.init(domain, batch_shape=shape), torch.Generator("cpu")
+    generator.manual_seed(3)
+    chosen = []
+    for t in range(rounds):
+        suggestion = strategy.ask(state, generator=generator)
+        state, _ = strategy.tell(state, suggestion, told(suggestion.X, t))
+        consultation = strategy.consult(state, generator=generator)
+        if consultation is not None:
+            state = strategy.absorb(state, consultation, told(consultation.X, t))
+        chosen.append(suggestion.X)
+    return torch.stack(chosen)
+
+
+def require_same(make: Callable[[], Tensor]) -> None:
+    usual = make()
+    with default_device("meta"):
+        found = make()
+    assert found.device.type == "cpu"
+    assert torch.equal(found, usual)
+
+
+@pytest.mark.parametrize("name", ON_GRIDS)
+def test_choices_on_a_grid(name: str) -> None:
+    shape = (3,) if name != "sparq" else ()
+    require_same(lambda: played(ON_GRIDS[name](), Grid.regular(6, 2), shape, 12))
+
+
+@pytest.mark.parametrize("name", ON_BOXES)
+def test_choices_on_a_box(name: str) -> None:
+    require_same(lambda: played(ON_BOXES[name](), Box([(0.0, 1.0)] * 2), (), 9))
+
+
+def test_studies() -> None:
+    grid = Grid.regular(6, 2)
+    world = MarkovWorld(grid, kernel=GIVEN["kernel"], epsilon=0.05, noise=0.05)
+    players = {name: ON_GRIDS[name]() for name in ("et", "w", "ts")}
+
+    def regret() -> Tensor:
+        study = run_study(world, players, trials=3, horizon=10, progress=False)
+        return torch.tensor(study.data["regret"].values, device="cpu")
+
+    require_same(regret)
+
+
+def test_models() -> None:
+    X = torch.rand(12, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    X = torch.cat([X, torch.arange(12.0).double().unsqueeze(-1)], -1)
+    y = told(X[:, :2], 0).unsqueeze(-1)
+    at = X[:3] + torch.tensor([0.0, 0.0, 12.0], dtype=torch.float64)
+
+    def moments() -> Tensor:
+        posterior = adaptive_model(X, y).posterior(at)
+        return torch.cat([posterior.mean, posterior.variance]).detach()
+
+    require_same(moments)
+
+
+def test_loops() -> None:
+    def points() -> Tensor:
+        loop = Loop(Box({"x": Float(0, 1), "kind": Choice("a", "b")}))
+        chosen = []
+        for t in range(5):
+            suggestion = loop.ask(now=t)
+            loop.tell(math.cos(3 * suggestion.point["x"]) + (suggestion.point["kind"] == "a"))
+            chosen.append([suggestion.point["x"], suggestion.point["kind"] == "a"])
+        return torch.tensor(chosen, dtype=torch.float64, device="cpu")
+
+    require_same(points)
+
+
+MODULES = (
+    # Parameters and buffers of modules, which PyTorch makes on its default device.
+    "forgetting/rate_prior.py",
+    "kernels/declared.py",
+    "kernels/temporal.py",
+    "likelihoods/noise.py",
+    "test_functions/cart_pole.py",
+    "test_functions/cart_pole_system.py",
+    "test_functions/drifting.py",
+    "test_functions/search.py",
+)
+MAKE = (
+    *("arange", "as_tensor", "empty", "eye", "full", "linspace", "logspace", "ones", "rand"),
+    *("randint", "randn", "randperm", "scalar_tensor", "tensor", "tril_indices", "zeros"),
+)
+
+
+def test_whoever_makes_a_tensor_says_where() -> None:
+    package, silent = Path(botorch_tv.__file__).parent, []
+    for file in package.rglob("*.py"):
+        if str(file.relative_to(package)) in MODULES:
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            of_torch = isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"
+            said = {keyword.arg for keyword in node.keywords} & {"device", None}
+            if of_torch and node.func.attr in MAKE and not said:
+                silent.append(f"{file.relative_to(package)}:{node.lineno}")
+    assert not silent
