@@ -25,7 +25,8 @@ from botorch_tv.validation import settle_integer
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
 """Scores points, `trials x q x d -> trials x q`, differentiably where gradients are recorded; else
-any number of points will do, which are looked at in blocks. The second argument names the trials
+any number of points will do, which are looked at in blocks, and where these are expanded, the same
+for all trials, they are looked at once as far as that helps. The second argument names the trials
 that the points belong to, None for all."""
 
 
@@ -208,9 +209,12 @@ class MultiStart(Search):
         raw = raw_points(self.raw_samples, box.dim, sought.told, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
-            values = sought.score(box.from_unit(points), None)
-        seen = values[:, len(raw) :].masked_fill(~sought.live, -math.inf)
-        peaks = _peaks(raw, values[:, : len(raw)])
+            values = sought.score(box.from_unit(raw).expand(len(observed), -1, -1), None)
+            seen = values[:, :0]
+            if observed.shape[1]:
+                seen = sought.score(box.from_unit(points[:, len(raw) :]), None)
+        seen = seen.masked_fill(~sought.live, -math.inf)
+        peaks = _peaks(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         number = peaks.topk(min(restarts, len(raw))).indices
         known = min(restarts // 3, seen.shape[1], number.shape[1])

@@ -170,6 +170,16 @@ def test_all_that_is_predicted_is_one_posterior(domain):
         assert torch.equal(player.recommended_arm(state), best)
 
 
+def test_points_that_are_the_same_for_all_trials_are_as_those_of_each():
+    player = strategy()
+    state, _ = play(player, BOX, ALL)
+    posterior = player.inference_for(BOX).predict(state.data, player.decision(state).present)
+    X = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    same, own = (posterior.at(one) for one in (X.expand(TRIALS, -1, -1), X.repeat(TRIALS, 1, 1)))
+    assert_same(same, own, 1e-12)
+    assert not torch.allclose(same[0][0], same[0][1])
+
+
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 def test_functions_drawn_have_the_moments_that_are_predicted(domain):
     """Of 4,000 functions, 100 for each of 40 trials that were told the same."""
