@@ -21,7 +21,7 @@ from botorch_tv.simulation.plots.curves import (
     regret_curve,
     settle_scale,
 )
-from botorch_tv.simulation.plots.line_styles import LINES, line_styles
+from botorch_tv.simulation.plots.line_styles import line_styles
 from botorch_tv.simulation.result import StudyResult
 from botorch_tv.theory.bounds.shared import largest_constant, smallest_constant
 from botorch_tv.validation import require
@@ -47,8 +47,8 @@ def plot_bounds(
     """Cumulative regret of one strategy in all trials, and upper bounds above it.
 
     The scale of regret is logarithmic: bounds with the papers' constants lie orders of magnitude
-    above what is measured. The best that is said without any theorem, T times the largest regret
-    seen, is drawn besides, dotted.
+    above what is measured. The best that is said without any theorem, t times the largest regret
+    of any round seen, is drawn besides, dotted.
 
     Args:
         result: The study.
@@ -73,9 +73,8 @@ def plot_bounds(
     axes.plot(horizons, mean, color=color, linewidth=1.8, label=f"{label}, mean of trials")
     for (name, values), line in zip(drawn.items(), _lines(len(drawn))):
         axes.plot(horizons, values, color="#000000", linestyle=line, linewidth=1.3, label=name)
-    axes.plot(
-        horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label="T × largest regret"
-    )
+    largest = "$t$ × largest regret of a round"
+    axes.plot(horizons, trivial, color=GRAY, linestyle="dotted", linewidth=1, label=largest)
     axes.set(yscale="log", xlabel="round", ylabel="cumulative regret $R_t$")
     axes.set_xlim(float(horizons[0]), float(max(horizons[-1], horizons[0] + 1)))
     axes.legend(frameon=False, fontsize=8.5)
@@ -170,6 +169,6 @@ def _evaluated(
 
 
 def _lines(count: int) -> list[str]:
-    """A line style per bound, repeated where there are many."""
-    usual = [line for line in LINES if line != "dotted"]
+    """A line style per bound, repeated where there are many; solid is first what was measured."""
+    usual = ("dashed", "dashdot", "solid")
     return [usual[number % len(usual)] for number in range(count)]

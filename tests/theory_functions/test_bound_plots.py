@@ -8,6 +8,8 @@ from synthetic_results import make_result, random_result
 
 from botorch_tv.theory.plots import plot_bounds, plot_orders
 
+LARGEST = "$t$ × largest regret of a round"
+
 
 def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
     result = make_result({"A": [[2, 4, 1], [4, 0, 5]], "B": [[1, 1, 1], [1, 1, 1]]})
@@ -18,7 +20,9 @@ def test_bounds_are_drawn_over_cumulative_regret(tmp_path) -> None:
     lines = {line.get_label(): line.get_ydata() for line in axes.lines}
     np.testing.assert_allclose(lines["A, mean of trials"], [3, 5, 8])
     np.testing.assert_allclose(lines["ten each"], [10, 20, 30])
-    np.testing.assert_allclose(lines["T × largest regret"], [5, 10, 15])
+    np.testing.assert_allclose(lines[LARGEST], [5, 10, 15])
+    styles = {line.get_label(): line.get_linestyle() for line in axes.lines}
+    assert styles["A, mean of trials"] != styles["ten each"] != styles[LARGEST]
     thin = [line.get_ydata() for line in axes.lines if line.get_label().startswith("_")]
     np.testing.assert_allclose(thin, [[2, 6, 7], [4, 4, 9]])
     assert path.exists()
@@ -58,7 +62,7 @@ def test_the_smallest_studies_can_be_drawn(tmp_path) -> None:
     bounds = plot_bounds(result, {"twice": lambda T: 2 * T}, path=tmp_path / "a.png")
     assert_written(tmp_path / "a.png")
     lines = {line.get_label(): list(line.get_ydata()) for line in bounds.axes[0].lines}
-    assert lines["A, mean of trials"] == lines["T × largest regret"] == [0.5]
+    assert lines["A, mean of trials"] == lines[LARGEST] == [0.5]
     assert lines["twice"] == [2]
     orders = plot_orders(result, {"linear": lambda T: T}, path=tmp_path / "b.png")
     assert_written(tmp_path / "b.png")
