@@ -84,15 +84,15 @@ def test_landscapes_stay_for_a_period_and_then_change(name):
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_trial_depends_on_its_number_alone(name):
-    world, X = WORLDS[name], torch.rand(4, WORLDS[name].domain.dim, dtype=D)
+    world, X = WORLDS[name], torch.rand(4, 20, WORLDS[name].domain.dim, dtype=D)
     whole = [one.at(X) for one in islice(world.objectives(stream(trials=4)), 5)]
     part = [one.at(X[2:]) for one in islice(world.objectives(stream(2, 2)), 5)]
     for a, b in zip(whole, part):
         assert torch.equal(a[2:], b)
-    assert len({tuple(one.tolist()) for one in torch.stack(whole, 1)}) == 4
+    assert len(torch.stack(whole, 1).flatten(1).unique(dim=0)) == 4
     single = next(world.objectives(stream(trials=4, dtype=torch.float32))).at(X.float())
     assert single.dtype == torch.float32
-    assert single.tolist() == pytest.approx(whole[0].tolist(), rel=1e-3)
+    assert single.numpy() == pytest.approx(whole[0].numpy(), rel=1e-3)
 
 
 def test_seeds_are_whole_and_apart():
