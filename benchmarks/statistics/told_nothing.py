@@ -36,6 +36,7 @@ from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.statistics.errors import standard_error
+from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Box, Strategy, adaptive_gp_ucb, gp_ucb, tv_gp_ucb
@@ -199,8 +200,7 @@ def play(label: str, strategy: Strategy, one: World, seeds: range, horizon: int)
         [torch.randn(horizon, generator=each, dtype=torch.float64) for each in generators], -1
     )
     noise *= one.noise
-    engine = torch.quasirandom.SobolEngine(2, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    points = engine.draw(POINTS, dtype=torch.float64).expand(len(seeds), -1, -1)
+    points = even_points(POINTS, 2).expand(len(seeds), -1, -1)
     state = strategy.init(
         Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()), batch_shape=(len(seeds),)
     )

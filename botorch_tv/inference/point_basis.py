@@ -16,6 +16,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.device_copies import DeviceCopies
@@ -165,8 +166,7 @@ def scattered(dim: int, number: int) -> DeviceCopies:
         dim: Dimension d of the cube.
         number: Other numbers give other points.
     """
-    engine = torch.quasirandom.SobolEngine(dim + 1, scramble=True, seed=1 + number)  # type: ignore[no-untyped-call]
-    drawn = engine.draw(CANDIDATES, dtype=torch.float64)
+    drawn = even_points(CANDIDATES, dim + 1, seed=1 + number)
     points, share = drawn[:, :dim], 2 * drawn[:, dim:]
     # Half of them have coordinates at an end: those nearer to it than a share, from none to all.
     near = (points - 0.5).abs() >= 0.5 * share

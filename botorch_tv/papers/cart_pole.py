@@ -31,6 +31,7 @@ from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from botorch_tv.acquisition import Logarithmic
+from botorch_tv.even_points import even_points
 from botorch_tv.learning.refit import Free, Refit
 from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, Outcome, Quick, Results
@@ -89,8 +90,7 @@ def unit() -> CostUnit:
     """Prior mean and standard deviation, from gains spread evenly over the box."""
     problem = cart_pole()
     lower, upper = problem.spatial_bounds
-    engine = torch.quasirandom.SobolEngine(4, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    X = lower + (upper - lower) * engine.draw(HORIZON, dtype=torch.float64)
+    X = lower + (upper - lower) * even_points(HORIZON, 4)
     cost: Tensor = problem.at(0.0)(X)
     scale = cost.std()
     K = torch.exp(-0.5 * (torch.cdist(X, X) / LENGTHSCALE).square())

@@ -14,6 +14,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.even_points import even_points
 from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
@@ -307,8 +308,7 @@ def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
 @functools.lru_cache(maxsize=32)
 def spread(number: int, dim: int) -> DeviceCopies:
     """Points that fill the unit cube evenly, `number x dim`."""
-    engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    return DeviceCopies(engine.draw(number, dtype=torch.float64))
+    return DeviceCopies(even_points(number, dim))
 
 
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.test_functions.ascent import Climbed, Derivatives, Local, climb
 
 _POINTS = 2**16
@@ -37,8 +38,7 @@ def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
         axes = [torch.linspace(0, 1, count, dtype=bounds.dtype) for count in counts]
         share = torch.cartesian_prod(*axes).reshape(-1, len(counts))
     else:
-        engine = torch.quasirandom.SobolEngine(len(counts), scramble=True, seed=0)  # type: ignore[no-untyped-call]
-        share = engine.draw(_POINTS, dtype=bounds.dtype)
+        share = even_points(_POINTS, len(counts))
     return torch.clamp(lower + (upper - lower) * share.to(bounds), lower, upper)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.inference.hilbert import BoxFeatures, box_features
 from botorch_tv.inference.linalg import pivoted_cholesky
 
@@ -167,8 +168,7 @@ def _needed(table: Tensor, tolerance: float) -> Tensor:
 
 def _filling(columns: int, number: int) -> Tensor:
     """Points that fill the unit cube, and as many that fill its walls, `number x columns`."""
-    engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(number, dtype=torch.float64)
+    points = even_points(number, columns)
     row = torch.arange(number // 2, device="cpu")
     points[row, row % columns] = (row // columns % 2).to(points)
     return points

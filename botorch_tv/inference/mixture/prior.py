@@ -8,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.beside import Beside, beside
 from botorch_tv.inference.mixture.features import (
@@ -124,12 +125,12 @@ def prior_on_box(
     """
     columns = len(lower) + context_dim
     if among is None:
-        cloud = _even(CANDIDATES, len(lower))
+        cloud = even_points(CANDIDATES, len(lower))
         cloud[0] = 0.5
         starts, own = cloud[filling(cloud)], _features(bank, columns, lower)
     else:
         starts, reaching = among[0][:STARTS], among[1].cpu()
-        every = torch.cat([reaching, _even(len(reaching), columns)[:, len(lower) :]], -1)
+        every = torch.cat([reaching, even_points(len(reaching), columns)[:, len(lower) :]], -1)
         own = tuple(
             features_among(every, one, bank.tolerance, bank.features, lower)
             for one in bank.lengthscales_of(columns)
@@ -195,10 +196,3 @@ def _features(bank: Bank, columns: int, like: Tensor) -> tuple[Features, ...]:
     return tuple(
         features(one, columns, bank.tolerance, bank.features, like) for one in lengthscales
     )
-
-
-def _even(number: int, columns: int) -> Tensor:
-    """Points that fill the unit cube evenly, `number x columns`."""
-    engine = torch.quasirandom.SobolEngine(columns, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-    points: Tensor = engine.draw(number, dtype=torch.float64)
-    return points

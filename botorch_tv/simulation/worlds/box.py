@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import World
 from botorch_tv.simulation.worlds.objective import Objective
@@ -128,8 +129,7 @@ class BoxWorld(World):
 
     def _probe(self) -> Tensor:
         dim = self.domain.dim
-        engine = torch.quasirandom.SobolEngine(dim + 1, scramble=True, seed=0)  # type: ignore[no-untyped-call]
-        U = engine.draw(PROBES, dtype=torch.float64).to(self.problem.bounds)
+        U = even_points(PROBES, dim + 1).to(self.problem.bounds)
         # At whole times, as the rounds are; every function of a batch is probed.
         times = (1 + U[:, dim:] * (self.horizon - 1)).round()
         X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)

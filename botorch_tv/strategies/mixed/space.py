@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
 from botorch_tv.strategies.parameters import Choice
 
 MOST_LEVELS = 64
@@ -172,11 +173,7 @@ class Space:
             number: Which, from 0 on.
             seed: Of the sequence.
         """
-        engine = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
-            len(self.axes), scramble=True, seed=seed
-        )
-        engine.fast_forward(number)  # type: ignore[no-untyped-call]
-        return self.spread(engine.draw(1, dtype=torch.float64))[0]
+        return self.spread(even_points(1, len(self.axes), seed=seed, first=number))[0]
 
     def spread(self, U: Tensor) -> Tensor:
         """Points of the cube of one coordinate per axis, `q x axes`, brought to this, `q x D`.

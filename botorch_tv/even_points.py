@@ -1,0 +1,21 @@
+"""Points that fill a cube evenly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def even_points(number: int, dim: int, *, seed: int = 0, first: int = 0) -> Tensor:
+    """Points of a scrambled Sobol sequence in the unit cube, `number x dim`, float64.
+
+    Args:
+        number: How many.
+        dim: Dimension of the cube.
+        seed: Of the scrambling; torch's own random numbers are left alone.
+        first: Which point of the sequence comes first.
+    """
+    engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
+    engine.fast_forward(first)  # type: ignore[no-untyped-call]
+    points: Tensor = engine.draw(number, dtype=torch.float64)
+    return points
