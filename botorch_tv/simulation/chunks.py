@@ -230,7 +230,7 @@ class _Table:
         ]
         self.spread = math.sqrt(settings.world.noise)
         self.disturb = self.draws("noise", self.spread)
-        self.maximize = self.players[0].maximize
+        self.maximize = settings.maximize
         self.opening = settings.world.opening(self.draws("first arm"))
         self.recorders = settings.recorders
         self.records = Records(

@@ -25,6 +25,9 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         ValueError: If trials are not the same, or a label is in both, naming what is.
     """
     unlike = differences(_told(other), _told(one))
+    goals = [each.attrs["goal"] for each in (other, one) if "goal" in each.attrs]
+    if len(set(goals)) > 1:
+        unlike.append(f"regret is against {goals[0]} there and {goals[1]} here")
     variables = sorted({str(name) for name in set(one.variables) ^ set(other.variables)})
     if variables:
         unlike.append(f"{', '.join(variables)} in only one of them (record)")

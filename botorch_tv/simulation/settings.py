@@ -120,6 +120,11 @@ class StudySettings:
             require_precision(label, player, states[label], self.horizon)
         return states
 
+    @property
+    def maximize(self) -> bool:
+        """Whether the largest value is wanted, by all strategies alike."""
+        return next(iter(self.strategies.values())).maximize
+
     def attributes(self) -> dict[str, str | int | float]:
         """What a result says about itself."""
         return {
@@ -129,6 +134,7 @@ class StudySettings:
             "world": _text(repr(self.world)),
             "world_description": self._world_description(),
             "draws": DRAWS,
+            "goal": "the largest value" if self.maximize else "the smallest value",
             "strategies": json.dumps({label: repr(one) for label, one in self.strategies.items()}),
             "device": device_name(self.device),
             "dtype": _name(self.dtype),

@@ -167,6 +167,18 @@ def test_results_of_other_trials_are_not_merged(changes: dict, message: str) -> 
         study("GP").merge(study("ET", **changes))
 
 
+def test_regret_against_the_smallest_value_is_not_set_beside_that_against_the_largest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = study("GP")
+    monkeypatch.setitem(PLAYERS, "down", gp_ucb(kernel=KERNEL, noise=0.02, maximize=False))
+    down = study("down")
+    with pytest.raises(ValueError, match="against the smallest value there and the largest value"):
+        one.merge(down)
+    del one.data.attrs["goal"]  # of an earlier version, which did not say
+    assert one.merge(down).strategies == ["GP", "down"]
+
+
 def test_a_label_in_both_and_other_draws_are_refused() -> None:
     one = study("GP")
     with pytest.raises(ValueError, match="GP in both"):

@@ -52,7 +52,7 @@ class CapturedTable:
         self._stage = Stage(
             some.new_empty(trials, len(some)), some.new_empty(trials), some.new_empty(trials)
         )
-        self._maximize = next(iter(settings.strategies.values())).maximize
+        self._maximize = settings.maximize
         self._given: Tensor | None = None
         self._bring: Work | None = None
         self._players = {
