@@ -103,7 +103,8 @@ plt.show()
 # ## What it says
 #
 # `loop.describe()` says in words what is believed. Where most of the weight lies at the edge of
-# what the bank holds possible it says so, "the least it considers": the truth may lie beyond.
+# what the bank holds possible it says so, "the least it considers": the truth may lie beyond. Where
+# it is not sure it says "probably", and what was presumed before any measurement.
 
 # %%
 for hour, sentence in words.items():

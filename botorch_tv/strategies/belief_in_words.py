@@ -15,7 +15,10 @@ from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.strategies.spans import span_in_words
 
 LIKELY = 0.5
-"""From this chance on something is said to be so."""
+"""From this chance on something is said to be probably so."""
+SURE = 0.95
+"""From this chance on it is said to be so. Below, its chance may be little more than what was
+presumed before any measurement, which is then said beside it."""
 
 
 Edge = Literal["least", "most"] | None
@@ -30,12 +33,16 @@ class Believed(NamedTuple):
     """Whether the bank holds drift possible, as those below for jumps."""
     standing: float
     """Chance that the objective does not drift."""
+    presumed_standing: float
+    """The same before any measurement."""
     half_life: float
     """Time in which half of a correlation is gone, where it drifts; infinite where it cannot."""
     rate_edge: Edge
     jumps: bool
     jumping: float
     """Chance that it jumps now and then."""
+    presumed_jumping: float
+    """The same before any measurement."""
     jumped: float
     """Time of the newest jump that was more likely than not when it showed; NaN for none."""
     jumped_with: float
@@ -65,10 +72,12 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
     return Believed(
         drifts=bool(moving),
         standing=_without(rates, bank.rates),
+        presumed_standing=bank.rates.count(0.0) / len(bank.rates),
         half_life=clock * 2 * math.log(2) / _mean_exponent(rates, bank.rates),
         rate_edge=_edge(rates[moving], [bank.rates[one] for one in moving]),
         jumps=any(one > 0 for one in bank.hazards),
         jumping=1 - _without(hazards, bank.hazards),
+        presumed_jumping=1 - bank.hazards.count(0.0) / len(bank.hazards),
         jumped=float(running.jumped[0]),
         jumped_with=float(running.jumped_with[0]),
         lengthscale=float((shares * lengths).sum().exp()),
@@ -95,12 +104,21 @@ def _drift(one: Believed, unit: str) -> str:
         return ""
     if one.standing >= LIKELY:
         jumps = " but for jumps" if one.jumps else ""
-        return f"It stands still{jumps} ({_chance(one.standing)})."
+        probably, chance = _guessed(one.standing, one.presumed_standing)
+        return f"It {probably}stands still{jumps} ({chance})."
     edge = _edged(one.rate_edge, "slowest", "fastest")
+    probably, chance = _guessed(1 - one.standing, 1 - one.presumed_standing)
     return (
-        f"It drifts ({_chance(1 - one.standing)}): its correlation with what it was falls by half "
-        f"in {span_in_words(one.half_life, unit)}{edge}."
+        f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with what "
+        f"it was falls by half in {span_in_words(one.half_life, unit)}{edge}."
     )
+
+
+def _guessed(share: float, presumed: float) -> tuple[str, str]:
+    """How sure a thing is, and its chance, with what was presumed where it is not."""
+    if share >= SURE:
+        return "", _chance(share)
+    return "probably ", f"{_chance(share)}; before any measurement {_chance(presumed)}"
 
 
 def _jump(one: Believed, said: Callable[[float], str]) -> str:
@@ -112,7 +130,8 @@ def _jump(one: Believed, said: Callable[[float], str]) -> str:
             f"({_chance(one.jumped_with)})."
         )
     if one.jumping >= LIKELY:
-        return f"It may jump ({_chance(one.jumping)}), but has not been seen to."
+        _, chance = _guessed(one.jumping, one.presumed_jumping)
+        return f"It may jump ({chance}), but has not been seen to."
     return "It has not been seen to jump."
 
 

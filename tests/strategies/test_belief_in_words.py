@@ -9,9 +9,10 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.inference import running_mixture
 from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
-from botorch_tv.strategies.belief_in_words import Believed, in_words
+from botorch_tv.strategies.belief_in_words import Believed, believed, in_words
 
 DOMAIN = Grid.regular(points=12, dim=1)
 
@@ -91,10 +92,12 @@ def test_values_that_never_differ():
 ONE = Believed(
     drifts=True,
     standing=0.04,
+    presumed_standing=0.25,
     half_life=40.0,
     rate_edge=None,
     jumps=True,
     jumping=0.3,
+    presumed_jumping=0.5,
     jumped=math.nan,
     jumped_with=math.nan,
     lengthscale=0.2,
@@ -118,7 +121,23 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
         ({"rate_edge": "least"}, "", "in 40 units of time, the slowest it considers."),
         ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
         ({"drifts": False}, "", f"It has not been seen to jump. {SIZE}"),
-        ({"jumping": 0.6}, "", "It may jump (60 %), but has not been seen to."),
+        (
+            {"standing": 0.2},
+            "hours",
+            "It probably drifts (80 %; before any measurement 75 %): if so, its correlation with "
+            "what it was falls by half in 40 hours.",
+        ),
+        (
+            {"standing": 0.6},
+            "",
+            "It probably stands still but for jumps (60 %; before any measurement 25 %).",
+        ),
+        (
+            {"jumping": 0.6},
+            "",
+            "It may jump (60 %; before any measurement 50 %), but has not been seen to.",
+        ),
+        ({"jumping": 0.97}, "", "It may jump (97 %), but has not been seen to."),
         ({"jumps": False}, "", f"units of time. {SIZE}"),
         (
             {"jumped": 13.0, "jumped_with": 0.97},
@@ -137,6 +156,20 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
 )
 def test_what_is_believed_is_said(changes, unit, words):
     assert words in in_words(ONE._replace(**changes), "{:g} h".format, unit)
+
+
+def test_what_was_presumed_is_the_weight_before_any_measurement():
+    bank = Bank(rates=(0.0, 0.01, 0.03, 0.1, 0.2), hazards=(0.0, 0.01, 0.02), features=64)
+    player = adaptive_gp_ucb(bank=bank)
+    start = player.init(DOMAIN)
+    one = believed(running_mixture(start.data).flat(), bank, bank.lengthscales_of(1))
+    first = player.marginals(start)
+    assert one.presumed_standing == pytest.approx(float(first["rate"].flatten()[0]))
+    assert one.presumed_jumping == pytest.approx(1 - float(first["hazard"].flatten()[0]))
+    _, state = told(jump=True)
+    later = believed(running_mixture(state.data).flat(), Bank(), Bank().lengthscales_of(1))
+    assert (later.presumed_standing, later.presumed_jumping) == (0.25, 0.5)
+    assert later.jumping > 0.9
 
 
 def test_weight_at_the_edge_of_the_bank_is_told():
