@@ -66,6 +66,11 @@ def at_index(values: Tensor, index: Tensor) -> Tensor:
     return values.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
 
+def leading(values: Tensor, dims: int) -> Tensor:
+    """One entry per trial, to go with tensors of so many dimensions that lead with the trials."""
+    return values.view((*values.shape, *[1] * (dims - values.dim())))
+
+
 def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tensor:
     """Overwrite the entries of some trials, and touch no others where that can be had.
 
@@ -84,7 +89,7 @@ def clear_(tensor: Tensor, trials: Tensor, value: Tensor | float = 0.0) -> Tenso
         whole[some] = torch.as_tensor(value, dtype=tensor.dtype, device=tensor.device)
         return tensor
     # Listing the trials would make another device wait.
-    mask = trials.view(*trials.shape, *[1] * (tensor.dim() - trials.dim()))
+    mask = leading(trials, tensor.dim())
     if isinstance(value, Tensor):
         return torch.where(mask, value, tensor, out=tensor)
     return tensor.masked_fill_(mask, value)
@@ -161,5 +166,4 @@ def scaled(prior: Tensor, factor: Tensor | None) -> Tensor:
     """A prior variance `M` or covariance `* x q x q` times a factor per trial; None for 1."""
     if factor is None:
         return prior
-    dims = 1 if prior.dim() == 1 else 2
-    return factor.view(*factor.shape, *[1] * dims) * prior
+    return leading(factor, factor.dim() + min(prior.dim(), 2)) * prior

@@ -12,6 +12,7 @@ from botorch_tv.inference.mixture.running import (
     FIRST,
     MixtureUnits,
     clock_again,
+    first_known,
     looks_again,
     mixture_prior,
     units_of,
@@ -124,7 +125,7 @@ def _units(y: Tensor, time: Tensor) -> MixtureUnits:
         rows = slice(None), slice(so_far)
         if not settled:
             found = units_of(y[rows], good[rows], time[rows], none[rows], min(n, FIRST))
-            units = found if units is None else _chosen(units, found)
+            units = found if units is None else first_known(units, found)
             settled = bool(so_far) and bool(units.known.all())
         if looks_again(so_far) and units is not None:
             units, _ = clock_again(units, time[rows], good[rows])
@@ -134,12 +135,3 @@ def _units(y: Tensor, time: Tensor) -> MixtureUnits:
             "some that differ."
         )
     return units
-
-
-def _chosen(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
-    """What is known already, or else what was found."""
-    known = units.known
-    pairs = zip(units, found)
-    return MixtureUnits(
-        *(torch.where(known.view(-1, *[1] * (new.dim() - 1)), old, new) for old, new in pairs)
-    )

@@ -16,6 +16,7 @@ from botorch_tv.acquisition import Exploration, Width
 from botorch_tv.forgetting import Decay, Inflation, Retention
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features
+from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Joint
@@ -303,5 +304,5 @@ def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
 def _picked(parts: list[Tensor], member: Tensor) -> Tensor:
     """One of several tensors `batch_shape x ...`, of every trial."""
     stacked = torch.stack(parts)
-    index = member.view((*member.shape, *[1] * (parts[0].dim() - member.dim())))
-    return stacked.gather(0, index.expand(parts[0].shape).unsqueeze(0)).squeeze(0)
+    index = leading(member, parts[0].dim()).expand(parts[0].shape)
+    return stacked.gather(0, index.unsqueeze(0)).squeeze(0)

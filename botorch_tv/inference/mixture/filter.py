@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.mixture.bank import Members
 
 PROTECTED = 2
@@ -196,7 +197,7 @@ def _take_in(after: Group, jump: Group, members: Members) -> None:
     # On a CPU it shows that all were, and nothing of what is replaced need be read.
     every = possible.device.type == "cpu" and bool(possible.all())
     for old, new in zip(after, jump):
-        where = possible.view(*possible.shape, *[1] * (new.dim() - 2))
+        where = leading(possible, new.dim())
         old[trial, column] = new if every else torch.where(where, new, old[trial, column])
 
 

@@ -20,10 +20,10 @@ from botorch_tv.inference.mixture.moments import (
 from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
-    MixtureUnits,
     RunningMixture,
     begun_anew,
     clock_again,
+    first_known,
     looks_again,
     mixture_prior,
     passages,
@@ -103,11 +103,7 @@ class MixtureInference(Inference):
             context = history.choice.tensor().reshape(trials, n, -1)[..., len(prior.lower) :]
         found, known = units_of(y, good, time, context, self.starts), running.units.known
 
-        def chosen(old: Tensor, new: Tensor) -> Tensor:
-            where = known.view(-1, *[1] * (new.dim() - 1))
-            return torch.where(where, old, new)
-
-        units = MixtureUnits(*(chosen(old, new) for old, new in zip(running.units, found)))
+        units = first_known(running.units, found)
         running = running._replace(units=units)
         if n < self.starts:
             return running, None

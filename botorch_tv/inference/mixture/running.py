@@ -9,6 +9,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.mixture.filter import Group, Passage
 from botorch_tv.inference.mixture.prior import BankPrior
 
@@ -178,6 +179,14 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     )
 
 
+def first_known(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
+    """The units of trials that have them already, and what was found for the others."""
+    where = units.known
+    return MixtureUnits(
+        *(torch.where(leading(where, new.dim()), old, new) for old, new in zip(units, found))
+    )
+
+
 def looks_again(number: int) -> bool:
     """Whether the clock is compared with all that was told after so many rounds: 8, 16, 32, ..."""
     return number >= 2 * FIRST and number & (number - 1) == 0
@@ -209,7 +218,7 @@ def begun_anew(prior: BankPrior, running: RunningMixture, where: Tensor) -> Runn
     fresh = mixture_prior(prior, where.shape)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:
-        return torch.where(where.view(-1, *[1] * (old.dim() - 1)), new, old)
+        return torch.where(leading(where, old.dim()), new, old)
 
     pairs = zip(running.groups, fresh.groups)
     return running._replace(
