@@ -6,6 +6,7 @@ import difflib
 import math
 import numbers
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The end of an error about an unknown name: the closest known one, if any is close."""
     close = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.4)
     return f" Did you mean {close[0]}?" if close else ""
+
+
+def decimal_comma(value: object) -> str:
+    """The end of an error about a text that may be a number of a table with decimal commas."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]*\d,\d+\s*", value):
+        return " Where commas are decimal, pandas.read_csv(..., decimal=',') reads them."
+    return ""
 
 
 def require_number(name: str, value: object, within: str, fix: str) -> float:

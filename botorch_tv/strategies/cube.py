@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer
-from botorch_tv.validation import did_you_mean, shown
+from botorch_tv.validation import decimal_comma, did_you_mean, shown
 
 Parameter = BoxParameter | Choice
 
@@ -96,7 +96,7 @@ class Parameters(Mapping[str, Parameter]):
             if one not in self._parameters:
                 raise InputDataError(
                     f"{name} has {one!r}, but the parameters are {', '.join(self)}; leave it out."
-                    + did_you_mean(one, self)
+                    + did_you_mean(one, [each for each in self if each not in point])
                 )
         missing = [one for one in self if one not in point]
         if missing:
@@ -170,7 +170,7 @@ def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> f
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be one number; give one from {one.low:g} to "
-            f"{one.high:g}."
+            f"{one.high:g}.{decimal_comma(value)}"
         )
     number = float(value)
     # As far outside as rounding makes of it, for values computed elsewhere.

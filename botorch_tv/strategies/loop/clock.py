@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -124,9 +125,14 @@ class LoopClock:
         if earliest(value) is None and self.start is None:
             text = next((one for one in _rows(value) if isinstance(one, str)), None)
             if text is not None:
+                cure = "pandas.to_datetime(time), or datetime.fromisoformat of each."
+                if re.match(r"\s*\d{1,2}\D\d{1,2}\D\d", text):
+                    cure = (
+                        "pandas.to_datetime(time, dayfirst=True) where the day is written first, "
+                        "dayfirst=False where the month is."
+                    )
                 raise InputDataError(
-                    f"time has {text!r}, but times are numbers or datetimes; give "
-                    "pandas.to_datetime(time), or datetime.fromisoformat of each."
+                    f"time has {text!r}, but times are numbers or datetimes; give {cure}"
                 )
             return as_series("time", value, rows)
         whole = list(value)  # type: ignore[call-overload]

@@ -18,7 +18,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import did_you_mean, shown
+from botorch_tv.validation import decimal_comma, did_you_mean, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
@@ -55,7 +55,7 @@ def as_number(name: Words, value: object, fix: Words) -> float:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
         limit = f" is {shown(value)}, but it must be one number; "
-        raise RefusedInput(name, limit, fix) from error
+        raise RefusedInput(name, limit, fix, decimal_comma(value)) from error
     if not math.isfinite(number):
         raise RefusedInput(name, f" is {number}, but it must be finite; ", fix)
     return number
@@ -334,6 +334,11 @@ def _column(
         if series.dtype != dtype:  # numbers would all be taken for True
             raise TypeError
     except (TypeError, ValueError, RuntimeError) as error:
+        each = [] if isinstance(value, str) or not isinstance(value, Iterable) else value
+        text = next((one for one in each if isinstance(one, str)), None)
+        if text is not None:
+            words = f"{name} has {text!r}, which is no number, but {fix}{decimal_comma(text)}"
+            raise InputDataError(words) from error
         raise InputDataError(f"{name} is {value!r}, but {fix}") from error
     if series.numel() != rows or series.dim() > 2:
         raise InputDataError(f"{name} has shape {tuple(series.shape)}, but {fix}")

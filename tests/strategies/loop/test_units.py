@@ -266,6 +266,26 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
         lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["2026-03-01"]),
         "time has '2026-03-01', but times are numbers or datetimes; give pandas.to_datetime",
     ),
+    "days first": (
+        lambda loop: Loop.from_table([(0, 1)], [[0.5]], [1.0], time=["01.03.2026 08:00"]),
+        r"give pandas.to_datetime\(time, dayfirst=True\) where the day is written first",
+    ),
+    "column too many": (
+        lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
+        r"X\[0\] has 'rates', but the parameters are rate; leave it out\.$",
+    ),
+    "decimal comma": (
+        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
+        r"x is '0,5', but it must be one number; .* decimal, pandas.read_csv\(..., decimal=','\)",
+    ),
+    "values with commas": (
+        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
+        r"^y has '12', which is no number, but X has 2 rows; give one number per row\.$",
+    ),
+    "value with a comma": (
+        lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}], pd.Series(["-12,3"])),
+        r"^y has '-12,3', which is no number, but .* Where commas are decimal, pandas\.read_csv",
+    ),
     "row of a table": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
         r"X\[1\] has 'z', but the parameters are x; leave it out",
