@@ -85,6 +85,9 @@ FEW_NUMBERS = 2**15
 FACTOR_BLOCK = 64
 """Observations whose rows of a factor are computed, and kept, together."""
 
+FEWEST_REMAINING = 768
+"""Rows in use from which on it pays to keep a block's rows in a factor when they have left."""
+
 FACTOR_GROWTH = 1.25
 """Room for a growing factor, as a multiple of what is needed."""
 

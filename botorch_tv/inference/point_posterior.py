@@ -23,6 +23,7 @@ from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
 from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_kernel import Covariance, PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
+from botorch_tv.inference.remaining_factor import RemainingFactor
 
 SMALLEST_VARIANCE = 1e-18
 """Variances are at least this share of the prior's, so that the root has a derivative."""
@@ -137,7 +138,7 @@ class RegressionPosterior(GaussianPosterior):
     X: Tensor
     live: Tensor
     weights: Tensor
-    factor: Factor
+    factor: Factor | RemainingFactor
     scale: Tensor
     prior_factor: Tensor | None
     offset: Tensor | None
@@ -223,7 +224,7 @@ def point_posterior(
     kernel: PointKernel,
     observations: Observations,
     draw: PathDraw | None = None,
-    factor: Factor | None = None,
+    factor: Factor | RemainingFactor | None = None,
 ) -> RegressionPosterior:
     """Regression on points.
 
@@ -283,7 +284,7 @@ def _path(
     kernel: PointKernel,
     observations: Observations,
     draw: PathDraw,
-    factor: Factor,
+    factor: Factor | RemainingFactor,
     scale: Tensor,
 ) -> Path:
     """A function drawn from the posterior, by Matheron's rule.
@@ -318,7 +319,7 @@ def _path(
     return Path(draw.waves, weight, scale * factor.returned(disturbed))
 
 
-def _times_factor(factor: Factor, vector: Tensor) -> Tensor:
+def _times_factor(factor: Factor | RemainingFactor, vector: Tensor) -> Tensor:
     return factor.whitened(vector.unsqueeze(-2)).squeeze(-2)
 
 

@@ -16,6 +16,7 @@ from botorch_tv.inference.costs import (
     DECAY_MATRICES,
     FACTOR_BLOCK,
     FAMILIAR,
+    FEWEST_REMAINING,
     POSTERIOR_MATRICES,
     WAVES,
 )
@@ -39,6 +40,7 @@ from botorch_tv.inference.point_posterior import (
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference, Joint, Looks, Normal
 from botorch_tv.inference.regression import Observations
+from botorch_tv.inference.remaining_factor import RemainingFactor
 
 
 class PointInference(Inference):
@@ -82,9 +84,11 @@ class PointRegression(PointInference):
     A round on n observations costs O(n²) as long as the log only grows, whatever the decay, for
     its factor grows along; see :class:`GrowingFactor`. What changes old rows is paid by factoring
     anew, from the first row that changed on: O(n³) in every round where noise ages, since that of
-    each row grows, and where rows leave that are old, as out of a window or by relevance, n being
-    what is left; and once when a trigger resets or hyperparameters are learned. A function drawn
-    while the objective moves takes a root of its own, O(n³) too.
+    each row grows, and where rows leave by relevance, or out of a window of time that trials share,
+    n being what is left; and once when a trigger resets or hyperparameters are learned. Out of a
+    window of at least 768 rounds rows leave 64 at a time, see :class:`RemainingFactor`, which is
+    paid once in so many rounds. A function drawn while the objective moves takes a root of its own,
+    O(n³) too.
     """
 
     def start(self, prior: Prior, batch_shape: Size) -> GrowingFactor | None:
@@ -105,14 +109,26 @@ class PointRegression(PointInference):
         draw = None
         if normal is not None:
             draw = _path_draw(kernel, observations, normal, most)
-        return point_posterior(kernel, observations, draw, self._factor(data, observations))
+        factor = self._factor(data, present, observations)
+        return point_posterior(kernel, observations, draw, factor)
 
     def doubly_weighted_gain(self, data: Data, present: Present) -> Tensor:
         observations = self._flat_observations(data, present, inflation_power=2)
-        return self._factor(data, observations).log_diagonal.view_as(present.now)
+        return self._factor(data, present, observations).log_diagonal.view_as(present.now)
 
-    def _factor(self, data: Data, observations: Observations) -> Factor:
+    def _factor(
+        self, data: Data, present: Present, observations: Observations
+    ) -> Factor | RemainingFactor:
         """That of the observations, most of it known where the log has only grown."""
+        leaving = _still_there(data, observations)
+        if not leaving:
+            return self._grown(data, observations)
+        wider = data._replace(dropped=data.dropped - leaving)
+        whole = self._grown(wider, self._flat_observations(wider, present))
+        return RemainingFactor.of(whole, leaving)
+
+    def _grown(self, data: Data, observations: Observations) -> Factor:
+        """That of the observations, with the rows that are known."""
         prior, X, root = _box_prior(data), observations.choice, observations.precision_root
         decay = self.process.decay if prior.decay is None else prior.decay
         elapsed = data.elapsed if self.process.moves else None
@@ -134,6 +150,8 @@ class PointRegression(PointInference):
         block = matrices * kept * min(kept, FACTOR_BLOCK)
         if self.samples and moves:
             block += matrices * kept**2
+        if self.process.slides and kept >= FEWEST_REMAINING:
+            kept += FACTOR_BLOCK  # that have left, but not the factor yet
         # The last rows of the factor stay while the box is searched.
         at_work = max(block, kept * min(kept, FACTOR_BLOCK) + search)
         return log_numbers(horizon) + numbers_of_factor(kept) + at_work
@@ -194,6 +212,19 @@ def _path_draw(
 
     features = waves(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
     return PathDraw(features, flat(2 * FREQUENCIES), flat(most)[:, most - n :])
+
+
+def _still_there(data: Data, observations: Observations) -> int:
+    """Rows before those in use that a growing factor had better keep until a block of them is left.
+
+    In single precision, where rows that are corrected for would cost digits, none; nor where there
+    are few in use, or where those in use are not the same in all trials.
+    """
+    root = observations.precision_root
+    grows = isinstance(data.running, GrowingFactor) and data.mask is None
+    if not grows or root.dtype != torch.float64 or root.shape[-1] < FEWEST_REMAINING:
+        return 0
+    return data.dropped % FACTOR_BLOCK
 
 
 def _box_prior(data: Data) -> BoxPrior:

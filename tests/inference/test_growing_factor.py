@@ -20,7 +20,7 @@ from botorch_tv.forgetting import (
     WassersteinRemoval,
     Wiener,
 )
-from botorch_tv.inference import growing_factor
+from botorch_tv.inference import growing_factor, points
 from botorch_tv.inference.data import Present
 from botorch_tv.inference.growing_factor import Factor, GrowingFactor, Log, factor_of
 from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ts, gp_ucb
@@ -75,6 +75,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and strips that short logs have many of."""
     monkeypatch.setattr(growing_factor, "FACTOR_BLOCK", 4)
     monkeypatch.setattr(growing_factor, "STRIP", 8)
+    monkeypatch.setattr(points, "FACTOR_BLOCK", 4)
+    monkeypatch.setattr(points, "FEWEST_REMAINING", 8)
 
 
 def told(strategy: Strategy, state: State, rounds: int, seed: int = 0, *, asks: bool) -> State:
