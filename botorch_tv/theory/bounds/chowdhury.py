@@ -142,7 +142,7 @@ def gp_ts_order(
     An order, known up to ``constant``; R, L and r are part of it.
 
     Args:
-        T: Rounds, at least 1, with B d T > 1; any shape.
+        T: Rounds, at least 1, with B d T at least 1; any shape.
         gain: γ_T for every ``T``, at least 0.
         B: Bound on the norm of f, positive.
         dim: Dimension d, at least 1.
