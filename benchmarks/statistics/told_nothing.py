@@ -242,12 +242,10 @@ def summary(runs: dict[str, Any], horizon: int) -> dict[str, Any]:
     for label, each in regret.items():
         found[label] = {"mean": float(each.mean()), "standard error": standard_error(each)}
         if label != "told nothing" and "told nothing" in regret:
-            off = regret["told nothing"] - each
-            found[label]["told nothing less this"] = float(off.mean())
-            found[label]["its standard error"] = standard_error(off)
-            found[label]["told nothing as a share"] = float(
-                regret["told nothing"].mean() / each.mean()
-            )
+            ours = regret["told nothing"]
+            found[label]["told nothing less this"] = float((ours - each).mean())
+            found[label]["its standard error"] = standard_error(ours - each)
+            found[label]["told nothing as a share"] = float(ours.mean() / each.mean())
     return found
 
 
@@ -276,22 +274,23 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
                 "horizon": horizon,
             }
             # Others may have written since; what they did is kept.
-            record = _read(options.out)
+            record = read(options.out)
             runs = record["worlds"].setdefault(name, {"runs": {}})["runs"]
             if runs.get(label, {}).get("settings") == settings:
                 continue
             found = play(label, strategy, one, seeds, horizon)
-            record = _read(options.out)
+            record = read(options.out)
             part = record["worlds"].setdefault(name, {"runs": {}})
             part["runs"][label] = {"settings": settings, "commit": facts["commit"], **found}
             part["regret per round"] = summary(part["runs"], horizon)
             record["environment"] = facts
             write(record, options.out)
             print(name, label, part["regret per round"][label], flush=True)
-    return _read(options.out)
+    return read(options.out)
 
 
-def _read(out: Path) -> dict[str, Any]:
+def read(out: Path) -> dict[str, Any]:
+    """The record of a file, or an empty one where there is none."""
     if out.is_file():
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
         return found

@@ -15,7 +15,6 @@ differences are paired over trials.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -26,7 +25,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from benchmarks.speed.common import RESULTS, begin, write
-from benchmarks.statistics.told_nothing import summary
+from benchmarks.statistics.told_nothing import read, summary
 from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -164,9 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
             }
             for label, one in players.items()
         }
-        record: dict[str, Any] = {"worlds": {}}
-        if options.out.is_file():
-            record = json.loads(options.out.read_text(encoding="utf-8"))
+        record = read(options.out)
         record["environment"] = facts
         record["worlds"][name] = {
             "trials": options.trials,
