@@ -199,7 +199,7 @@ class MultiStart(Search):
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
         points = self.raw_samples + looks.familiar
-        scores = _numbers_of_scores(points, looks, trials)
+        scores = _numbers_of_scores(max(self.raw_samples, looks.familiar), looks, trials)
         climbs = trials * starts * (CLIMBING * looks.compared + 2 * looks.besides)
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
