@@ -35,7 +35,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def decimal_comma(value: object) -> str:
     """The end of an error about a text that may be a number of a table with decimal commas."""
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]*\d,\d+\s*", value):
-        return " Where commas are decimal, pandas.read_csv(..., decimal=',') reads them."
+        return " The decimal sign is a point; pandas.read_csv(..., decimal=',') reads commas."
     return ""
 
 

@@ -174,6 +174,11 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
     from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
+    if "," in rest and re.fullmatch(r"[-+]?[\d,]+:[-+]?[\d,]+(:int|:log)*", rest):
+        raise ValueError(
+            f"{text!r} is no parameter; commas stand between choices, and the decimal sign is a "
+            f"point; {FORM}."
+        )
     if name and "," in rest and all(rest.split(",")):
         return name, Choice(*rest.split(","))
     low, *more = rest.split(":")

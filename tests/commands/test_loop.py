@@ -46,6 +46,13 @@ def test_a_loop_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert loop.table()["y"].tolist()[1] == -2.5
 
 
+def test_choices_may_be_times_of_day(tmp_path: Path) -> None:
+    file = str(tmp_path / "loop.json")
+    assert run("new", file, "start=10:00,12:30,14:00") == 0
+    assert run("observe", file, "1.5", "start=12:30") == 0
+    assert Loop.load(file).table()["start"].tolist() == ["12:30"]
+
+
 @pytest.mark.parametrize("y", ["-8.5e-06", "-.5", "-3", "1e3", "-2E+2"])
 def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
     file = str(tmp_path / "loop.json")
@@ -61,6 +68,9 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("new", "F", "x=0:1"), "is there already"),
         (("new", "G", "x=0"), "'x=0' is no parameter"),
         (("new", "G", "x=1:0"), "low must be below"),
+        (("new", "G", "x=20,5:80,5"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=-1:0,5:log"), "commas stand between choices, and the decimal sign is a"),
+        (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be one number"),
         (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),
         (("tell", "F", "1"), "no suggestion is open"),
         (("tell", "F", "one"), "'one' is no number; give what came out, such as -3.7"),

@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
-        r"x is '0,5', but it must be one number; .* decimal, pandas.read_csv\(..., decimal=','\)",
+        r"x is '0,5', but it must be .* is a point; pandas.read_csv\(..., decimal=','\)",
     ),
     "values with commas": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"x": 0.2}], ["12", "12,3"]),
@@ -284,7 +284,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     ),
     "value with a comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}], pd.Series(["-12,3"])),
-        r"^y has '-12,3', which is no number, but .* Where commas are decimal, pandas\.read_csv",
+        r"^y has '-12,3', which is no number, but .* The decimal sign is a point; pandas\.read_csv",
     ),
     "row of a table": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": 0.5}, {"z": 1}], [1.0, 2.0]),
