@@ -25,12 +25,10 @@ from botorch_tv.ax.space import TrialSpace
 from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
+from botorch_tv.strategies.mixed.history import RECENT, TrialHistory, TrialRow
 from botorch_tv.validation import require, require_integer
 
 MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
-RECENT = 16
-"""Trials that failed are kept in mind while they are among the newest so many."""
 
 
 def adaptive_generation_strategy(

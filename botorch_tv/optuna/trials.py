@@ -12,9 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.space import StudySpace
-
-RECENT = 16
-"""Trials that have come to nothing are kept in mind while they are among the newest so many."""
+from botorch_tv.strategies.mixed.history import RECENT
 
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 

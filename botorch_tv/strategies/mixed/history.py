@@ -18,7 +18,8 @@ from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
 """States up to so many trials old are kept."""
-
+RECENT = 16
+"""Trials that have come to nothing are kept in mind while they are among the newest so many."""
 
 Point = tuple[float, ...]
 """In the unit cube, `D`."""
