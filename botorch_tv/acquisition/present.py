@@ -34,6 +34,13 @@ __all__ = [
     "qLogNoisyExpectedImprovementAtPresent",
 ]
 
+HELD = {
+    "X_baseline": "qLogNoisyExpectedImprovementAtPresent brings them up",
+    "X_pending": "give them to set_X_pending() of what at_present gives, which does",
+    "mc_points": "give them the time of the present",
+}
+"""Points that acquisition functions hold, and how they are brought to the present."""
+
 
 def at_present(
     acq_function: AcquisitionFunction,
@@ -82,14 +89,15 @@ def at_present(
             f"{type(acq_function).__name__} optimises fantasies along in a way of its own; hold "
             f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
         )
-    baseline = getattr(acq_function, "X_baseline", None)
-    if baseline is not None and not torch.equal(baseline, place(baseline)):
-        warnings.warn(
-            f"X_baseline of {type(acq_function).__name__} holds points of the past, whose values "
-            "then are not those of today; qLogNoisyExpectedImprovementAtPresent brings them up.",
-            InputDataWarning,
-            stacklevel=2,
-        )
+    for name, cure in HELD.items():
+        points = getattr(acq_function, name, None)
+        if isinstance(points, Tensor) and not torch.equal(points, place(points)):
+            warnings.warn(
+                f"{name} of {type(acq_function).__name__} holds points of another time than the "
+                f"present, at which values are others; {cure}.",
+                InputDataWarning,
+                stacklevel=2,
+            )
     return AtPresent(acq_function, place)
 
 
