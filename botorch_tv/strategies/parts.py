@@ -153,7 +153,7 @@ class Parts:
     def _mark(self) -> str | None:
         """By which a suggestion tells who made it: the same for the same parts in any process."""
         try:
-            return _anywhere(Parts.__repr__(self))
+            return told_apart(_anywhere(Parts.__repr__(self)), self._begins_with)
         except Exception:  # of a part that cannot be shown, which is nothing to fail for
             return None
 

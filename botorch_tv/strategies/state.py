@@ -80,7 +80,7 @@ class Suggestion(NamedTuple):
         sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
         sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
         time: The time now for which it was chosen, `batch_shape`, float64.
-        made_by: Which strategy made it, in words; None where that is not known.
+        made_by: Which strategy made it, in words with a fingerprint; None where that is not known.
         member: The member of a strategy over strategies that made it, its number, `batch_shape`,
             int64.
     """

@@ -307,6 +307,13 @@ def test_what_another_strategy_has_computed(other, use):
         assert_refuses(Row(refused, there, "the state was begun with", "init", InputDataError))
 
 
+def test_a_suggestion_of_another_strategy_that_is_called_the_same():
+    one, other, _ = OTHERS["matrix"]
+    state = one.init(Grid(X))
+    with pytest.raises(InputDataError, match=r"made by Strategy.*, but one of other numbers"):
+        one.tell(state, other.ask(other.init(Grid(X))), 0.1)
+
+
 def test_what_only_chooses_may_change_from_round_to_round():
     state, _ = MARKOV.tell(MARKOV.init(SIDE), MARKOV.suggestion_at(MARKOV.init(SIDE), X[0]), 0.1)
     for changed in (
