@@ -20,6 +20,9 @@ SURE = 0.95
 """From this chance on it is said to be so. Below, its chance may be little more than what was
 presumed before any measurement, which is then said beside it."""
 
+LEARNED = 0.05
+"""So much more than presumed something must be to be mentioned, where it has not been seen."""
+
 
 Edge = Literal["least", "most"] | None
 """Whether the least or the largest value that the bank holds is more likely than all others: the
@@ -129,7 +132,7 @@ def _jump(one: Believed, said: Callable[[float], str]) -> str:
             f"It jumped between the measurement of time {said(one.jumped)} and the one before "
             f"({_chance(one.jumped_with)})."
         )
-    if one.jumping >= LIKELY:
+    if one.jumping >= max(LIKELY, one.presumed_jumping + LEARNED):
         _, chance = _guessed(one.jumping, one.presumed_jumping)
         return f"It may jump ({chance}), but has not been seen to."
     return "It has not been seen to jump."

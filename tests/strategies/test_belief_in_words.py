@@ -138,6 +138,7 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
             "It may jump (60 %; before any measurement 50 %), but has not been seen to.",
         ),
         ({"jumping": 0.97}, "", "It may jump (97 %), but has not been seen to."),
+        ({"jumping": 0.52}, "", "It has not been seen to jump."),  # presumed: 50 %
         ({"jumps": False}, "", f"units of time. {SIZE}"),
         (
             {"jumped": 13.0, "jumped_with": 0.97},
