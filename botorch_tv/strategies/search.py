@@ -279,7 +279,8 @@ class _Climb:
             self.slot = self.slot - (number.cumsum(0) - number)[trial]
             trials = asked.nonzero().squeeze(-1)
             self.some = None if len(trials) == self.trials else trials
-            self.shape = len(trials), int(number.max()), self.dim
+            most = int(number.max()) if len(number) else 0
+            self.shape = len(trials), most, self.dim
         points = x.new_full(self.shape, 0.5)
         points[self.group, self.slot] = x
         with torch.enable_grad():
