@@ -108,10 +108,11 @@ def cores() -> int:
 
 
 def command() -> str:
-    """The command line that started this run, but for the interpreter's path."""
+    """The command line that started this run, but for the folders of the machine it ran on."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     start = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
-    return " ".join([start, *sys.argv[1:]])
+    given = [Path(one).name if Path(one).is_absolute() else one for one in sys.argv[1:]]
+    return " ".join([start, *given])
 
 
 def commit() -> str:
