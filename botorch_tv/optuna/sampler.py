@@ -71,8 +71,9 @@ class DriftSampler(BaseSampler):
 
     **Workers.** All that the sampler knows it reads from the study, so several processes may share
     a storage, and one that is started again goes on as if never stopped. With ``seed``, the same
-    trials make the same suggestion in every process. Trials of a process that died keep running in
-    Optuna's eyes, and here; a storage with ``heartbeat_interval`` lets them fail.
+    trials make the same suggestion in every process; but for the last digits where several threads
+    share a sum. Trials of a process that died keep running in Optuna's eyes, and here; a storage
+    with ``heartbeat_interval`` lets them fail.
 
     **Trials without value.** A running trial counts as if it had given the mean predicted for it
     (Desautels et al., 2014), so that the next goes somewhere else; where it has no parameters yet,

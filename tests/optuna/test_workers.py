@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import optuna
 import pytest
+import torch
 from lasting import Child
 from optuna.trial import TrialState
 from optuna_worker import choose, objective, sampler, work
@@ -32,7 +33,10 @@ def test_another_process_suggests_the_same_from_the_same_trials(storage):
     copy = optuna.create_study(sampler=study.sampler)  # with all that was remembered
     for trial in again.trials[:11]:
         copy.add_trial(trial)
-    assert choose(copy.ask()) == found
+    x, *others = choose(copy.ask())
+    assert others == found[1:]
+    # MKL lets several threads share a sum as they happen to be free.
+    assert x == (found[0] if torch.get_num_threads() == 1 else pytest.approx(found[0], rel=1e-9))
 
 
 def test_a_sampler_survives_a_pickle_with_all_it_knows():
