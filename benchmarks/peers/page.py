@@ -37,9 +37,10 @@ still while a peer thinks, a measurement a unit, it is regret per query as well;
 counts, the seconds of a processor that make a unit of time stand beside the world's name, and who
 thinks for longer measures more seldom. "Less ours" is the mean difference to `nothing`, this
 library's `Loop(box)`, on the seeds that both played, and its standard error; positive where ours is
-better. Seconds and processor seconds are per query with one thread, memory is the peak of the
-process. This page is written by `python -m benchmarks.peers.page` from what `python -m
-benchmarks.peers --out FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
+better. It is not among those of GMPB's F9 and F10, as it refuses boxes of more than 8 coordinates.
+Seconds and processor seconds are per query with one thread, memory is the peak of the process. This
+page is written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers --out
+FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
 """
 
 
