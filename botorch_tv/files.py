@@ -81,6 +81,9 @@ def write_new(path: Path, write: Callable[[BinaryIO], object]) -> bool:
     Raises:
         OSError: If that fails.
     """
+    if path.exists():
+        return False
+    _remove_left_over(path)
     unfinished = _begin(path, None)
     try:
         with unfinished.open("wb") as file:

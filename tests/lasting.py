@@ -1,9 +1,11 @@
 """A small study that children of the tests run, and how they die."""
 
+import itertools
 import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -11,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -136,6 +139,39 @@ def hold_lock(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
     assert WorkLock(folder / "locks" / f"chunk-{settings['number']:05}.lock").claim()
     pipe.send("started")
     signal.pause()
+
+
+def die_while_claiming(pipe: Connection, path: Path, settings: dict[str, Any]) -> None:
+    """Have processes die at each line of claiming a lock; tell what they leave to the next."""
+    watched = {WorkLock.claim.__code__.co_filename, whole_files.write_new.__code__.co_filename}
+    for line in itertools.count(1):
+        process = os.fork()
+        if process == 0:
+            _die_at(line, watched)
+            WorkLock(path).claim()
+            os._exit(0)
+        _, status = os.waitpid(process, 0)
+        left = WorkLock(path)
+        pipe.send((left.holder(), left.claim()))
+        left.release()
+        if os.WIFEXITED(status):
+            return
+
+
+def _die_at(line: int, watched: set[str]) -> None:
+    """Have this process killed as it begins so many lines of some files."""
+    seen = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal seen
+        if frame.f_code.co_filename not in watched:
+            return None
+        seen += event == "line"
+        if seen == line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
 
 
 def write_again_and_again(pipe: Connection, file: Path, settings: dict[str, Any]) -> None:

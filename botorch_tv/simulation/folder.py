@@ -290,7 +290,14 @@ def discard(path: Path, trials: int) -> None:
         needed = len(StudyFile.read(file).cut.chunks(trials))
         if len(list(path.glob("chunk-*.npz"))) > needed:
             return
-    for pattern in ("chunk-*.npz", RESULTS, ".*.part", f"{LOCKS}/*.lock", STUDY_FILE):
+    for pattern in (
+        "chunk-*.npz",
+        RESULTS,
+        ".*.part",
+        f"{LOCKS}/*.lock",
+        f"{LOCKS}/.*.part",
+        STUDY_FILE,
+    ):
         for one in path.glob(pattern):
             one.unlink(missing_ok=True)
     for folder in (path / LOCKS, path):

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from botorch_tv.files import is_running, this_host
+from botorch_tv.files import is_running, this_host, write_new
 
 BEAT_SECONDS = 5.0
 """How often whoever holds a lock gives a sign of life."""
@@ -84,7 +84,7 @@ class WorkLock:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return Holder()  # about to be written, or damaged
+            return Holder()  # damaged
 
     def silence(self) -> float:
         """Seconds since the last sign of life that was seen, by the clock of this process."""
@@ -97,12 +97,10 @@ class WorkLock:
         return time.monotonic() - self._life[1]
 
     def _make(self) -> bool:
-        try:
-            handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        except FileExistsError:
+        # Whole from its first moment: one without a name would be waited for, killed or not.
+        mine = json.dumps(self._mine._asdict()).encode()
+        if not write_new(self.path, lambda opened: opened.write(mine)):
             return False
-        with os.fdopen(handle, "w") as file:
-            json.dump(self._mine._asdict(), file)
         threading.Thread(target=self._live, daemon=True).start()
         return True
 

@@ -3,11 +3,12 @@
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lasting import CHUNK, TRIALS, files, same, study
+from lasting import CHUNK, TRIALS, Child, die_while_claiming, files, same, study
 
 from botorch_tv.files import this_host
 from botorch_tv.simulation import locks, turns
@@ -40,6 +41,21 @@ def test_one_at_a_time(tmp_path: Path) -> None:
 def test_that_of_a_process_that_died_here_is_taken_over_at_once(tmp_path: Path) -> None:
     held_by(tmp_path / "lock", this_host(), GONE)
     assert WorkLock(tmp_path / "lock").claim()
+
+
+def test_whoever_dies_while_claiming_is_not_waited_for(tmp_path: Path) -> None:
+    """A lock is whole or not there, and nothing else stays."""
+    child = Child(die_while_claiming, tmp_path / "lock")
+    died_before, died_after = 0, 0
+    with suppress(EOFError):
+        while True:
+            holder, claimed = child.told()
+            assert claimed, f"{holder} is waited for"
+            died_before += holder is None
+            died_after += holder is not None
+    assert died_before > 5
+    assert died_after > 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["elsewhere", "", "[", '{"host": 1}', "[" * 100_000])
