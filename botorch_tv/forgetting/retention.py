@@ -178,7 +178,11 @@ def prediction_band(sd: Tensor, noise: float | Tensor, since: Tensor, delta: flo
     With t' rounds since the last reset, π = π² t'² / 6 and L = ln(2π / δ_B):
     sqrt(2 L) sd(x) + sqrt(2 σ² L). Arguments are those of :func:`prediction_error`.
     """
-    return (sd + noise**0.5).mul_(error_level(since, delta, sd.dtype))
+    return _reach(sd, noise, error_level(since, delta, sd.dtype))
+
+
+def _reach(sd: Tensor, noise: float | Tensor, level: Tensor) -> Tensor:
+    return (sd + noise**0.5).mul_(level)
 
 
 def prediction_error(
@@ -235,7 +239,7 @@ class EventTrigger(Retention):
             return Kept()
         if self.rule is prediction_error:  # the same, with levels that are known
             level = self._levels.at(log.since, log.rounds + 1, seen.sd)
-            fired = (seen.y - seen.mean).abs_() > (seen.sd + seen.noise**0.5).mul_(level)
+            fired = (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
         else:
             fired = self.rule(seen.y, seen.mean, seen.sd, seen.noise, log.since, self.delta)
         return Kept(newest=1, where=fired, reset=fired)
