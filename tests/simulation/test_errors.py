@@ -17,11 +17,16 @@ from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb
 
 
-class Stumbling(MarkovWorld):
+class Small(MarkovWorld):
+    def __init__(self) -> None:
+        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+
+
+class Stumbling(Small):
     """Yields an error in one round."""
 
     def __init__(self, at: int) -> None:
-        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+        super().__init__()
         self.at = at
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
@@ -31,11 +36,11 @@ class Stumbling(MarkovWorld):
             yield values
 
 
-class Undefined(MarkovWorld):
+class Undefined(Small):
     """Is no number on one arm in one round."""
 
     def __init__(self, value: float) -> None:
-        super().__init__(Grid.regular(5, 2), kernel=KERNEL, epsilon=0.05, noise=0.02)
+        super().__init__()
         self.value = value
 
     def rounds(self, stream: Stream) -> Iterator[Tensor]:
