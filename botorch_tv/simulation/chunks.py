@@ -73,7 +73,7 @@ class PreparedStudy:
     def _attempt(self, place: _Place, counted: _Counted, stop: threading.Event) -> Arrays | None:
         """What was recorded, where compiled rounds turn out to serve what they play."""
         settings, chunk = self.settings, place.chunk
-        draws = Stream(settings.seed, "world", *chunk, dtype=settings.dtype, device=settings.device)
+        draws = settings.stream("world", chunk)
         tables = self._tables(place, stop)
         objectives = iter(settings.world.objectives(draws))
         for step in range(self.settings.horizon):
@@ -229,7 +229,7 @@ class _Table:
             for label, player in settings.strategies.items()
         ]
         self.spread = math.sqrt(settings.world.noise)
-        self.disturb = self.draws("noise", self.spread)
+        self.disturb = settings.errors(chunk)
         self.maximize = settings.maximize
         self.opening = settings.world.opening(self.draws("first arm"))
         self.recorders = settings.recorders
@@ -241,12 +241,9 @@ class _Table:
             lasting=self._lasting(),
         )
 
-    def draws(self, purpose: str, spread: float = 1.0) -> Stream:
-        """Random numbers of these trials for one purpose, normal ones with a standard deviation."""
-        own = self.settings
-        return Stream(
-            own.seed, purpose, *self.chunk, dtype=own.dtype, device=own.device, spread=spread
-        )
+    def draws(self, purpose: str) -> Stream:
+        """Random numbers of these trials for one purpose."""
+        return self.settings.stream(purpose, self.chunk)
 
     def play_round(self, step: int, objective: Objective) -> None:
         """One round of every strategy.

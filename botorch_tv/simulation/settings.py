@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from botorch_tv.simulation.devices import device_name
 from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.simulation.recorders.play import Play
 from botorch_tv.simulation.recorders.recorder import Recorder
-from botorch_tv.simulation.streams import DRAWS
+from botorch_tv.simulation.streams import DRAWS, Stream
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
@@ -119,6 +120,16 @@ class StudySettings:
         for label, player in self.strategies.items():
             require_precision(label, player, states[label], self.horizon)
         return states
+
+    def stream(self, purpose: str, chunk: tuple[int, int], *, spread: float = 1.0) -> Stream:
+        """Random numbers for one purpose of neighbouring trials, the first and how many."""
+        return Stream(
+            self.seed, purpose, *chunk, dtype=self.dtype, device=self.device, spread=spread
+        )
+
+    def errors(self, chunk: tuple[int, int]) -> Stream:
+        """Errors of the measurements of neighbouring trials."""
+        return self.stream("noise", chunk, spread=math.sqrt(self.world.noise))
 
     @property
     def maximize(self) -> bool:

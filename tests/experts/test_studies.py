@@ -18,8 +18,8 @@ from botorch_tv.simulation import (
     PanelWorld,
     StudyResult,
     World,
-    chunks,
     run_study,
+    settings,
 )
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.simulation.streams import Stream
@@ -101,7 +101,7 @@ def test_every_purpose_has_numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -
             own = Stream(seed, purpose, *trials, **place)  # type: ignore[arg-type]
             purposes[purpose] = torch.cat([own.normal(50), own.uniform(50)], 1)
 
-    monkeypatch.setattr(chunks, "Stream", Noted)
+    monkeypatch.setattr(settings, "Stream", Noted)
     curious = replace(strategies()["SparQ"], exploration=Thompson())
     study({"a": curious, "b": curious, "expert a": curious}, trials=3, horizon=2)
     assert set(purposes) >= {"world", "noise"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,7 +16,6 @@ from botorch_tv.simulation.compiled.serving import Known
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import InFeatures, Objective, OnArms
 
 
@@ -40,14 +38,7 @@ class CapturedTable:
     ) -> None:
         self._recorder = Recorder(capture)
         self._shape = trials, horizon = chunk.trials, settings.horizon
-        self._noise = Stream(
-            settings.seed,
-            "noise",
-            *chunk,
-            dtype=settings.dtype,
-            device=settings.device,
-            spread=math.sqrt(settings.world.noise),
-        )
+        self._noise = settings.errors(chunk)
         some = next(iter(served.values()))[1].variance
         self._stage = Stage(
             some.new_empty(trials, len(some)), some.new_empty(trials), some.new_empty(trials)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping
 
@@ -21,7 +20,6 @@ from botorch_tv.simulation.compiled.serving import (
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import InFeatures, Objective, OnArms
 
 AT_ONCE = 4
@@ -53,14 +51,7 @@ class CompiledTable:
         self.settings, self.services, self.stop = settings, services, stop
         shape = (chunk.trials, settings.horizon)
         self._shape = shape
-        self._disturb = Stream(
-            settings.seed,
-            "noise",
-            *chunk,
-            dtype=settings.dtype,
-            device=settings.device,
-            spread=math.sqrt(settings.world.noise),
-        )
+        self._disturb = settings.errors(chunk)
         self._trials = {label: _beginning(one, shape) for label, one in services.items()}
         self._played = {
             label: Played(
