@@ -32,7 +32,7 @@ from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
 from benchmarks.statistics.errors import standard_error
 
-PLAIN = [name for name in WORLDS if not name.startswith("gmpb")]
+PLAIN = [name for name in WORLDS if "-" not in name]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 COSTS = ("queries", "seconds_per_round", "processor_seconds_per_round", "peak_memory_MiB")
 LIMIT = 3600

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.mixed import mixed
-from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS
+from benchmarks.peers.slices import SLICES
+from benchmarks.peers.worlds import GMPB_SETTINGS, WORLDS, World
 from benchmarks.speed.common import RESULTS
 
 Row = Mapping[str, Any]
@@ -197,9 +198,19 @@ def _what(world: str) -> str:
         settings = GMPB_SETTINGS[name.removeprefix("gmpb-")]
         told = f"GMPB's {name[5:].upper()}: {settings['m']} peaks, a change every "
         told += f"{settings.get('change_frequency', 50)} rounds."
+    elif name.startswith("slice-"):
+        slices = SLICES[name.removeprefix("slice-")]
+        told = f"{slices.formula.__doc__}, negated, of {slices.coordinates} coordinates from "
+        told += f"{slices.lower:g} to {slices.upper:g}, of which the last is time."
     else:
         told = str(WORLDS[name].__doc__).partition("\n")[0]
-    return f"{told} {played.dim} coordinates, {played.rounds} units of time, noise {played.noise}."
+    return (
+        f"{told} {played.dim} coordinates, {played.rounds} units of time, noise {_noise(played)}."
+    )
+
+
+def _noise(played: World) -> str:
+    return f"{played.noise:.3g}" if played.noise else "0.0"
 
 
 def _whole(what: str) -> str:

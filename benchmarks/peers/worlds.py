@@ -1,4 +1,4 @@
-"""Worlds that every environment can play: numpy and nothing else."""
+"""Worlds that every environment can play: numpy, and scipy for an optimum that moves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+from benchmarks.peers.slices import SLICES, least_costs
 
 Values = Callable[[np.ndarray, float], np.ndarray]
 """From points `q x d` of the unit cube and a time to values `q`."""
@@ -135,6 +137,23 @@ def gmpb(seed: int, **settings: Any) -> World:
     return World(config.d, rounds, 0.0, values, best)
 
 
+def sliced(seed: int, name: str) -> World:
+    """A cost of W-DBO's suite, negated, whose last coordinate is time.
+
+    Args:
+        seed: Of nothing: all runs play the same function, as in the paper.
+        name: Of the function.
+    """
+    slices, rounds = SLICES[name], 100
+    return World(
+        slices.coordinates - 1,
+        rounds,
+        math.sqrt(0.05) * slices.deviation(),
+        lambda X, now: -slices.cost(X, now / rounds),
+        lambda now: -least_costs(name, rounds)[int(now) - 1],
+    )
+
+
 GMPB_SETTINGS: dict[str, dict[str, Any]] = {
     # The suite of the competitions of 2024 and 2025, F1 to F10, with fewer evaluations between
     # changes: theirs are thousands, which suits swarms.
@@ -158,4 +177,5 @@ WORLDS: dict[str, Callable[[int], World]] = {
         f"gmpb-{name}": partial(gmpb, **({"change_frequency": 50} | one))
         for name, one in GMPB_SETTINGS.items()
     },
+    **{f"slice-{name}": partial(sliced, name=name) for name in SLICES},
 }

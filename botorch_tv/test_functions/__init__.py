@@ -17,6 +17,8 @@ from botorch_tv.test_functions.drifting import (
 )
 from botorch_tv.test_functions.markov import MarkovFunction
 from botorch_tv.test_functions.motion import Jumps, Motion, Orbit
+from botorch_tv.test_functions.sliced import SlicedFunction
+from botorch_tv.test_functions.suite import Schwefel, sliced_suite
 
 __all__ = [
     "CartPole",
@@ -30,6 +32,9 @@ __all__ = [
     "MarkovFunction",
     "Motion",
     "Orbit",
+    "Schwefel",
+    "SlicedFunction",
     "Snapshot",
     "TimeVaryingTestFunction",
+    "sliced_suite",
 ]

@@ -30,6 +30,19 @@ def test_nothing_is_above_the_best_of_a_world(name):
     assert moves is (name != "resting")
 
 
+@pytest.mark.parametrize("name", ["slice-rastrigin", "slice-eggholder"])
+def test_a_slice_moves_with_time_and_is_the_same_for_all_seeds(name):
+    world, other = WORLDS[name](3), WORLDS[name](4)
+    X = np.random.default_rng(0).random((2_000, world.dim))
+    for now in (1.0, 41.0, 100.0):
+        assert world.values(X, now).max() <= world.best(now)
+        assert np.array_equal(world.values(X, now), other.values(X, now))
+    assert not np.array_equal(world.values(X, 1.0), world.values(X, 50.0))
+    assert np.sqrt(20) * world.noise == pytest.approx(
+        np.concatenate([world.values(X, now) for now in np.linspace(0, 100, 201)]).std(), rel=0.05
+    )
+
+
 class Slow(Peer):
     """Stays in the middle, and thinks for as long as it is told."""
 

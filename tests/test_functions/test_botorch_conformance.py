@@ -17,6 +17,9 @@ from botorch_tv.test_functions import (
     DriftingRosenbrock,
     Jumps,
     MarkovFunction,
+    Schwefel,
+    SlicedFunction,
+    sliced_suite,
 )
 
 
@@ -49,6 +52,9 @@ def moving():
         ),
         CartPole(),
         CartPole(change=5.0, negate=True, noise_std=0.1),
+        SlicedFunction(Schwefel(dim=3), starts=torch.full((1, 2), 421.0)),
+        sliced_suite(negate=True)["shekel"],
+        sliced_suite()["eggholder"],
     ]
 
 

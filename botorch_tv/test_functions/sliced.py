@@ -1,0 +1,160 @@
+"""Test functions of which one coordinate is time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.test_functions.synthetic import SyntheticTestFunction
+from torch import Tensor
+
+from botorch_tv.even_points import even_points
+from botorch_tv.test_functions.ascent import Derivatives, Local, climb, derivatives_of
+from botorch_tv.test_functions.base import TimeVaryingTestFunction
+from botorch_tv.validation import require
+
+_POINTS = 2**13
+"""Points of a slice that are looked at before the ascent."""
+
+_STARTS = 16
+"""How many of them it begins from."""
+
+_TOGETHER = 16
+"""Slices searched together: bounds the memory."""
+
+
+class _Best(NamedTuple):
+    """A slice's best value, as the larger the better, and its point `d`."""
+
+    value: float
+    place: Tensor
+
+
+class SlicedFunction(TimeVaryingTestFunction):
+    """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
+
+    Over [0, horizon] τ goes evenly from the lower bound of that coordinate to its upper one. The
+    best value of a slice is the best found by a damped Newton ascent, exact to rounding where it
+    begins in the right hollow: it does so from the best 16 of 8,192 even points and from
+    ``starts``. A function with more hollows than these points find needs them.
+
+    Args:
+        function: The static function g; its own noise and sign are not used.
+        starts: Points `n x d` from which the best one of a slice is looked for besides.
+        horizon: Time runs over [0, horizon].
+        noise_std: Standard deviation of the observation noise; None for none.
+        negate: Whether to turn the sign around.
+
+    Raises:
+        ValueError: If a parameter is out of range, or ``function`` has one coordinate alone.
+        InputDataError: If ``starts`` are no points of the box.
+    """
+
+    def __init__(
+        self,
+        function: SyntheticTestFunction,
+        *,
+        starts: Tensor | None = None,
+        horizon: float = 600.0,
+        noise_std: float | None = None,
+        negate: bool = False,
+    ) -> None:
+        require(
+            function.dim >= 2,
+            f"SlicedFunction: {type(function).__name__} has one coordinate, but one is time; give "
+            "a function of two or more.",
+        )
+        super().__init__(function._bounds[:-1], horizon=horizon, noise_std=noise_std, negate=negate)
+        self._is_minimization_by_default = function._is_minimization_by_default
+        self._check_grad_at_opt = function._check_grad_at_opt
+        self._function = copy.deepcopy(function).to(self.bounds)
+        self._span = function._bounds[-1]
+        self._starts = self._checked(starts)
+        self._known: dict[float, _Best] = {}
+
+    def optimizers_at(self, t: float) -> Tensor:
+        """The best point found at time ``t``, `1 x d`; others may be as good."""
+        time = self._times(t)
+        self._solve(time)
+        return self._known[float(time)].place.unsqueeze(0).to(self.bounds)
+
+    def _checked(self, starts: Tensor | None) -> Tensor:
+        box = self.spatial_bounds.detach().cpu().double()
+        if starts is None:
+            return box.new_empty(0, self.spatial_dim)
+        given = starts.detach().cpu().double()
+        if given.dim() != 2 or given.shape[-1] != self.spatial_dim:
+            raise InputDataError(
+                f"SlicedFunction: starts has shape {tuple(given.shape)}, but points of the box are "
+                f"n x {self.spatial_dim}; time is none of their coordinates."
+            )
+        if not bool(((given >= box[0]) & (given <= box[1])).all()):
+            raise InputDataError(
+                f"SlicedFunction: starts has points outside of {self._bounds[:-1]}; leave them out."
+            )
+        return given
+
+    def _at_times(self, X: Tensor, t: Tensor) -> Tensor:
+        """Points `... x d` and times `...` as points of the static function."""
+        lower, upper = self._span
+        last = lower + (upper - lower) * (t / self.horizon)
+        return torch.cat([X, last.unsqueeze(-1)], -1)
+
+    def _evaluate_true(self, X: Tensor) -> Tensor:
+        value: Tensor = self._function._evaluate_true(self._at_times(X[..., :-1], X[..., -1]))
+        return value
+
+    def _best_at(self, t: Tensor) -> Tensor:
+        self._solve(t)
+        found = [self._known[time].value for time in t.detach().double().flatten().tolist()]
+        best = torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
+        return -best if self._is_minimization_by_default else best
+
+    def _solve(self, t: Tensor) -> None:
+        """Make sure that the best points of these times are known."""
+        asked = set(t.detach().double().flatten().tolist())
+        unknown = sorted(asked - self._known.keys())
+        # In float64 on a CPU, wherever the function is: the best values are the same there.
+        function = copy.deepcopy(self._function).to("cpu", torch.float64)
+        box = self.spatial_bounds.detach().cpu().double()
+        even = box[0] + (box[1] - box[0]) * even_points(_POINTS, self.spatial_dim).double().cpu()
+
+        def value(X: Tensor, times: Tensor) -> Tensor:
+            found: Tensor = function._evaluate_true(self._at_times(X, times))
+            return -found if self._is_minimization_by_default else found
+
+        for first in range(0, len(unknown), _TOGETHER):
+            some = torch.tensor(
+                unknown[first : first + _TOGETHER], dtype=torch.float64, device="cpu"
+            )
+            seen = value(even.expand(len(some), -1, -1), some.unsqueeze(-1).expand(-1, len(even)))
+            promising = even[seen.topk(_STARTS).indices]
+            own = self._starts.expand(len(some), -1, -1)
+            begin = torch.cat([own, promising], 1)
+            times = some.repeat_interleave(begin.shape[1])
+            climbed = climb(_smooth(value, times), begin.flatten(0, 1), box)
+            values, winner = climbed.value.reshape(begin.shape[:2]).max(-1)
+            places = torch.take_along_dim(
+                climbed.X.reshape(begin.shape), winner.reshape(-1, 1, 1), dim=1
+            ).squeeze(1)
+            for time, best, place in zip(some.tolist(), values.tolist(), places):
+                self._known[time] = _Best(best, place)
+
+
+def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivatives:
+    """Derivatives at points of these times; at a kink, which has none, the ascent stays."""
+    derivatives = derivatives_of(lambda X: value(X, times))
+
+    def evaluate(X: Tensor) -> Local:
+        there, gradient, hessian = derivatives(X)
+        exist = gradient.isfinite().all(-1) & hessian.isfinite().flatten(1).all(-1)
+        return Local(
+            there,
+            gradient.where(exist.unsqueeze(-1), torch.zeros_like(gradient)),
+            hessian.where(exist.reshape(-1, 1, 1), torch.zeros_like(hessian)),
+        )
+
+    return evaluate

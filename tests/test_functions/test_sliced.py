@@ -1,0 +1,217 @@
+"""Functions of which one coordinate is time, and W-DBO's suite of ten."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from botorch.test_functions import Ackley, Rosenbrock, Shekel, StyblinskiTang
+from botorch.test_functions.synthetic import SyntheticTestFunction
+from gpytorch.kernels import RBFKernel
+
+from benchmarks.peers.slices import SLICES
+from botorch_tv.simulation import BoxWorld, run_study
+from botorch_tv.strategies import gp_ucb
+from botorch_tv.test_functions import Schwefel, SlicedFunction, sliced_suite
+
+LEAST = {
+    "rastrigin": 0.0,
+    "schwefel": 0.0,
+    "styblinski-tang": -39.16616570377142 * 4,
+    "eggholder": -959.6406627106155,
+    "ackley": 0.0,
+    "rosenbrock": 0.0,
+    "shekel": -10.536443,
+    "hartmann-3": -3.8627797869493365,
+    "hartmann-6": -3.3223680114155147,
+    "powell": 0.0,
+}
+"""Minima over all coordinates, time included, as the literature has them."""
+
+LAST = {
+    "rastrigin": 0.0,
+    "schwefel": 420.968746359982,
+    "styblinski-tang": -2.903534027771177,
+    "eggholder": 404.2318058,
+    "ackley": 0.0,
+    "rosenbrock": 1.0,
+    "shekel": 3.9995098,
+    "hartmann-3": 0.85254695,
+    "hartmann-6": 0.65730053,
+    "powell": 0.0,
+}
+"""Where their last coordinate is."""
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return sliced_suite(horizon=100.0)
+
+
+def of(problem, X, t):
+    """Points of the unit cube at a time, `n x (d + 1)`."""
+    lower, upper = problem.spatial_bounds
+    Y = lower + (upper - lower) * torch.as_tensor(X)
+    return torch.cat([Y, torch.full((len(Y), 1), float(t), dtype=torch.float64)], -1)
+
+
+def test_the_suite_is_the_papers(suite) -> None:
+    assert list(suite) == list(SLICES) == list(LEAST)
+    shape = [problem.spatial_dim for problem in suite.values()]
+    assert shape == [4, 3, 3, 1, 3, 2, 3, 2, 5, 3]
+
+
+@pytest.mark.parametrize("name", list(LEAST))
+def test_values_are_those_of_the_textbook_formula(suite, name) -> None:
+    """With numpy from the formulas; BoTorch keeps constants of Shekel and Hartmann in float32."""
+    problem, slices = suite[name], SLICES[name]
+    X = np.random.default_rng(0).random((500, problem.spatial_dim))
+    for t in (0.0, 12.5, 100.0):
+        expected = slices.cost(X, t / 100)
+        rounded = 1e-7 if name in ("shekel", "hartmann-3", "hartmann-6") else 1e-13
+        found = problem.evaluate_true(of(problem, X, t)).numpy()
+        assert np.abs(found - expected).max() <= rounded * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", list(LEAST))
+def test_the_best_slice_is_the_known_minimum(suite, name) -> None:
+    problem, slices = suite[name], SLICES[name]
+    t = 100 * (LAST[name] - slices.lower) / (slices.upper - slices.lower)
+    assert problem.optimal_value_at(t).item() == pytest.approx(LEAST[name], abs=2e-6)
+    here = problem.optimizers_at(t)
+    assert here.shape == (1, problem.spatial_dim)
+    there = problem.at(t)(here, noise=False).item()
+    assert there == pytest.approx(problem.optimal_value_at(t).item(), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", list(LEAST))
+def test_no_point_is_below_the_best_of_its_slice(suite, name) -> None:
+    """And another search, by SciPy, ends there, too."""
+    problem, slices = suite[name], SLICES[name]
+    X = np.random.default_rng(1).random((20_000, problem.spatial_dim))
+    for t in (0.0, 31.0, 50.0, 77.0, 100.0):
+        points = of(problem, X, t)
+        assert problem.regret(points).min() >= -1e-12 * slices.deviation()
+        found = slices.least(t / 100)
+        expected = problem.optimal_value_at(t).item()
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["rastrigin", "eggholder", "powell"])
+def test_noise_is_a_share_of_the_variance(suite, name) -> None:
+    share = sliced_suite(noise=0.2)[name].noise_std / suite[name].noise_std
+    assert share == pytest.approx(2.0)
+    # Variances over the box by other points; Powell's is that of a few corners.
+    assert suite[name].noise_std == pytest.approx(
+        math.sqrt(0.05) * SLICES[name].deviation(), rel=0.02
+    )
+
+
+def test_times_together_are_times_one_by_one() -> None:
+    make = lambda: SlicedFunction(Shekel(), horizon=40.0)  # noqa: E731
+    together, alone = make(), make()
+    t = torch.arange(0.0, 41.0, dtype=torch.float64)
+    values = together.optimal_value_at(t.reshape(1, 41)).reshape(41)
+    for time in (0, 7, 16, 17, 40):
+        assert alone.optimal_value_at(float(time)).item() == pytest.approx(values[time].item())
+
+
+class Needle(SyntheticTestFunction):
+    """Level but for a hollow, of width 1e-7, that moves with time."""
+
+    def __init__(self):
+        self.dim, self.continuous_inds = 2, [0, 1]
+        self._optimizers, self._optimal_value = [(0.3, 0.0)], -1.0
+        super().__init__(bounds=[(0.0, 1.0), (0.0, 0.1)])
+
+    def _evaluate_true(self, X):
+        return -torch.exp(-(((X[..., 0] - 0.3 - X[..., 1]) / 1e-7) ** 2))
+
+
+def test_starts_find_what_even_points_do_not() -> None:
+    starts = torch.tensor([[0.30000004]], dtype=torch.float64)
+    blind, told = SlicedFunction(Needle()), SlicedFunction(Needle(), starts=starts)
+    assert blind.optimal_value_at(0.0).item() > -0.9
+    assert told.optimal_value_at(0.0).item() == pytest.approx(-1.0, abs=1e-12)
+
+
+def test_a_kink_is_no_trouble() -> None:
+    """Ackley's function has no derivative at the minimum of all its slices together."""
+    problem = SlicedFunction(Ackley(dim=3), starts=torch.zeros(1, 2), horizon=10.0)
+    assert abs(problem.optimal_value_at(5.0).item()) < 1e-14
+    assert problem.optimizers_at(5.0).tolist() == [[0.0, 0.0]]
+
+
+def test_signs_and_dtypes() -> None:
+    cost, gain = SlicedFunction(StyblinskiTang()), SlicedFunction(StyblinskiTang(), negate=True)
+    assert cost.is_minimization_problem
+    assert not gain.is_minimization_problem
+    assert gain.optimal_value_at(100.0) == -cost.optimal_value_at(100.0)
+    X = torch.tensor([[1.0, 100.0]], dtype=torch.float64)
+    assert gain.regret(X) == cost.regret(X) > 0
+    single = SlicedFunction(Rosenbrock(dim=3)).float()
+    assert single.optimal_value_at(300.0).dtype == torch.float32
+    assert single.optimizers_at(300.0).dtype == torch.float32
+
+
+def test_a_study_plays_one() -> None:
+    problem = sliced_suite(horizon=30.0)["hartmann-3"]
+    world = BoxWorld(problem)
+    assert world.noise == pytest.approx(problem.noise_std**2)
+    assert not world.maximize
+    result = run_study(
+        world,
+        {"static": gp_ucb(kernel=RBFKernel().double(), noise=0.05, maximize=False)},
+        trials=2,
+        horizon=6,
+        progress=False,
+    )
+    slices, X = SLICES["hartmann-3"], result.data["X"].values
+    for step in range(6):
+        share = (step + 1) / 30
+        expected = slices.cost(X[..., step, :], share) - slices.least(share)
+        np.testing.assert_allclose(result.regret[..., step], expected, rtol=0, atol=1e-6)
+    assert result.regret.max() > 0.1
+
+
+def test_schwefels_minimum_is_zero() -> None:
+    function = Schwefel(dim=3)
+    X = function.optimizers.clone().requires_grad_(True)
+    value = function(X)
+    (gradient,) = torch.autograd.grad(value.sum(), X)
+    assert abs(value.item()) < 1e-10
+    assert gradient.abs().max() < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: SlicedFunction(Ackley(dim=1)), ValueError, "one coordinate"),
+        (
+            lambda: SlicedFunction(Ackley(), starts=torch.zeros(1, 2)),
+            InputDataError,
+            r"shape \(1, 2\), but points of the box are n x 1",
+        ),
+        (
+            lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), 99.0)),
+            InputDataError,
+            "outside of",
+        ),
+        (
+            lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), math.nan)),
+            InputDataError,
+            "outside of",
+        ),
+        (lambda: SlicedFunction(Ackley(), horizon=0.0), ValueError, "horizon is 0.0"),
+        (lambda: sliced_suite(noise=-1.0), ValueError, "noise is -1.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(build, error, message) -> None:
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_times_outside_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"time is 600\.5"):
+        SlicedFunction(Ackley()).optimal_value_at(600.5)
