@@ -61,6 +61,8 @@ def require_sound(decay: Decay) -> None:
     look.require_semidefinite()
     if decay.markovian:
         look.require_markovian()
+    again = decay.covariance(time.unsqueeze(-1), time.unsqueeze(-2))
+    _require_again(decay, "covariance", covariance, again)
 
 
 @torch.no_grad()
@@ -97,6 +99,7 @@ def require_inflating(inflation: Inflation) -> None:
         "has the noise that was told, so that it must be 0 there; put what multiplies all noises "
         "into noise.",
     )
+    _require_again(inflation, "log_factor", factor, inflation.log_factor(lag.clone()))
 
 
 def require_declared(part: Decay | Inflation) -> None:
@@ -108,6 +111,15 @@ def require_declared(part: Decay | Inflation) -> None:
                 f"{part!r} declares the parameter {name!r}, but has no attribute of that name; "
                 f"declare the names that its formula reads.{did_you_mean(name, there)}"
             )
+
+
+def _require_again(part: Decay | Inflation, what: str, first: Tensor, second: Tensor) -> None:
+    """Raise a ``ValueError`` unless a formula says the same when it is asked again."""
+    require(
+        torch.allclose(second, first, TOLERANCE, TOLERANCE, equal_nan=True),
+        f"{what} of {part!r} says something else when it is asked again about the same times; "
+        "compute from its arguments and from attributes that no call changes.",
+    )
 
 
 @contextmanager

@@ -25,12 +25,16 @@ from botorch_tv.simulation.recorders.recorder import Seen
 from botorch_tv.simulation.records import Arrays, Records
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
+from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import Info, State
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.compiled.table import CompiledTable
+
+BEATEN = 1e-3
+"""A best value of somebody's own may be missed by so much of the largest regret: a search ends."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class PreparedStudy:
             return None
         arrays = self._joined([one.finished() for one in tables])
         self._require_finite(arrays["regret"], place)
+        self._require_unbeaten(arrays["regret"], place)
         return arrays
 
     def _require_finite(self, regret: np.ndarray, place: _Place) -> None:
@@ -111,6 +116,26 @@ class PreparedStudy:
             f"{place.chunk.first + trial} is {regret[number, trial, step]}, but it must be finite: "
             f"{self.settings.world!r} has a value that is not, or one was told; clip them, or give "
             "the world arms that can be measured."
+        )
+
+    def _require_unbeaten(self, regret: np.ndarray, place: _Place) -> None:
+        """Raise where a value is better than what the world says is the best there is.
+
+        By more than rounding, or a search for the best, leaves. Looked at here for the same reason.
+        """
+        world, least = self.settings.world, regret.min()
+        makes = world.problem if isinstance(world, BoxWorld) else world
+        if is_ours(type(makes)) or least >= -BEATEN * max(regret.max(), 0.0):
+            return
+        number, trial, step = np.unravel_index(regret.argmin(), regret.shape)
+        place.reach(int(step) + 1, "regret is counted")
+        raise ValueError(
+            f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
+            f"{place.chunk.first + trial} is {least:.6g}, but no value may be better than the best "
+            f"there is: {type(makes).__name__} tells of a best value that is "
+            f"{'exceeded' if self.settings.maximize else 'undercut'}; give the best of all its "
+            "values, as the objective of a World does by best(), a test function by "
+            "_best_at."
         )
 
     def _tables(

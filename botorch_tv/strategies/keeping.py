@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition import Exploration
-from botorch_tv.forgetting import Kept, Log, Observation, Retention
+from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retention
 from botorch_tv.forgetting.parts import Part, brought
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
@@ -50,20 +51,13 @@ def answers(
         newest: The observation just made; None before a choice.
 
     Raises:
-        InputDataError: If somebody's own rule writes into the log.
+        InputDataError: If somebody's own rule writes into the log, or a function of theirs into
+            what an event trigger shows it.
     """
     for rule, memory in zip(rules, state.memory.retention):
         log = _log(state, data, now, since, memory, newest)
-        if is_ours(type(rule)):
-            yield rule.keep(log)
-            continue
-        before = _writes(data)
-        answer = rule.keep(log)
-        if _writes(data) != before:
-            raise InputDataError(
-                f"{type(rule).__name__}.keep writes into what it is shown, which states share: "
-                "this one is damaged. Compute without in-place operations, or on log.time.clone()."
-            )
+        with _looking(rule, "keep", data, newest):
+            answer = rule.keep(log)
         yield answer
 
 
@@ -82,12 +76,16 @@ def remembered(
         state: After the round, its memory still that of before.
         newest: The observation.
         reset: Which trials were reset in the round, `batch_shape`, bool.
+
+    Raises:
+        InputDataError: If somebody's own part writes into the log.
     """
     data, own = state.data, state.memory
     facts = (state, data, data.time, data.since)
 
     def updated(part: Part, memory: Any) -> Any:
-        made = part.update(_log(*facts, memory, newest, reset))
+        with _looking(part, "update", data, newest):
+            made = part.update(_log(*facts, memory, newest, reset))
         return brought(part, made, memory, data.prior.variance, reset.shape)
 
     return Memory(
@@ -96,10 +94,28 @@ def remembered(
     )
 
 
-def _writes(data: Data) -> int:
+@contextmanager
+def _looking(part: Part, method: str, data: Data, newest: Observation | None) -> Iterator[None]:
+    """Raise an ``InputDataError`` where a part of one's own writes into what it is shown."""
+    asked = part.rule if isinstance(part, EventTrigger) else type(part)
+    if is_ours(asked) and is_ours(type(part)):
+        yield
+        return
+    before = _writes(data, newest)
+    yield
+    if _writes(data, newest) != before:
+        name = f"{type(part).__name__}.{method}"
+        raise InputDataError(
+            f"{name if asked is type(part) else f'the rule {part!r}'} writes into what it is "
+            "shown, which states share: this one is damaged. Compute without in-place operations, "
+            "or on log.time.clone()."
+        )
+
+
+def _writes(data: Data, newest: Observation | None) -> int:
     """How often anybody has written into tensors that a log shows."""
     rows = [one.tensor() for one in data.history]
-    shown = (*rows, data.time, data.first_time, data.since)
+    shown = (*rows, data.time, data.first_time, data.since, *(newest or ()))
     return sum(one._version for one in shown)
 
 

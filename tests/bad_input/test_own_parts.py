@@ -13,7 +13,15 @@ from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, RBFKernel
 
 from botorch_tv.acquisition import Exploration, Width
-from botorch_tv.forgetting import Decay, ExponentialWeights, Inflation, Kept, Markov, Retention
+from botorch_tv.forgetting import (
+    Decay,
+    EventTrigger,
+    ExponentialWeights,
+    Inflation,
+    Kept,
+    Markov,
+    Retention,
+)
 from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.kernels import DecayKernel
 from botorch_tv.likelihoods import FixedAging
@@ -130,6 +138,64 @@ def scribbled(name, domain):
     return made.ask(state)
 
 
+def triggered(name, domain):
+    def rule(y, mean, sd, noise, since, delta):
+        {"y": y, "mean": mean, "sd": sd}[name].sub_(1)
+        return sd < 0
+
+    made = strategy(retention=EventTrigger(0.1, rule=rule))
+    made.tell(made.init(domain), made.ask(made.init(domain)), 1.0)
+
+
+class Remembering(Retention):
+    """Writes once it is told, not when it is asked."""
+
+    def init(self, batch_shape):
+        return torch.zeros(batch_shape)
+
+    def keep(self, log):
+        return Kept()
+
+    def update(self, log):
+        log.newest.mean.zero_().add_(7)
+        return log.memory
+
+
+def remembering():
+    made = strategy(retention=Remembering())
+    made.tell(made.init(GRID), made.ask(made.init(GRID)), 1.0)
+
+
+class InPlace(Exploration):
+    def __init__(self, name):
+        self.name = name
+
+    def score(self, candidates):
+        score = getattr(candidates, self.name)
+        score += 2
+        return score
+
+
+class Tiring(Decay):
+    """Forgets faster with every call."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def attenuation(self, elapsed):
+        self.calls += 1
+        return torch.exp(-0.01 * self.calls * elapsed)
+
+
+class TiringInflation(Inflation):
+    def __init__(self):
+        self.calls = 0
+
+    def log_factor(self, lag):
+        self.calls += 1
+        return 0.01 * self.calls * lag
+
+
 class Squared(Kernel):
     """A squared exponential of variance 2, as its matrix has it."""
 
@@ -242,6 +308,38 @@ ROWS |= {
         ("covariances of trials together", {"steady": False}),
     )
 }
+ROWS |= {
+    f"trigger writes into {name} on {domain!r}": Row(
+        lambda n=name, d=domain: triggered(n, d),
+        "EventTrigger(delta=0.1, rule=rule)",
+        "writes into what it is shown",
+        "Compute without in-place",
+        InputDataError,
+    )
+    for domain in (GRID, SIDE)
+    for name in ("y", "mean", "sd")
+} | {
+    f"score writes into {name}": Row(
+        lambda n=name: strategy(exploration=InPlace(n)).ask(strategy().init(GRID)),
+        "writes into the mean or sd",
+        "what is predicted",
+        "candidates.mean.clone()",
+        InputDataError,
+    )
+    for name in ("mean", "sd")
+}
+ROWS["memory"] = Row(
+    remembering, "Remembering.update", "writes into what it is shown", "in-place", InputDataError
+)
+ROWS["tiring decay"] = Row(
+    lambda: strategy(decay=Tiring()), "Tiring", "something else when it is asked again", "no call"
+)
+ROWS["tiring decay in a kernel"] = Row(
+    lambda: DecayKernel(Tiring()), "Tiring", "something else when it is asked again", "no call"
+)
+ROWS["tiring inflation"] = Row(
+    lambda: strategy(inflation=TiringInflation()), "TiringInfl", "asked again", "that no call"
+)
 ROWS["width of a trial"] = Row(
     lambda: asked(torch.tensor([1.0, math.nan]), shape=(2,)),
     "nan of trial 1",

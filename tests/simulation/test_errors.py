@@ -3,18 +3,22 @@
 import shutil
 from collections import namedtuple
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from gpytorch.kernels import RBFKernel
 from lasting import KERNEL, players, study
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
-from botorch_tv.simulation import MarkovWorld, StudyResult
+from botorch_tv.simulation import BoxWorld, MarkovWorld, StudyResult, World
 from botorch_tv.simulation.streams import Stream
-from botorch_tv.strategies import Grid, Loop, Strategy, gp_ucb
+from botorch_tv.simulation.worlds.objective import Objective, OnArms
+from botorch_tv.strategies import DiscreteSearch, Grid, Loop, Strategy, gp_ucb
+from botorch_tv.test_functions import DriftingBranin
 
 
 class Small(MarkovWorld):
@@ -50,6 +54,32 @@ class Undefined(Small):
             yield values
 
 
+class Modest(OnArms):
+    """Says that the best value is its second best."""
+
+    def best(self, maximize: bool) -> Tensor:
+        return self.values.sort(-1, descending=maximize).values[..., 1]
+
+
+class Misjudged(World):
+    """Begins to be wrong of its best value in one round."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(Grid.regular(5, 2), 0.02)
+        self.at, self.values = at, Small()
+
+    def objectives(self, stream: Stream) -> Iterator[Objective]:
+        for t, right in enumerate(self.values.objectives(stream), start=1):
+            yield Modest(right.values.clone()) if t >= self.at else right
+
+
+class HighBranin(DriftingBranin):
+    """Knows its lowest value to be one more than it is."""
+
+    def _best_at(self, t: Tensor) -> Tensor:
+        return super()._best_at(t) + 1
+
+
 def stumbling(y: Tensor, mean: Tensor, sd: Tensor, noise: Any, since: Tensor, delta: float) -> Any:
     if bool((since >= 4).any()):
         raise ZeroDivisionError("of the user's")
@@ -66,6 +96,27 @@ def test_a_world_that_is_no_number(value: float) -> None:
     with pytest.raises(ValueError, match=r"trial 9 is (nan|inf), but it") as found:
         study(world=Undefined(value), trials=16)
     assert "in round 3 of trials 8 to 15, as regret is counted" in found.value.__notes__[0]
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_a_best_value_that_is_beaten(maximize: bool) -> None:
+    """Regret was negative, without a word."""
+    one = {"GP": gp_ucb(kernel=KERNEL, noise=0.02, maximize=maximize)}
+    said = "exceeded" if maximize else "undercut"
+    with pytest.raises(ValueError, match=f"Misjudged tells of a best value that is {said}; give"):
+        study(world=Misjudged(4), strategies=one, trials=16, horizon=40)
+    study(world=Misjudged(1000), strategies=one, trials=16, horizon=40)
+
+
+def test_a_test_function_whose_best_value_is_beaten() -> None:
+    """At the point all play first, which is one of its best."""
+    kernel = RBFKernel().double()
+    one = {"GP": gp_ucb(kernel=kernel, noise=0.02, maximize=False)}
+    search = DiscreteSearch(DriftingBranin().optimizers_at(1.0))
+    for kind, refused in ((HighBranin, True), (DriftingBranin, False)):
+        world = BoxWorld(kind(), noise=0.02, search=search)
+        with pytest.raises(ValueError, match="undercut") if refused else nullcontext():
+            study(world=world, strategies=one, trials=1, horizon=1)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import torch
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
@@ -81,13 +82,24 @@ class ArmCandidates(RoundCandidates):
         ties: Ties = "first",
     ) -> Tensor:
         tolerance = TIE_TOLERANCE * (self.scale if unit is None else unit)
-        values = checked_scores(score, score(self), self.mean.shape)
+        before = self._writes()
+        values = score(self)
+        if self._writes() != before:
+            raise InputDataError(
+                "a score writes into the mean or sd of its candidates, which are what is predicted "
+                "of a choice; compute without in-place operations, or on candidates.mean.clone()."
+            )
+        values = checked_scores(score, values, self.mean.shape)
         if ties == "random":
             if first_without_data:
                 values = torch.where(self.has_data.unsqueeze(-1), values, 0.0)
             return random_maximum(values, tolerance, self.uniform())
         winner = first_maximum(values, tolerance, self.scratch)
         return winner * self.has_data if first_without_data else winner
+
+    def _writes(self) -> int:
+        """How often anybody has written into what is predicted."""
+        return self.mean._version + self.sd._version
 
     def at(self, choice: Tensor) -> Candidates:
         return _Arm(self, choice)
