@@ -1,7 +1,12 @@
 """This library and its living peers on the same worlds, noise and seeds.
 
     python -m benchmarks.peers --out FOLDER [--seeds 10] [--worlds turning jumping ...]
-        [--peers nothing w-dbo ...] [--processes 1] [--minutes 60] [--seconds-per-unit 0]
+        [--peers nothing w-dbo ...] [--processes 1] [--minutes 60]
+        [--seconds-per-unit 0] [--seconds-per-query 0]
+
+With ``--seconds-per-unit`` thinking counts: so many seconds of a processor, as measured, and a unit
+of the world's time is over. What is measured differs from machine to machine and run to run, so
+``--seconds-per-query`` takes a cost that you give in its place, the same for all peers named.
 
 Every peer runs in processes of its own, and where it needs other packages in an environment of its
 own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
@@ -58,15 +63,14 @@ def python_of(entry: Entry, folder: Path) -> str:
 def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
     """One run of a peer on a world with a seed, unless it is there or time is up."""
     name, world, seed = one
-    unit = options.seconds_per_unit
-    thinking = f"-{unit:g}s" if unit else ""
+    clocks = [f"{one:g}" for one in (options.seconds_per_unit, options.seconds_per_query) if one]
+    thinking = "".join(f"-{one}s" for one in clocks)
     path = options.out / "runs" / f"{name}-{world}-{seed}{thinking}.json"
     failed = path.with_suffix(".failed")
     if path.exists() or time.monotonic() > options.until:
         return
-    command = [options.pythons[name], "-m", "benchmarks.peers.play", name, world, str(seed)]
-    if unit:
-        command.append(str(unit))
+    played = [name, world, str(seed), *clocks]
+    command = [options.pythons[name], "-m", "benchmarks.peers.play", *played]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, env=os.environ | ONE_THREAD, timeout=LIMIT
@@ -91,8 +95,9 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """
     by: dict[str, dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     for one in runs:
-        unit = one["seconds_per_unit"]
+        unit, charged = one["seconds_per_unit"], one.get("seconds_charged")
         world = one["world"] if unit is None else f"{one['world']}, {unit:g} s"
+        world += "" if charged is None else f" at {charged:g} s a query"
         by[world][one["peer"]][one["seed"]] = one
     return {
         world: {name: _row(name, seeds, peers) for name, seeds in peers.items()}
@@ -142,7 +147,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--seconds-per-unit", type=float, default=0.0, help="thinking counts; 0: it does not"
     )
-    return parser.parse_args()
+    parser.add_argument(
+        "--seconds-per-query", type=float, default=0.0, help="thinking costs this; 0: as measured"
+    )
+    options = parser.parse_args()
+    if options.seconds_per_query and not options.seconds_per_unit:
+        parser.error("--seconds-per-query counts where --seconds-per-unit is given as well")
+    return options
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""One run of one peer: `python -m benchmarks.peers.play PEER WORLD SEED`, a line of JSON.
+"""One run of one peer: `python -m benchmarks.peers.play PEER WORLD SEED [UNIT [CHARGED]]`.
+
+A line of JSON comes out. Where a unit is given, thinking counts; see :func:`play`.
 
 Needs numpy and the peer's own packages, so that it runs in an environment of the peer's.
 """
@@ -20,7 +22,9 @@ from benchmarks.peers.protocol import Peer
 from benchmarks.peers.worlds import WORLDS
 
 
-def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[str, object]:
+def play(
+    peer: Peer, world: str, seed: int, unit: float | None = None, charged: float | None = None
+) -> dict[str, object]:
     """A run, one measurement per unit of time or, where thinking counts, as fast as the peer is.
 
     Regret per query is f*(t) - f(x, t) of every measurement. Regret per unit of time holds the last
@@ -32,6 +36,8 @@ def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[s
         seed: Of world and noise.
         unit: Seconds of a processor, spent on thinking, that pass as a unit of the world's time;
             None where time stands still while a peer thinks.
+        charged: Seconds that a query is taken to cost in place of those measured, which no other
+            machine would measure again; None for those.
     """
     played = WORLDS[world](seed)
     noise = np.random.default_rng([seed, 7]).normal(0, played.noise, played.rounds + 1)
@@ -47,12 +53,14 @@ def play(peer: Peer, world: str, seed: int, unit: float | None = None) -> dict[s
         peer.tell(x, now, value + noise[int(now)])
         seconds.append(passed + time.perf_counter() - began)
         processor.append(thought + time.process_time() - worked)
-        following = now + (1 if unit is None else max(1, round(processor[-1] / unit)))
+        cost = processor[-1] if charged is None else charged
+        following = now + (1 if unit is None else max(1, round(cost / unit)))
         for moment in range(int(now), int(min(following, played.rounds + 1))):
             held += played.best(moment) - float(played.values(x[None], float(moment))[0])
         now = following
     return {
         "seconds_per_unit": unit,
+        "seconds_charged": charged,
         "regret_per_query": float(np.mean(queries)),
         "regret_per_unit_of_time": held / played.rounds,
         "queries": len(queries),
@@ -71,7 +79,7 @@ def main(arguments: list[str]) -> None:
     loop: type[Peer] = getattr(import_module(module), kind)
     loop.prepare()
     made = loop(WORLDS[world](int(seed)).dim, int(seed))
-    found = play(made, world, int(seed), float(rest[0]) if rest else None)
+    found = play(made, world, int(seed), *map(float, rest))
     versions = {one: version(one) for one in entry.versions}
     told = {"peer": name, "world": world, "seed": int(seed), **found, "versions": versions}
     print(json.dumps(told))

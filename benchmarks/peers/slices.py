@@ -131,8 +131,8 @@ class Slices(NamedTuple):
             return float(self.cost(place, share)[0])
         from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-        X = np.random.default_rng(0).random((20_000, dim))
-        promising = X[self.cost(X, share).argsort()[:8]]
+        X = np.random.default_rng(0).random((5_000, dim))
+        promising = X[self.cost(X, share).argsort()[:4]]
         ends = (
             minimize(
                 lambda x: float(self.cost(x[None], share)[0]),

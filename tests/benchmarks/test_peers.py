@@ -75,6 +75,17 @@ def test_thinking_costs_queries_and_the_last_point_is_held(monkeypatch):
     assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
 
 
+@pytest.mark.parametrize(("charged", "queries"), [(0.24, 60), (0.5, 30), (1.0, 15), (99.0, 1)])
+def test_a_cost_that_is_given_is_charged_whatever_was_measured(charged, queries):
+    world, middle = WORLDS["turning"](0), np.full((1, 2), 0.5)
+    regret = [world.best(t) - world.values(middle, float(t))[0] for t in range(1, 61)]
+    found = play(Slow(2, 0), "turning", 0, unit=0.25, charged=charged)
+    assert found["queries"] == queries
+    assert found["seconds_charged"] == charged
+    assert found["regret_per_query"] == pytest.approx(np.mean(regret[:: 60 // queries]))
+    assert found["regret_per_unit_of_time"] == pytest.approx(np.mean(regret))
+
+
 def a_run(peer, seed, regret, world="w", unit=None):
     return {
         "peer": peer,
@@ -102,6 +113,9 @@ def test_differences_are_paired_by_seed():
     assert (row["seeds"], row["pairs"]) == (3, 2)
     assert "above_nothing" not in summary(runs)["w"]["nothing"]
     assert summary(runs)["w, 0.1 s"]["other"]["regret"] == 90.0
+    given = [a_run("other", 1, 80.0, unit=0.1) | {"seconds_charged": 0.3}]
+    assert summary(runs + given)["w, 0.1 s at 0.3 s a query"]["other"]["regret"] == 80.0
+    assert summary(runs + given)["w, 0.1 s"]["other"]["regret"] == 90.0
 
 
 def a_record(gaps):
@@ -173,6 +187,12 @@ def test_a_run_is_a_line(tmp_path):
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     assert told["regret_per_query"] == play(Random(2, 2), "resting", 2)["regret_per_query"]
     assert set(told["versions"]) == {"numpy"}
+
+
+def test_a_run_is_charged_what_it_is_told():
+    command = [sys.executable, "-m", "benchmarks.peers.play", "random", "resting", "2", "0.1", "1"]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    assert (told["seconds_per_unit"], told["seconds_charged"], told["queries"]) == (0.1, 1.0, 6)
 
 
 def test_every_peer_says_what_it_is_and_whose_versions_count():
