@@ -15,6 +15,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity.source import is_ours
+from botorch_tv.simulation.captured.fusing import fastest
 from botorch_tv.simulation.captured.replayed import cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
@@ -158,7 +159,10 @@ class PreparedStudy:
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
         if graphs:
-            tables.append(CapturedTable(settings, graphs, place.chunk, cuda_graph(settings.device)))
+            _, basis = next(iter(graphs.values()))
+            passes = fastest(basis.arms, settings.dtype, settings.device)
+            graph = cuda_graph(settings.device)
+            tables.append(CapturedTable(settings, graphs, place.chunk, graph, passes))
         return tables
 
     @cached_property

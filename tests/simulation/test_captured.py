@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
+from kernels import needs_interpreter
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
 from tape import Tape, taped
 from tqdm.auto import tqdm
@@ -19,6 +20,7 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation import chunks as chunks_module
 from botorch_tv.simulation.captured import serving
+from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.chunks import PreparedStudy, _Place, _Table
@@ -59,12 +61,13 @@ class Both:
         strategies: dict[str, Strategy],
         capture: Capture | None = taped,
         horizon: int = HORIZON,
+        passes: type[Passes] = Passes,
     ) -> Both:
         settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
         states = settings.initial_states()
         graphs = serving.captured(world, strategies, states, horizon)
         assert list(graphs) == list(strategies)
-        captured = CapturedTable(settings, graphs, CHUNK, capture)
+        captured = CapturedTable(settings, graphs, CHUNK, capture, passes)
         eager = _Table(settings, states, _Place(CHUNK))
         draws = Stream(0, "world", *CHUNK, dtype=torch.float64, device=CPU)
         for step, objective in zip(range(horizon), world.objectives(draws)):
@@ -112,6 +115,17 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
         torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
         gain = running.information_gain
         torch.testing.assert_close(player.state.gain, gain, rtol=0, atol=1e-8)
+
+
+@needs_interpreter
+def test_fused_rounds_are_those_of_the_recursion():
+    from botorch_tv.simulation.captured.fused import FusedPasses
+
+    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    # Triton's kernels are no operations of PyTorch, which are all that the tape records.
+    both = Both.played(markov(DOMAINS["square"]), strategies, None, 60, FusedPasses)
+    both.require_same()
+    assert both.found["resets"][list(strategies).index("triggered")].any()
 
 
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])
@@ -312,7 +326,9 @@ def test_memory_is_that_of_captured_rounds(monkeypatch):
     for player in both.captured._players.values():
         play = player.state
         buffers = [one for one in vars(play).values() if isinstance(one, torch.Tensor)]
-        buffers += [*play.log, *play.basis.scratch._local.__dict__.values()]
+        for scratch in (play.basis.scratch, play._passes._scratch):
+            buffers += scratch._local.__dict__.values()
+        buffers += play.log
         held = sum(one.numel() for one in buffers) / CHUNK.trials
         known = player._known
         estimate = serving.numbers_per_trial((known, play.basis), HORIZON)

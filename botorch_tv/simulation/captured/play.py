@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import at_index, first_maximum
+from botorch_tv.inference.linalg import at_index
 from botorch_tv.simulation.captured.parts import Log, Stage, Tables
+from botorch_tv.simulation.captured.passes import Elapsed, Passes
 from botorch_tv.simulation.compiled.parts import Rules
 
 
@@ -28,10 +29,19 @@ class Play:
         trials: How many.
         horizon: Rounds T.
         slots: Arms that a trial can hold at first; see :meth:`give_room`.
+        passes: How a round passes over all arms.
     """
 
     def __init__(
-        self, basis: Basis, rules: Rules, stage: Stage, *, trials: int, horizon: int, slots: int
+        self,
+        basis: Basis,
+        rules: Rules,
+        stage: Stage,
+        *,
+        trials: int,
+        horizon: int,
+        slots: int,
+        passes: type[Passes],
     ) -> None:
         self.basis, self.rules, self.stage = basis, rules, stage
         device = basis.variance.device
@@ -54,7 +64,15 @@ class Play:
             y=zeros(horizon if rules.window else 0, trials, dtype=real),
         )
         self._slots = torch.arange(slots, device=device)
-        self._step, self._score = torch.empty_like(self.mean), torch.empty_like(self.mean)
+        self._step = torch.empty_like(self.mean)
+        self._passes = passes(
+            self.mean,
+            self.variance,
+            self.tables.variance,
+            self.tables.first,
+            sign=rules.sign,
+            tie=rules.tie,
+        )
 
     @property
     def slots(self) -> int:
@@ -90,8 +108,9 @@ class Play:
     def play(self) -> None:
         """A round."""
         rules, log, stage, now = self.rules, self.log, self.stage, self.round
-        square = self._pass_time()
-        arm = self._choose()
+        elapsed = self._pass_time()
+        arm = self._passes.choose(self._sqrt_beta(), elapsed)
+        arm.masked_fill_(self.number == 0, 0)
         truth = at_index(stage.values, arm)
         y = truth + stage.noise
         log.arm.index_copy_(0, now, arm.unsqueeze(0))
@@ -100,20 +119,21 @@ class Play:
             log.y.index_copy_(0, now, y.unsqueeze(0))
         fired = self._fired(arm, y)
         self.since.add_(1)
+        square = None if elapsed is None else elapsed.square
         if fired is not None:
             log.resets.index_copy_(0, now, fired.unsqueeze(0))
             square = self._forget_where(fired, square)
-        self._observe(arm, y, square, sign=1)
+        self._observe(arm, y, square, fired, sign=1)
         now.add_(1)
 
     def leave_out(self) -> None:
         """Leave out again what was observed as many rounds ago as a window has."""
         left = self.round - (self.rules.window + 1)  # the round under way is over
-        self._observe(*self._told(left), None, sign=-1)
+        self._observe(*self._told(left), None, None, sign=-1)
 
     def observe_again(self) -> None:
         """Take in what was observed in the round of number ``place``, and go on to the next."""
-        self._observe(*self._told(self.place), None, sign=1)
+        self._observe(*self._told(self.place), None, None, sign=1)
         self.place.add_(1)
 
     def _told(self, number: Tensor) -> tuple[Tensor, Tensor]:
@@ -121,8 +141,8 @@ class Play:
         arm, y = (one.index_select(0, number).squeeze(0) for one in (self.log.arm, self.log.y))
         return arm, y
 
-    def _pass_time(self) -> Tensor | None:
-        """Let a round pass; the factor on the reduction, `trials`, None for 1."""
+    def _pass_time(self) -> Elapsed | None:
+        """What a round that passes makes of what is known; None for nothing."""
         attenuation, prior = self.tables.attenuation, self.tables.prior
         if attenuation is None or prior is None:
             return None
@@ -131,18 +151,7 @@ class Play:
         square = kept.square()
         grown = (prior[elapsed + 1] - square * prior[elapsed]) * begun
         elapsed.add_(begun)
-        self.mean.mul_(kept.unsqueeze(-1))
-        self.variance.mul_(square.unsqueeze(-1))
-        self.variance.addcmul_(grown.unsqueeze(-1), self.tables.variance)
-        return square
-
-    def _choose(self) -> Tensor:
-        """The first arm of those whose upper bound is highest, `trials`."""
-        score = torch.clamp(self.variance, min=0, out=self._score).sqrt_()
-        score.mul_(self._sqrt_beta().unsqueeze(-1))
-        score.add_(self.mean, alpha=self.rules.sign)
-        arm = first_maximum(score, self.rules.tie, self.basis.scratch)
-        return arm.masked_fill_(self.number == 0, 0)
+        return Elapsed(kept, square, grown)
 
     def _sqrt_beta(self) -> Tensor:
         """√beta of the round, `trials`, or `1` where it is that of all."""
@@ -165,23 +174,32 @@ class Play:
         return (y - self.rules.mean - at_index(self.mean, arm)).abs_() > band
 
     def _forget_where(self, trials: Tensor, square: Tensor | None) -> Tensor:
-        """Nothing is known any more in some trials; the factor on the reduction."""
-        some = trials.unsqueeze(-1)
-        self.mean.masked_fill_(some, 0)
-        torch.where(some, self.tables.first, self.variance, out=self.variance)
+        """Nothing is known any more in some trials; the factor on the reduction.
+
+        Their mean and variance are left to the pass that takes the next observation in.
+        """
         for one in (self.count, self.number, self.elapsed, self.gain):
             one.masked_fill_(trials, 0)
         self.since.masked_fill_(trials, 1)
         kept = (~trials).to(self.mean.dtype)
         return kept if square is None else kept.mul_(square)
 
-    def _observe(self, arm: Tensor, y: Tensor, square: Tensor | None, *, sign: int) -> None:
+    def _observe(
+        self,
+        arm: Tensor,
+        y: Tensor,
+        square: Tensor | None,
+        forgotten: Tensor | None,
+        *,
+        sign: int,
+    ) -> None:
         """Take in an observation, or leave one out again; see ``ArmReduction``.
 
         Args:
             arm: `trials`.
             y: `trials`.
             square: Factor on the reduction since the last one, `trials`; None for 1.
+            forgotten: Where nothing was known any more since, `trials`; None for nowhere.
             sign: -1 to leave it out.
         """
         slot = torch.where(self.arms == arm.unsqueeze(-1), self._slots, self.count.unsqueeze(-1))
@@ -207,7 +225,9 @@ class Play:
         if square is not None:
             self.inverse.mul_(square[:, None, None])
         self.inverse.addcmul_(direction.unsqueeze(-1), direction.unsqueeze(-2), value=sign)
-        surprise = (y - self.rules.mean - at_index(self.mean, arm)).mul_(root)
-        self.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
-        self.variance.addcmul_(step, step, value=-sign)
+        expected = at_index(self.mean, arm)
+        if forgotten is not None:
+            expected.masked_fill_(forgotten, 0)
+        surprise = (y - self.rules.mean - expected).mul_(root)
+        self._passes.take_in(step, surprise, forgotten, sign=sign)
         self.number.add_(sign)
