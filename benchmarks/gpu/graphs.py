@@ -1,18 +1,24 @@
-"""Whether rounds captured as CUDA graphs choose as the others do, and how much faster they are."""
+"""Whether rounds captured as CUDA graphs choose as the others do, and how much faster they are.
+
+Their passes over the arms are fused where Triton is installed; then they are captured without, too.
+"""
 
 from __future__ import annotations
 
 import argparse
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import Any
+from unittest import mock
 
 import torch
 
 from benchmarks.gpu.choices import compare, presets
 from benchmarks.gpu.world import resized, study
 from botorch_tv.simulation import StudyResult
+from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.strategies import Strategy
 
 PLAYED = (
@@ -35,7 +41,7 @@ def launches(work: Callable[[], object]) -> int:
 
 
 def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One strategy as it is and captured, the same trials on the same device.
+    """One strategy as it is and captured, with Triton and without, on the same trials and device.
 
     Args:
         name: Of the preset.
@@ -45,35 +51,52 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     on_gpu = options.device.type == "cuda"
     captured = on_gpu or find_spec("numba") is not None
     short = resized(options, trials=64, horizon=20)
+    ways = {"eager": False, "captured": captured}
+    if on_gpu and find_spec("triton") is not None:
+        ways["captured without Triton"] = captured
     found: dict[str, Any] = {}
-    results: list[StudyResult] = []
-    for way, compiled in {"eager": False, "captured": captured}.items():
-        with warnings.catch_warnings(record=True) as told:
+    results: dict[str, StudyResult] = {}
+    for way, compiled in ways.items():
+        with warnings.catch_warnings(record=True) as told, fused("without" not in way):
             warnings.simplefilter("always")
             study(short, strategy, options.device, compiled=compiled)
-            results.append(study(options, strategy, options.device, compiled=compiled))
-        seconds = float(results[-1].data.attrs["seconds"])
+            results[way] = study(options, strategy, options.device, compiled=compiled)
+            launched = _per_round(strategy, options, compiled) if on_gpu else None
+        seconds = float(results[way].data.attrs["seconds"])
         found[way] = {
             "seconds": seconds,
             "us_per_trial_and_round": 1e6 * seconds / options.horizon / options.trials,
-            "launches_per_round": _per_round(strategy, options, compiled) if on_gpu else None,
+            "launches_per_round": launched,
+            "times_as_fast": float(results["eager"].data.attrs["seconds"]) / seconds,
             "warnings": sorted({str(one.message) for one in told}),
         }
-    same = compare(*results)
-    del same["seconds"]
-    return found | same | {"times_as_fast": found["eager"]["seconds"] / seconds}
+    eager = results.pop("eager")
+    for way, one in results.items():
+        same = compare(eager, one)
+        del same["seconds"]
+        found[way] |= same
+    return found | {"equal": all(found[way]["equal"] for way in results)}
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """What :func:`compared` found, in a line."""
-    eager, captured = found["eager"], found["captured"]
-    return (
-        f"{'equal' if found['equal'] else 'DIFFERENT'}, "
-        f"{captured['us_per_trial_and_round']:.3f} µs per trial and round, "
-        f"{found['times_as_fast']:.2f} times as fast; launches a round "
-        f"{captured['launches_per_round']}, eager {eager['launches_per_round']}"
-        + "".join(f"; {one}" for one in captured["warnings"])
+    """What :func:`compared` found, in a line a way."""
+    launched = found["eager"]["launches_per_round"]
+    return "".join(
+        f"\n  {way}: {'equal' if one['equal'] else 'DIFFERENT'}, "
+        f"{one['us_per_trial_and_round']:.3f} µs per trial and round, "
+        f"{one['times_as_fast']:.2f} times as fast; launches a round "
+        f"{one['launches_per_round']}, eager {launched}"
+        + "".join(f"; {each}" for each in one["warnings"])
+        for way, one in found.items()
+        if way.startswith("captured")
     )
+
+
+def fused(wanted: bool) -> AbstractContextManager[object]:
+    """Whether captured rounds may fuse their passes, a choice that users need not make."""
+    if wanted:
+        return nullcontext()
+    return mock.patch("botorch_tv.simulation.chunks.fastest", return_value=Passes)
 
 
 def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) -> float:

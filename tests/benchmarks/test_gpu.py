@@ -12,7 +12,8 @@ from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import choices, graphs, rounds, session, sparq
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import boxes, figure4, limits
-from botorch_tv.simulation import MarkovWorld, run_study
+from botorch_tv.simulation import MarkovWorld, chunks, run_study
+from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.strategies import Grid
 
 CPU = torch.device("cpu")
@@ -98,6 +99,14 @@ def test_rounds_are_compared_as_they_are_and_captured(tmp_path: Path) -> None:
     for found in record["captured"].values():
         assert found["eager"]["warnings"] == found["captured"]["warnings"] == []
         assert found["captured"]["seconds"] > 0
+
+
+def test_rounds_may_be_captured_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "fastest", usual := lambda *_: None)
+    with graphs.fused(False):
+        assert chunks.fastest(9, torch.float64, torch.device("cuda")) is Passes
+    with graphs.fused(True):
+        assert chunks.fastest is usual
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
