@@ -152,7 +152,7 @@ def _without(panel: Panel, told: str) -> Panel:
             f"--without {name}: the panel has no arm of this name; it has "
             f"{', '.join(panel.arms[:8])}{', ...' if len(panel.arms) > 8 else '.'}",
         )
-    return panel.select([arm for arm in panel.arms if arm not in names])
+    return panel.select([place for place, arm in enumerate(panel.arms) if arm not in names])
 
 
 def _line_up(

@@ -199,6 +199,11 @@ class Panel:
         numbers = {name: column for column, name in enumerate(self.arms)}
         columns = []
         for one in wanted:
+            require(
+                not isinstance(one, str) or self.arms.count(one) < 2,
+                f"Panel.select: {self.arms.count(one)} arms are called {one!r}; give the number of "
+                "one, or other names.",
+            )
             column = numbers.get(one) if isinstance(one, str) else one
             if not isinstance(column, int | np.integer) or not 0 <= column < len(self.arms):
                 raise ValueError(

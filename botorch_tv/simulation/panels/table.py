@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from botorch_tv.simulation.panels.doubts import (
+    compact_dates,
+    refuse_hidden_header,
+    refuse_hidden_thousands,
+    refuse_hidden_times,
+)
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.room import require_room
 from botorch_tv.validation import require
 
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
-_FEWEST_RISES = 8
-"""A column that rises in so many rows one after the other is likely to count time: by chance one
-does in 40,000."""
 _DELIMITERS = (";", "\t", ",")
 """The first that cuts all lines into as many cells; commas come last, for with the others they may
 stand in numbers."""
@@ -44,8 +47,10 @@ def read_table(path: Path, times: str | None = None) -> Panel:
     it stands; so does one that is called date, datetime, time or timestamp. A first column without
     a name, which data frames write, numbers the rows and is left out. The first line names the arms
     if it holds text, or if it alone holds nothing but different whole numbers, as tables of
-    numbered sensors do. Missing readings are empty cells, NA or NaN. Dates such as 1/2/2026, whose
-    month may come first or second in all rows, are refused.
+    numbered sensors do. Missing readings are empty cells, NA or NaN. Times such as 20260301 or
+    2026030108 are dates. Dates such as 1/2/2026, whose month may come first or second in all rows,
+    are refused, and so is what else may be read in two ways; see
+    :mod:`botorch_tv.simulation.panels.doubts`.
 
     Args:
         path: A file that ends in ``.csv`` or ``.csv.gz``, in UTF-8.
@@ -53,9 +58,9 @@ def read_table(path: Path, times: str | None = None) -> Panel:
             names; ``""`` says that there is none. It is looked for unless given.
 
     Raises:
-        ValueError: If lines differ in length, a cell is neither a number nor empty, dates may be
-            read in two ways, there are two columns of dates, no column of the name, or one that
-            may be times or an arm.
+        ValueError: If lines differ in length, a cell is neither a number nor empty, dates or
+            thousands may be read in two ways, there are two columns of dates, no column of the
+            name, one that may be times or an arm, or a first line of names or readings.
     """
     rows = _rows(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
@@ -97,7 +102,9 @@ def read_table(path: Path, times: str | None = None) -> Panel:
     ]
     values = np.stack(readings, axis=1)
     if not dates and times is None:
-        _refuse_hidden_times(path.name, [called[place] for place in columns], values)
+        refuse_hidden_times(path.name, [called[place] for place in columns], values)
+    if not headed and not dates:
+        refuse_hidden_header(path.name, values)
     return Panel(values, tuple(labels), next(iter(dates.values()), None))
 
 
@@ -131,6 +138,10 @@ def _rows(path: Path) -> list[_Row]:
 
 def _with_points(file: str, rows: list[_Row]) -> list[_Row]:
     """Decimals written with points, where they may be written with commas."""
+    if len({len(row.cells) for row in rows}) == 1:
+        for place, label in enumerate(rows[0].cells):
+            lines, cells = [row.line for row in rows[1:]], [row.cells[place] for row in rows[1:]]
+            refuse_hidden_thousands(file, label, lines, cells)
     for row in rows:
         thousands = [cell for cell in row.cells if _THOUSANDS.fullmatch(cell)]
         require(
@@ -155,22 +166,9 @@ def _with_points(file: str, rows: list[_Row]) -> list[_Row]:
     ]
 
 
-def _refuse_hidden_times(file: str, names: list[str], values: np.ndarray) -> None:
-    """Times told in numbers would be played as an arm, and win."""
-    rising = (np.diff(values, axis=0) > 0).all(0)
-    if len(values) <= _FEWEST_RISES or rising.all() or not rising.any():
-        return
-    name = names[int(np.flatnonzero(rising)[0])]
-    raise ValueError(
-        f"{file}: column {name!r} rises from every row to the next, as times do, but is not called "
-        f"time. If it tells times, give times={name!r} (--times on the command line) or call it "
-        "time; if it is an arm, give times=''."
-    )
-
-
 def _named_times(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray:
     if _are_numbers(cells):
-        return np.array([_value(cell) for cell in cells])
+        return _counted(cells)
     times = _dates(file, rows, cells, name)
     if times is None:
         raise ValueError(
@@ -209,7 +207,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return True
+    return "_" not in cell  # 1_000 is one in Python alone
 
 
 def _are_numbers(cells: np.ndarray) -> bool:
@@ -223,7 +221,7 @@ def _is_date(cell: str) -> bool:
 def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray | None:
     """A column as times, or None where it holds readings; its first cell decides."""
     if name.lower() in _TIME_NAMES and _are_numbers(cells):
-        return np.array([_value(cell) for cell in cells])
+        return _counted(cells)
     if not _is_date(str(cells[0])):
         return None
     readings = _readings(cells.tolist())
@@ -243,6 +241,12 @@ def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndar
             "which; write the year first, as in 2026-03-01."
         )
     return readings[0]
+
+
+def _counted(cells: np.ndarray) -> np.ndarray:
+    """Times told by numbers, or by dates that look like one."""
+    dates = compact_dates(cells)
+    return np.array([_value(cell) for cell in cells]) if dates is None else dates
 
 
 def _readings(cells: list[str]) -> list[np.ndarray]:
@@ -270,6 +274,7 @@ def _as_times(cells: list[str], **options: Any) -> np.ndarray | None:
 
 def _numbers(file: str, rows: list[_Row], place: int, label: str, cells: np.ndarray) -> np.ndarray:
     try:
+        require(not (np.char.find(cells, "_") >= 0).any(), "numbers as Python writes them")
         values = cells.astype(np.float64)
     except ValueError:
         values = np.array([_number(file, row, label, row.cells[place]) for row in rows])

@@ -1,0 +1,113 @@
+"""Tables that may be read in two ways: each was read in the wrong one without a word."""
+
+import numpy as np
+import pytest
+
+from botorch_tv.simulation.panels import Panel, load_panel
+
+RNG = np.random.default_rng(0)
+READ = np.round(20 + RNG.normal(size=(12, 4)), 2)
+WHOLE = RNG.integers(0, 40, size=(12, 4))
+NAMES = ["a", "b", "c", "d"]
+
+
+def table(tmp_path, head, rows, between=","):
+    lines = [between.join(map(str, line)) for line in ([head] if head else []) + list(rows)]
+    path = tmp_path / "it.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "head",
+    [["1", "2", "3", "4"], ["0", "1", "2", "3"], ["101", "102", "103", "104"]],
+    ids=lambda head: head[0],
+)
+def test_numbers_of_sensors_above_whole_readings(tmp_path, head):
+    """They were the readings of the first row."""
+    with pytest.raises(ValueError, match=r"first line, .* rises .* such as s1; if it holds read"):
+        load_panel(table(tmp_path, head, WHOLE))
+
+
+def test_many_rising_numbers_above_whole_readings(tmp_path):
+    readings = RNG.integers(0, 40, size=(12, 9))
+    head = [7, 12, 20, 21, 33, 40, 41, 55, 60]
+    with pytest.raises(ValueError, match="the first line, 7, 12, 20"):
+        load_panel(table(tmp_path, head, readings))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [WHOLE, WHOLE.cumsum(1) + np.arange(4), np.arange(8).reshape(4, 2), WHOLE[:, :2]],
+    ids=["whole", "all rise", "two columns", "two"],
+)
+def test_readings_without_names_are_read(tmp_path, rows):
+    assert np.array_equal(load_panel(table(tmp_path, None, rows), times="").values, rows)
+
+
+@pytest.mark.parametrize("name", ["hour", "Year", "day"])
+def test_a_part_of_a_date(tmp_path, name):
+    """It was an arm, which won where its numbers were large."""
+    rows = [[number % 6, *row] for number, row in enumerate(READ)]
+    path = table(tmp_path, [name, *NAMES], rows)
+    with pytest.raises(ValueError, match=f"column '{name}' .* part of a date, .* give times=''"):
+        load_panel(path)
+    assert load_panel(path, times="").arms == (name, *NAMES)
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_thousands_beside_smaller_numbers(tmp_path, mark):
+    """1,250 was 1.25, and 980 beside it 980."""
+    rows = [[f"{value:,}".replace(",", mark) for value in row] for row in WHOLE * 41]
+    with pytest.raises(ValueError, match=r"'\d[.,]\d{3}' may be a number of thousands"):
+        load_panel(table(tmp_path, NAMES, rows, ";"))
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_three_decimals_are_read(tmp_path, mark):
+    """In a column of such alone, or beginning with a zero, they can be nothing else."""
+    values = np.round(np.abs(RNG.normal(size=(12, 2))), 3)
+    rows = [[f"{a:.3f}".replace(".", mark), f"{b:g}".replace(".", mark)] for a, b in values]
+    assert np.array_equal(load_panel(table(tmp_path, ["a", "b"], rows, ";")).values, values)
+
+
+def test_numbers_as_python_has_them(tmp_path):
+    """1_0 was 10."""
+    with pytest.raises(ValueError, match=r"line 2, column 'a': '1_0' is no number"):
+        load_panel(table(tmp_path, NAMES, [["1_0", *row[1:]] for row in READ]))
+
+
+@pytest.mark.parametrize(
+    ("cells", "first", "step"),
+    [
+        ([20260327 + n for n in range(5)] + [20260401 + n for n in range(7)], "2026-03-27", "D"),
+        ([2026030112 + n for n in range(12)], "2026-03-01T12", "h"),
+        ([202603012355 + n for n in range(5)] + [202603020000 + n for n in range(7)], None, "m"),
+    ],
+    ids=["days", "hours", "minutes"],
+)
+def test_dates_that_look_like_numbers(tmp_path, cells, first, step):
+    """From 20260331 to 20260401 were 70 days."""
+    rows = [[cell, *row] for cell, row in zip(cells, READ)]
+    panel = load_panel(table(tmp_path, ["date", *NAMES], rows))
+    wanted = np.datetime64(first or "2026-03-01T23:55", "us") + np.arange(12) * np.timedelta64(
+        1, step
+    )
+    assert np.array_equal(panel.times, wanted)
+
+
+def test_counts_that_are_no_dates(tmp_path):
+    """Seconds since 1970, and a number of eight digits with a month 0."""
+    for first in (1_770_000_000, 20_260_000):
+        rows = [[first + number, *row] for number, row in enumerate(READ)]
+        panel = load_panel(table(tmp_path, ["time", *NAMES], rows))
+        assert np.array_equal(panel.times, first + np.arange(12.0))
+
+
+def test_two_arms_of_one_name(tmp_path):
+    """The last of them was taken."""
+    panel = load_panel(table(tmp_path, ["a", "a", "b", "c"], READ))
+    with pytest.raises(ValueError, match="2 arms are called 'a'; give the number of one"):
+        panel.select(["b", "a"])
+    assert np.array_equal(panel.select([0, "b"]).values, READ[:, [0, 2]])
+    assert isinstance(panel, Panel)
