@@ -22,6 +22,7 @@ EXTRAS = {
     "optuna": ("optuna",),
     "ax": ("ax-platform",),
     "worlds": ("gmpb", "deap"),
+    "wind": ("floris",),
 }
 """What may be installed besides, as pyproject.toml has it; what developers need left out."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2

@@ -19,6 +19,7 @@ from botorch_tv.test_functions.markov import MarkovFunction
 from botorch_tv.test_functions.motion import Jumps, Motion, Orbit
 from botorch_tv.test_functions.sliced import SlicedFunction
 from botorch_tv.test_functions.suite import Schwefel, sliced_suite
+from botorch_tv.test_functions.wind_farm import WindFarm
 
 __all__ = [
     "CartPole",
@@ -36,5 +37,6 @@ __all__ = [
     "SlicedFunction",
     "Snapshot",
     "TimeVaryingTestFunction",
+    "WindFarm",
     "sliced_suite",
 ]

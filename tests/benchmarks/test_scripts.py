@@ -19,7 +19,7 @@ from benchmarks.speed import (
     rates,
     scaling,
 )
-from benchmarks.statistics import float32
+from benchmarks.statistics import float32, wind_farm
 from botorch_tv.papers import markov
 
 STRATEGY = ["TV-GP-UCB"]
@@ -72,6 +72,15 @@ def test_compiled(tmp_path, monkeypatch):
     record = json.loads(path.read_text())
     assert set(record["strategies"]) == set(compiled.PLAYED)
     assert all(one["ratio"]["passed"] > 0 for one in record["strategies"].values())
+
+
+def test_wind_farm(tmp_path):
+    pytest.importorskip("floris")
+    path = tmp_path / "wind_farm.json"
+    wind_farm.main(["--trials", "2", "--horizon", "4", "--out", str(path)])
+    found = json.loads(path.read_text())["MW"]
+    assert set(found["lost"]) == {"facing the wind", "told nothing", "static"}
+    assert all(0 < lost < found["best"] for lost in found["lost"].values())
 
 
 def test_float32(short, tmp_path):

@@ -1,0 +1,80 @@
+"""What is steering by trial worth on a wind farm whose wind turns?
+
+    python -m benchmarks.statistics.wind_farm [--trials 5] [--horizon 100]
+
+Three turbines in a row, of which the first two are yawed; the wind comes along the row and swings
+to either side of it, a round trip in 80 units of time. Measured is the power of the farm with
+noise. A minute, where FLORIS is installed: ``pip install 'botorch-tv[wind]'``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.statistics.errors import standard_error
+from botorch_tv.simulation import BoxWorld, run_study
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import adaptive_gp_ucb, gp_ucb
+from botorch_tv.test_functions import WindFarm
+
+SWING, PERIOD = 12.0, 80.0
+"""Degrees to either side, and units of time for a round trip."""
+NOISE, MIDDLE, SPREAD, LENGTHSCALE = 0.05, 3.9, 0.6, 20.0
+"""Standard deviation of a measurement in MW; what who is told a kernel is told: MW and degrees."""
+
+
+def farm(horizon: int) -> WindFarm:
+    """The farm and its wind."""
+    t = torch.arange(horizon + 1, dtype=torch.float64)
+    return WindFarm(270 + SWING * torch.sin(2 * math.pi * t / PERIOD), noise_std=NOISE)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Plays and tells."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics.wind_farm")
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--horizon", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_wind_farm.json")
+    options = parser.parse_args(arguments)
+    facts = begin(options.threads, seed=options.seed)
+    problem = farm(options.horizon)
+    times = torch.arange(1.0, options.horizon + 1, dtype=torch.float64)
+    best = problem.optimal_value_at(times)  # all at once, which is faster than round by round
+    idle = torch.cat([torch.zeros(options.horizon, 2, dtype=torch.float64), times[:, None]], -1)
+    result = run_study(
+        BoxWorld(problem, shift=MIDDLE, scale=SPREAD),
+        {
+            "told nothing": adaptive_gp_ucb(),
+            "static": gp_ucb(kernel=unit_kernel("se", LENGTHSCALE), noise=(NOISE / SPREAD) ** 2),
+        },
+        trials=options.trials,
+        horizon=options.horizon,
+        seed=options.seed,
+        progress=False,
+    )
+    lost = {"facing the wind": float((best - problem.evaluate_true(idle)).mean())}
+    errors = {}
+    for label, regret in zip(result.strategies, result.regret.values * SPREAD):
+        lost[label] = float(regret.mean())
+        errors[label] = standard_error(regret.mean(-1).tolist())
+    for label, megawatts in lost.items():
+        print(f"{label}: {megawatts:.3f} of {float(best.mean()):.3f} MW lost", flush=True)
+    sizes = {"trials": options.trials, "horizon": options.horizon}
+    parameters = {**sizes, "noise": NOISE, "swing": SWING, "period": PERIOD}
+    found = {"best": float(best.mean()), "lost": lost, "standard errors": errors}
+    record = {"benchmark": "wind_farm", **facts, "parameters": parameters, "MW": found}
+    write(record, options.out)
+    return record
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A wind farm under a wind that turns, beside FLORIS itself."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from absent import not_installed
+from gpytorch.kernels import RBFKernel
+
+from botorch_tv.simulation import BoxWorld, run_study
+from botorch_tv.strategies import random_search
+from botorch_tv.test_functions import WindFarm
+
+TURN = 270 + 12 * torch.sin(2 * math.pi * torch.arange(51.0, dtype=torch.float64) / 50)
+
+
+def points(*rows):
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@pytest.fixture
+def farm():
+    pytest.importorskip("floris")
+    return WindFarm(TURN, noise_std=0.05)
+
+
+def of_floris(direction, speed, yaw, layout=((0, 0), (630, 0), (1260, 0)), turbulence=0.06):
+    """Power of every turbine, MW, asked of the package one by one."""
+    model = pytest.importorskip("floris").FlorisModel("defaults")
+    model.set(
+        layout_x=[place[0] for place in layout],
+        layout_y=[place[1] for place in layout],
+        wind_directions=[direction],
+        wind_speeds=[speed],
+        turbulence_intensities=[turbulence],
+        yaw_angles=[[float(angle) for angle in yaw]],
+    )
+    model.run()
+    return model.get_turbine_powers()[0] / 1e6
+
+
+def test_powers_are_those_of_floris(farm) -> None:
+    X = points([20.0, -5.0, 0.0], [0.0, 10.0, 7.0], [-30.0, 30.0, 12.5])
+    expected = [
+        of_floris(270.0, 8.0, (20, -5, 0)),
+        of_floris(float(TURN[7]), 8.0, (0, 10, 0)),
+        of_floris(float(TURN[12] + TURN[13]) / 2, 8.0, (-30, 30, 0)),
+    ]
+    np.testing.assert_allclose(farm.powers(X), expected, rtol=1e-10)
+    np.testing.assert_allclose(farm.evaluate_true(X), np.sum(expected, 1), rtol=1e-10)
+    together = farm.evaluate_true(X.reshape(3, 1, 3))
+    np.testing.assert_allclose(together.squeeze(-1), farm.evaluate_true(X), rtol=1e-10)
+
+
+def test_layout_speeds_and_turbulence_count() -> None:
+    pytest.importorskip("floris")
+    layout = ((0.0, 0.0), (500.0, 50.0), (400.0, 600.0), (900.0, 300.0))
+    directions, speeds = torch.tensor([250.0, 260.0]), torch.tensor([7.0, 9.0])
+    farm = WindFarm(directions, speeds, layout=layout, steered=3, turbulence=0.1)
+    found = farm.powers(points([5.0, -8.0, 12.0, 0.5]))[0]
+    expected = of_floris(255.0, 8.0, (5, -8, 12, 0), layout, 0.1)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert farm.horizon == 1.0
+    assert farm.spatial_bounds.tolist() == [[-30.0] * 3, [30.0] * 3]
+
+
+def test_the_wind_turns_the_shorter_way_round() -> None:
+    pytest.importorskip("floris")
+    layout = ((0.0, 0.0), (0.0, -630.0))  # a wind from the north blows along
+    farm = WindFarm(torch.tensor([355.0, 5.0]), layout=layout, steered=1)
+    found = farm.powers(points([10.0, 0.5]))[0]
+    np.testing.assert_allclose(found, of_floris(0.0, 8.0, (10, 0), layout), rtol=1e-10)
+    assert found[1] < 0.8 * found[0]
+
+
+def test_the_best_is_that_of_a_fine_grid(farm) -> None:
+    angles = torch.linspace(-30, 30, 41, dtype=torch.float64)
+    grid = torch.cartesian_prod(angles, angles)
+    for t in (0.0, 29.5):
+        X = torch.cat([grid, torch.full((len(grid), 1), t, dtype=torch.float64)], -1)
+        highest = farm.evaluate_true(X).max().item()
+        best = farm.optimal_value_at(t).item()
+        assert highest <= best * (1 + 1e-5)
+        assert best == pytest.approx(highest, rel=2e-3)  # 1.5 degrees beside it
+        place = farm.optimizers_at(t)
+        assert farm.at(t)(place, noise=False).item() == pytest.approx(best, rel=1e-10)
+
+
+def test_steering_pays_and_its_sign_follows_the_wind() -> None:
+    pytest.importorskip("floris")
+    farm = WindFarm(torch.tensor([266.0, 270.0, 274.0]))
+    idle = farm.evaluate_true(points([0, 0, 0], [0, 0, 1], [0, 0, 2]))
+    best = farm.optimal_value_at(torch.arange(3.0, dtype=torch.float64))
+    assert (best / idle > 1.15).all()
+    assert (farm.optimizers_at(0.0) < -10).all()
+    assert (farm.optimizers_at(2.0) > 10).all()
+    alone = WindFarm(torch.tensor([266.0, 270.0, 274.0])).optimal_value_at(1.0)
+    assert alone.item() == pytest.approx(best[1].item(), rel=1e-12)
+    copied = copy.deepcopy(farm)
+    assert torch.equal(copied.optimal_value_at(1.0), best[1])
+
+
+def test_a_study_plays_it(farm) -> None:
+    result = run_study(
+        BoxWorld(farm),
+        {"random": random_search(kernel=RBFKernel().double(), noise=0.01)},
+        trials=2,
+        horizon=2,
+        progress=False,
+    )
+    X = torch.from_numpy(result.data["X"].values)[0]
+    times = torch.arange(1.0, 3.0, dtype=torch.float64).expand(2, -1).unsqueeze(-1)
+    expected = farm.regret(torch.cat([X, times], -1))
+    np.testing.assert_allclose(result.regret[0], expected, rtol=0, atol=1e-9)
+    assert (expected > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"directions": torch.tensor([270.0])}, "two finite numbers or more"),
+        ({"directions": torch.tensor([270.0, math.nan])}, "two finite numbers or more"),
+        ({"speeds": torch.ones(3)}, r"speeds has shape \(3,\), but there are 51"),
+        ({"speeds": 0.0}, "above 0"),
+        ({"steered": 4}, "layout has 3 turbines"),
+        ({"steered": 0}, "steered is 0"),
+        ({"largest": 50.0}, "largest is 50.0"),
+        ({"turbulence": 0.0}, "turbulence is 0.0"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        WindFarm(**{"directions": TURN} | settings)
+
+
+def test_without_floris_it_says_what_to_install() -> None:
+    with not_installed("floris"):
+        from botorch_tv.test_functions import WindFarm as Bare
+
+        with pytest.raises(ImportError, match=r"pip install 'botorch-tv\[wind\]'"):
+            Bare(TURN)
