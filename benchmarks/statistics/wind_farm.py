@@ -4,7 +4,7 @@
 
 Three turbines in a row, of which the first two are yawed; the wind comes along the row and swings
 to either side of it, a round trip in 80 units of time. Measured is the power of the farm with
-noise. A minute, where FLORIS is installed: ``pip install 'botorch-tv[wind]'``.
+noise. A minute on a free core, where FLORIS is installed: ``pip install 'botorch-tv[wind]'``.
 """
 
 from __future__ import annotations
