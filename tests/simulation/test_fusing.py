@@ -56,6 +56,24 @@ class NeverLeavesOut(Passes):
         super().take_in(step, surprise, forgotten, sign=1)
 
 
+class NeverShrinks(Passes):
+    def absorb(self, inverse, direction, square, reach, *, sign):
+        super().absorb(inverse, direction, None, reach, sign=sign)
+
+
+class FewerHeld(Passes):
+    def absorb(self, inverse, direction, square, reach, *, sign):
+        there = torch.arange(direction.shape[-1]) < reach[:, None] - 1
+        kept = inverse.clone()
+        super().absorb(inverse, direction, square, reach, sign=sign)
+        torch.where(there[:, None] & there[..., None], inverse, kept, out=inverse)
+
+
+class AlwaysAdds(Passes):
+    def absorb(self, inverse, direction, square, reach, *, sign):
+        super().absorb(inverse, direction, square, reach, sign=1)
+
+
 class Maximizes(Passes):
     def choose(self, sqrt_beta, elapsed):
         self.sign = 1
@@ -64,7 +82,18 @@ class Maximizes(Passes):
 
 @pytest.mark.parametrize(
     "wrong",
-    [LastOfTies, NoTies, OneWidth, NoTime, NeverForgets, NeverLeavesOut, Maximizes],
+    [
+        LastOfTies,
+        NoTies,
+        OneWidth,
+        NoTime,
+        NeverForgets,
+        NeverLeavesOut,
+        NeverShrinks,
+        FewerHeld,
+        AlwaysAdds,
+        Maximizes,
+    ],
 )
 def test_passes_that_do_something_else_are_found_out(wrong: type[Passes]) -> None:
     assert alike(Passes, 40, torch.float64, CPU)
@@ -115,6 +144,7 @@ def played(
     def random(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=draws, dtype=dtype).to(device)
 
+    slots = min(arms, 150)
     mean, variance = random(5, arms) - 0.5, random(5, arms) - 0.05  # rounded below 0
     passes = kind(mean, variance, random(arms), random(arms), sign=sign, tie=0.05)
     found = []
@@ -123,7 +153,14 @@ def played(
         elapsed = Elapsed(kept, kept.square(), 1 - kept) if number % 2 else None
         found.append(passes.choose(each if number < 2 else each[:1], elapsed))
         forgotten = random(5) < 0.5 if number else None
-        passes.take_in(random(5, arms) - 0.5, each, forgotten, sign=1 - 2 * (number == 2))
+        way = 1 - 2 * (number == 2)
+        passes.take_in(random(5, arms) - 0.5, each, forgotten, sign=way)
+        slot, reach = torch.arange(slots, device=device), (random(5) * (slots + 1)).long()
+        held = slot < reach.unsqueeze(-1)
+        inverse = random(5, slots, slots) * (held.unsqueeze(-1) & held.unsqueeze(-2))
+        square = kept if number % 2 else None
+        passes.absorb(inverse, random(5, slots) * held, square, reach, sign=way)
+        found.append(inverse)
     return [*found, mean, variance]
 
 

@@ -1,4 +1,4 @@
-"""The passes of a captured round over all arms in two kernels, which Triton compiles.
+"""The passes of a captured round in three kernels, which Triton compiles.
 
 An operation of PyTorch reads its arguments from memory and writes its result there; here numbers
 stay in registers between a mean, a variance and a choice. Numbers moved per trial, in units of M:
@@ -12,6 +12,9 @@ choice, of an objective that moves          17                  4
 observation                                 6                   5
 observation, where trials may forget        10                  5
 ==========================================  ==================  =====
+
+Of the matrix that a trial keeps for all pairs of slots, numbers of the arms held are read and
+written once; operations read and write all of it, twice where it shrinks.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from botorch_tv.simulation.captured.passes import Elapsed, Passes
 
 TOGETHER = 1024
 """Arms that one program takes an observation in for."""
+TILE = (16, 64)
+"""Rows and columns of a matrix that one program works on."""
 FEWEST = 32
 """Arms of one program, so that each is written by one thread alone."""
 PER_WARP = 256
@@ -110,6 +115,38 @@ def _take_in(  # type: ignore[no-untyped-def]
     tl.store(variance + place, v, mask=there)
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _absorb(  # type: ignore[no-untyped-def]
+    inverse,
+    direction,
+    square,
+    reach,
+    slots,
+    SHRINKS: tl.constexpr,
+    LEAVES_OUT: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Some rows and columns of the matrix of one trial."""
+    trial = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS)
+    held = tl.load(reach + trial)
+    there = (row < held)[:, None] & (column < held)[None, :]
+    place = (trial * slots + row[:, None]) * slots + column[None, :]
+    p = tl.load(inverse + place, mask=there, other=0.0)
+    if SHRINKS:
+        p = p * tl.load(square + trial)
+    left = tl.load(direction + trial * slots + row, mask=row < held, other=0.0)
+    right = tl.load(direction + trial * slots + column, mask=column < held, other=0.0)
+    product = left[:, None] * right[None, :]
+    if LEAVES_OUT:
+        p -= product
+    else:
+        p += product
+    tl.store(inverse + place, p, mask=there)
+
+
 class FusedPasses(Passes):
     """As :class:`~botorch_tv.simulation.captured.passes.Passes`, each a kernel of its own.
 
@@ -175,4 +212,28 @@ class FusedPasses(Passes):
                 FORGETS=forgotten is not None,
                 LEAVES_OUT=sign < 0,
                 BLOCK=TOGETHER,
+            )
+
+    def absorb(
+        self,
+        inverse: Tensor,
+        direction: Tensor,
+        square: Tensor | None,
+        reach: Tensor,
+        *,
+        sign: int,
+    ) -> None:
+        trials, slots = direction.shape
+        rows, columns = TILE
+        with torch.cuda.device(self.mean.get_device()):
+            _absorb[(trials, triton.cdiv(slots, rows), triton.cdiv(slots, columns))](
+                inverse,
+                direction.contiguous(),
+                self.prior if square is None else square,  # which is not read
+                reach,
+                slots,
+                SHRINKS=square is not None,
+                LEAVES_OUT=sign < 0,
+                ROWS=rows,
+                COLUMNS=columns,
             )

@@ -62,5 +62,11 @@ def _trial(kind: type[Passes], arms: int, dtype: torch.dtype, device: torch.devi
         passes.take_in(waves.roll(1, 0) / 9, each, each < 0.5, sign=sign)
         found.append(passes.choose(each, Elapsed(each, each.square(), 1 - each)))
         passes.take_in(waves.roll(2, 0) / 9, each, None, sign=-sign)
-        found += [mean, variance]
+        slot = torch.arange(70, device=device)
+        reach = torch.tensor([0, 37, 70], device=device)
+        direction = (slot + where[0] + 1).reciprocal() * (slot < reach.unsqueeze(-1))
+        inverse = direction.unsqueeze(-1) * direction.unsqueeze(-2)
+        passes.absorb(inverse, direction, each, reach, sign=-sign)
+        passes.absorb(inverse, direction, None, reach, sign=sign)
+        found += [mean, variance, inverse]
     return found

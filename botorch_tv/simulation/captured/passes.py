@@ -1,7 +1,6 @@
-"""What of a captured round passes over all arms, one operation at a time.
+"""What of a captured round passes over all arms, or pairs of those held, in single operations.
 
-All else in a round is about single arms, or the few that a trial holds. See ``fused`` for the same
-in two passes.
+All else in a round is small, or a product of matrices. See ``fused`` for the same in three passes.
 """
 
 from __future__ import annotations
@@ -90,3 +89,25 @@ class Passes:
             torch.where(some, self.first, self.variance, out=self.variance)
         self.mean.addcmul_(step, surprise.unsqueeze(-1), value=sign)
         self.variance.addcmul_(step, step, value=-sign)
+
+    def absorb(
+        self,
+        inverse: Tensor,
+        direction: Tensor,
+        square: Tensor | None,
+        reach: Tensor,
+        *,
+        sign: int,
+    ) -> None:
+        """Add ± the outer product of a direction to matrices that have shrunk, in their memory.
+
+        Args:
+            inverse: `trials x slots x slots`.
+            direction: `trials x slots`.
+            square: Factor on the matrices, `trials`; None for 1.
+            reach: Slots behind which both are 0, `trials`, int64.
+            sign: That of the product.
+        """
+        if square is not None:
+            inverse.mul_(square[:, None, None])
+        inverse.addcmul_(direction.unsqueeze(-1), direction.unsqueeze(-2), value=sign)

@@ -118,22 +118,23 @@ class Play:
         if rules.window:
             log.y.index_copy_(0, now, y.unsqueeze(0))
         fired = self._fired(arm, y)
+        held = None if fired is None else self.count.clone()
         self.since.add_(1)
         square = None if elapsed is None else elapsed.square
         if fired is not None:
             log.resets.index_copy_(0, now, fired.unsqueeze(0))
             square = self._forget_where(fired, square)
-        self._observe(arm, y, square, fired, sign=1)
+        self._observe(arm, y, square, fired, held, sign=1)
         now.add_(1)
 
     def leave_out(self) -> None:
         """Leave out again what was observed as many rounds ago as a window has."""
         left = self.round - (self.rules.window + 1)  # the round under way is over
-        self._observe(*self._told(left), None, None, sign=-1)
+        self._observe(*self._told(left), sign=-1)
 
     def observe_again(self) -> None:
         """Take in what was observed in the round of number ``place``, and go on to the next."""
-        self._observe(*self._told(self.place), None, None, sign=1)
+        self._observe(*self._told(self.place), sign=1)
         self.place.add_(1)
 
     def _told(self, number: Tensor) -> tuple[Tensor, Tensor]:
@@ -188,8 +189,9 @@ class Play:
         self,
         arm: Tensor,
         y: Tensor,
-        square: Tensor | None,
-        forgotten: Tensor | None,
+        square: Tensor | None = None,
+        forgotten: Tensor | None = None,
+        held: Tensor | None = None,
         *,
         sign: int,
     ) -> None:
@@ -200,6 +202,7 @@ class Play:
             y: `trials`.
             square: Factor on the reduction since the last one, `trials`; None for 1.
             forgotten: Where nothing was known any more since, `trials`; None for nowhere.
+            held: Arms held before that, `trials`; None where nothing may be forgotten.
             sign: -1 to leave it out.
         """
         slot = torch.where(self.arms == arm.unsqueeze(-1), self._slots, self.count.unsqueeze(-1))
@@ -222,9 +225,8 @@ class Play:
         torch.where(chosen, arm.unsqueeze(-1), self.arms, out=self.arms)
         torch.maximum(self.count, slot + 1, out=self.count)
         step = self.basis.mixture(self.arms, direction, out=self._step)
-        if square is not None:
-            self.inverse.mul_(square[:, None, None])
-        self.inverse.addcmul_(direction.unsqueeze(-1), direction.unsqueeze(-2), value=sign)
+        reach = self.count if held is None else torch.maximum(held, self.count)
+        self._passes.absorb(self.inverse, direction, square, reach, sign=sign)
         expected = at_index(self.mean, arm)
         if forgotten is not None:
             expected.masked_fill_(forgotten, 0)
