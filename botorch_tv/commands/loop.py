@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 ROUNDS = "rounds"
 UNITS = ("seconds", "minutes", "hours", "days", "weeks", ROUNDS)
+_MARKED = r"[-+]?[\d.,]+([eE][-+]?\d+)?"
 FORM = (
     "give NAME=LOW:HIGH, NAME=LOW:HIGH:log, NAME=LOW:HIGH:int, NAME=LOW:HIGH:int:log or NAME=A,B,C"
 )
@@ -174,7 +175,7 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
     from botorch_tv import Choice, Float, Integer
 
     name, _, rest = text.partition("=")
-    if "," in rest and re.fullmatch(r"[-+]?[\d,]+:[-+]?[\d,]+(:int|:log)*", rest):
+    if "," in rest and re.fullmatch(rf"{_MARKED}:{_MARKED}(:int|:log)*", rest):
         raise ValueError(
             f"{text!r} is no parameter; commas stand between choices, and the decimal sign is a "
             f"point; {FORM}."

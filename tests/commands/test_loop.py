@@ -69,6 +69,8 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("new", "G", "x=0"), "'x=0' is no parameter"),
         (("new", "G", "x=1:0"), "low must be below"),
         (("new", "G", "x=20,5:80,5"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=1.5:2,5"), "commas stand between choices, and the decimal sign is a"),
+        (("new", "G", "x=1e-4:1,5:log"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=-1:0,5:log"), "commas stand between choices, and the decimal sign is a"),
         (("observe", "F", "1.5", "x=0,5"), "x is '0,5', but it must be one number"),
         (("new", "G", "x=0:1:cat"), "NAME=LOW:HIGH:int"),

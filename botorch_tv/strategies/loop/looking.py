@@ -36,6 +36,8 @@ SLICE = 101
 """Points along a side of a box that are drawn."""
 
 
+COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
+"""Of a table, besides what was chosen; that comes behind the first."""
 NOTHING_MEASURED: tuple[Words, ...] = (
     ("nothing has been measured, so there is nothing to draw; ", Cure(Act.ASK)),
     (" and say what came out, or ", Cure(Act.OBSERVE), " something first."),
@@ -83,7 +85,8 @@ class Looking(Record):
 
         Returns:
             A row per measurement: ``number`` of the suggestion, 0 where there was none; a column
-            per parameter, ``x0, x1, ...`` where they have no names, and ``context0, ...``;
+            per parameter, ``x0, x1, ...`` where they have no names, and ``time (parameter)`` where
+            one is called like another column; ``context0, ...``;
             ``time``; ``y``, NaN where it failed; ``ok``; ``noise``, the variance, NaN where the
             strategy finds it; ``mean`` and ``sd``, which were predicted before it, NaN where nobody
             suggested it; ``reset``, whether everything before was forgotten with it.
@@ -274,8 +277,11 @@ class Looking(Record):
 
     @property
     def _columns_of_table(self) -> list[str]:
-        names = self._names + [f"context{n}" for n in range(self.domain.columns - self.domain.dim)]
-        return ["number", *names, "time", "y", "ok", "noise", "mean", "sd", "reset"]
+        context = [f"context{n}" for n in range(self.domain.columns - self.domain.dim)]
+        others = {*COLUMNS, *context}
+        names = [f"{one} (parameter)" if one in others else one for one in self._names]
+        number, *rest = COLUMNS
+        return [number, *names, *context, *rest]
 
     def _measured_in_words(self) -> str:
         answers, said = self._replay.answers, self._units.clock.said

@@ -94,7 +94,7 @@ def draw_loop(
     _draw_values(values, table)
     for row, (name, scale) in enumerate(scales.items()):
         chosen = figure.add_subplot(grid[1 + row, 0 if slices else slice(None)])
-        _draw_chosen(chosen, table, name, scale)
+        _draw_chosen(chosen, table, row, name, scale)
         if row == 0:
             chosen.set_title("Where", loc="left")
         if slices:
@@ -139,11 +139,11 @@ def _draw_values(axes: Axes, table: pd.DataFrame) -> None:
     lighten(axes)
 
 
-def _draw_chosen(axes: Axes, table: pd.DataFrame, name: str, scale: Scale) -> None:
-    good, bad = table[table["ok"]], table[~table["ok"]]
-    places = [scale.place(one) for one in good[name]]
+def _draw_chosen(axes: Axes, table: pd.DataFrame, row: int, name: str, scale: Scale) -> None:
+    good, bad, column = table[table["ok"]], table[~table["ok"]], table.columns[1 + row]
+    places = [scale.place(one) for one in good[column]]
     axes.plot(good["time"], places, "o", color=MEASURED, markersize=3)
-    axes.plot(bad["time"], [scale.place(one) for one in bad[name]], "x", color=FAILED)
+    axes.plot(bad["time"], [scale.place(one) for one in bad[column]], "x", color=FAILED)
     axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylabel(name)
     scale.settle(axes.yaxis, places)

@@ -30,9 +30,17 @@ class Units:
         parameters: What is chosen; None where coordinates have no names.
         clock: What times are.
         dtype: In which places in the unit cube are computed.
+
+    Raises:
+        ValueError: If a parameter has the name under which a file keeps the context.
     """
 
     def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
+        require(
+            parameters is None or CONTEXT not in parameters,
+            f"Loop: a parameter is called {CONTEXT!r}, as the context is in a file; give another "
+            "name.",
+        )
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
