@@ -221,7 +221,8 @@ class Committee(Strategy):
         told = Info(
             reset=torch.stack([info.reset for info in infos]).any(0),
             side_queries=infos[0].side_queries,
-            information_gain=_picked([info.information_gain for info in infos], followed),
+            sd=_picked([info.sd for info in infos], followed),
+            noise=variance,
         )
         return states[0]._replace(memory=Memory((), memory), members=tuple(states)), told
 

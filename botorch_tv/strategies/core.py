@@ -358,12 +358,7 @@ class Strategy(Believing):
         if state.expert is not None:  # what was asked since the last round, told once
             advanced = advanced._replace(expert=state.expert._replace(asked=asked))
             asked = state.expert.asked
-        info = Info(
-            reset=reset,
-            side_queries=asked,
-            information_gain=0.5 * torch.log1p(suggestion.sd.square() / believed),
-        )
-        return advanced, info
+        return advanced, Info(reset, asked, suggestion.sd, believed)
 
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from botorch_tv.inference.data import Data, History
@@ -108,10 +109,17 @@ class Info(NamedTuple):
             a period before this round was decided, or a trigger that its observation set off.
         side_queries: Measurements asked of an expert since the observation before, that is, to
             decide this round, `batch_shape`, int64.
-        information_gain: What the observation told about f, ½ ln(1 + var / noise) in nats,
-            `batch_shape`.
+        sd: Standard deviation of f where it was measured, as the suggestion had it, `batch_shape`.
+        noise: Variance that the observation is believed to have, infinite where the measurement
+            failed, `batch_shape`.
     """
 
     reset: Tensor
     side_queries: Tensor
-    information_gain: Tensor
+    sd: Tensor
+    noise: Tensor
+
+    @property
+    def information_gain(self) -> Tensor:
+        """What the observation told about f, ½ ln(1 + sd² / noise) in nats, `batch_shape`."""
+        return 0.5 * torch.log1p(self.sd.square() / self.noise)
