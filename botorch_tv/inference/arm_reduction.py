@@ -72,9 +72,9 @@ class ArmReduction(Reduction):
         between = basis.between(place, arms).reshape(trials, 1, width)
         inverse = inverse.reshape(trials, width, width)
         lost = torch.baddbmm(between, between, inverse, beta=0, alpha=-1)
-        prior = basis.variance[index].view(-1, 1, 1)
-        variance = torch.baddbmm(prior, between, lost.mT).view_as(index)
         direction = lost.view_as(arms).scatter_(-1, slot.unsqueeze(-1), 1.0, reduce="add")
+        # Of what is in its slot, k(x, x), no more is left than the direction says.
+        variance = torch.bmm(between, direction.view(trials, width, 1)).view_as(index)
         count = torch.maximum(self.count, slot + 1)
         return variance, partial(self._bordered, basis, count, direction)
 
