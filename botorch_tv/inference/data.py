@@ -68,6 +68,8 @@ class Data(NamedTuple):
     """Rounds t' since the last reset, the round being decided included, `batch_shape`, int64."""
     least_noise: float
     """No observation told has a smaller noise variance; 0 where nobody has looked."""
+    empty: Tensor | None
+    """Trials that keep no good observation, `batch_shape`, bool; None where all keep one."""
     history: History
     running: RunningPosterior | RunningMixture | GrowingFactor | None = None
     """The posterior over the arms, or what regressions on a box have in common; None where all is
@@ -95,6 +97,7 @@ class Data(NamedTuple):
             origin=time + math.inf,
             since=torch.ones(shape, dtype=torch.int64, device=device),
             least_noise=noise,
+            empty=torch.ones(shape, dtype=torch.bool, device=device),
             history=History(
                 choice=choices,
                 y=Rows.empty(shape, dtype=dtype, device=device),
@@ -110,6 +113,11 @@ class Data(NamedTuple):
             return self.mask
         shape = (*self.time.shape, self.rounds - self.dropped)
         return torch.ones((), dtype=torch.bool, device=self.time.device).expand(shape)
+
+    @property
+    def good(self) -> Tensor:
+        """Which rows from ``dropped`` on a trial keeps and can learn from, `batch_shape x n`."""
+        return self.kept & self.history.noise.tensor(self.dropped).isfinite()
 
     def observed(
         self,
@@ -135,15 +143,20 @@ class Data(NamedTuple):
         mask = self.mask
         if mask is not None:
             mask = torch.nn.functional.pad(mask, (0, 1), value=1)
-        started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
+        origin, empty = self.origin, self.empty
+        if empty is not None:  # or the first is known
+            started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
+            origin = torch.minimum(origin, started)
+            empty = None if all_good else empty & noise.isinf()
         return self._replace(
             rounds=self.rounds + 1,
             mask=mask,
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
-            origin=torch.minimum(self.origin, started),
+            origin=origin,
             since=self.since + 1,
             least_noise=min(self.least_noise, least_noise),
+            empty=empty,
             history=History(
                 log.choice.append(choice),
                 *append_together((log.y, log.noise, log.time), (y, noise, time)),
@@ -171,9 +184,11 @@ class Data(NamedTuple):
         """
         length, looks = self.rounds - self.dropped, _looks(self)
         newest, change, mask = length, Change(), self.mask
+        fresh = bool(all_good)  # whether the newest row is good in all trials, and kept
         resets: list[Tensor] = []
         for answer in answers:
             one = checked(answer, self.time, length)
+            fresh = fresh and one.rows is None and one.newest != 0
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
             left, clears = self._left(one, mask, looks), False
@@ -193,6 +208,8 @@ class Data(NamedTuple):
             newest = min(newest, _newest_in_use(mask))
         mask = None if mask is None else mask[..., length - newest :]
         data = self._replace(dropped=self.rounds - newest, mask=mask)
+        if not fresh:
+            data = data._replace(empty=~data.good.any(-1))
         if not resets:
             return data, change
         reset = functools.reduce(torch.logical_or, resets)
@@ -335,8 +352,6 @@ class Change(NamedTuple):
     """Whether a clock may have begun anew in trials where older rows than the newest are left."""
     reset: Tensor | None = None
     """Trials that were reset, `batch_shape`, bool; None for none."""
-    all_good: bool = False
-    """Whether the newest measurement is known to have failed in no trial."""
 
     def with_any_rows(self) -> Change:
         """The same, where any other rows may have left besides."""

@@ -50,11 +50,10 @@ class PointRecursion(Recursion, PointInference):
         if normal is not None:
             function = root @ normal(basis.size).reshape(trials, basis.size, 1)
         log = data.history.choice.tensor(data.dropped)
-        live = data.kept & data.history.noise.tensor(data.dropped).isfinite()
         return FeaturePosterior(
             basis=basis,
             X=log.reshape(trials, *log.shape[-2:]),
-            live=live.reshape(trials, -1),
+            live=data.good.reshape(trials, -1),
             mean=basis.inverse.mT @ mean.reshape(trials, basis.size, 1),
             root=basis.inverse.mT @ root,
             function=None if function is None else basis.inverse.mT @ function,

@@ -62,16 +62,16 @@ class Recursion(Inference):
         if change.cleared is not None:
             running = cleared_(running, self._first_variance(basis), change.cleared)
         newest = after.rounds - 1
-        running = self._observed(running, after, newest, prior, all_good=change.all_good)
+        running = self._observed(running, after, newest, prior)
         kept = before.mask
         if change.leaving and change.cleared is not None:
             kept = before.kept & ~change.cleared.unsqueeze(-1)
         for number in change.leaving:
             among = None if kept is None else kept[..., number - before.dropped]
             running = self._observed(running, after, number, prior, leaving=True, among=among)
-        if change.leaving:
+        if change.leaving and after.empty is not None:
             # Of a window without data only rounding is left, and a ratio of it would be any number.
-            running = cleared_(running, basis.variance, running.number == 0)
+            running = cleared_(running, basis.variance, after.empty)
         return after._replace(running=running)
 
     def keep(self, before: Data, after: Data, change: Change) -> Data:
@@ -137,7 +137,6 @@ class Recursion(Inference):
         number: int,
         prior: Tensor | None,
         *,
-        all_good: bool = False,
         leaving: bool = False,
         among: Tensor | None = None,
     ) -> RunningPosterior:
@@ -152,7 +151,6 @@ class Recursion(Inference):
             y - mean if mean else y,
             noise,
             prior,
-            all_good=all_good,
             leave_out=leaving,
         )
 

@@ -32,8 +32,6 @@ class RunningPosterior(NamedTuple):
     """Prior less posterior covariance."""
     information_gain: Tensor
     """½ Σ ln(1 + var / noise) of the observations kept, `batch_shape`."""
-    number: Tensor
-    """Observations kept, failed ones aside, `batch_shape`, int64."""
     trend: Trend | None = None
     """For estimating the prior mean; None where it is known."""
 
@@ -65,7 +63,6 @@ def running_prior(
         variance=variance.expand(over_arms) if read_only else variance.repeat(*batch_shape, 1),
         reduction=form.none(basis, batch_shape),
         information_gain=none,
-        number=none.long(),
         trend=Trend(mean.clone(), none, none) if trend else None,
     )
 
@@ -123,7 +120,6 @@ def cleared_(running: RunningPosterior, variance: Tensor, trials: Tensor) -> Run
         variance=clear_(running.variance, trials, variance),
         reduction=running.reduction.cleared(trials),
         information_gain=running.information_gain.masked_fill(trials, 0),
-        number=running.number.masked_fill(trials, 0),
         trend=trend,
     )
 
@@ -136,7 +132,6 @@ def observe_(
     noise: Tensor,
     prior_factor: Tensor | None,
     *,
-    all_good: bool = False,
     leave_out: bool = False,
 ) -> RunningPosterior:
     """Take one observation, [C17] eq. (19)-(21), or leave an earlier one out again.
@@ -151,7 +146,6 @@ def observe_(
         y: Observation, `batch_shape`.
         noise: Noise variance, positive, `batch_shape`.
         prior_factor: Factor on the prior covariance, `batch_shape`; None for 1.
-        all_good: Whether the noise is known to be finite in all trials.
         leave_out: Whether the observation is taken back.
 
     Returns:
@@ -171,7 +165,6 @@ def observe_(
     return running._replace(
         reduction=reduction.compact(basis),
         information_gain=running.information_gain.add(torch.log1p(variance / signed), alpha=0.5),
-        number=running.number + (sign if all_good else sign * noise.isfinite()),
         trend=_trend_observed(running.trend, basis, step, index, surprise, root, sign),
     )
 
@@ -226,6 +219,5 @@ def from_observations(basis: Basis, observations: Observations) -> RunningPoster
         variance=prior - posterior.variance_reduction(basis),
         reduction=reduction.compact(basis),
         information_gain=posterior.information_gain,
-        number=(root > 0).sum(-1),
         trend=trend,
     )

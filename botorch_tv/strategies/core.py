@@ -340,7 +340,7 @@ class Strategy(Believing):
         data = inference.observe(
             before,
             after,
-            change._replace(all_good=all_good),
+            change,
             consume=consume and before.running is state.data.running,
         )
         resets = [one for one in (expired, change.reset) if one is not None]

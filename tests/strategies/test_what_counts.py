@@ -14,7 +14,6 @@ from oracles.dense import regression
 from botorch_tv.acquisition import Candidates, Exploration, ProbabilityOfImprovement
 from botorch_tv.forgetting import EventTrigger, KeepAll, PeriodicReset, SlidingWindow, Wiener
 from botorch_tv.inference.basis import ArmBasis, FeatureBasis
-from botorch_tv.inference.running import RunningPosterior
 from botorch_tv.strategies import Box, DiscreteSearch, Grid, State, Strategy, gp_ucb, w_gp_ucb
 
 # Surprises are what sets a trigger off.
@@ -76,8 +75,8 @@ def test_failed_readings_are_no_data(engine: str, retention: object) -> None:
     assert strategy.ask(state).index[0] == 0  # as without any round
     state = told(strategy, state, [3, 3], [1.0, 9.0], ok=~ok)
     assert observed(strategy, state) == [[3], [5]]
-    if isinstance(state.data.running, RunningPosterior):
-        assert state.data.running.number.tolist() == [1, 1]
+    assert state.data.empty is not None
+    assert state.data.empty.tolist() == [False, False]
 
 
 @each_engine

@@ -43,7 +43,8 @@ def test_nothing_is_left_of_a_window_in_which_all_failed(size: int) -> None:
     running = state.data.running
     assert running is not None
     assert float(running.information_gain) == 0.0
-    assert int(running.number) == 0
+    assert state.data.empty is not None
+    assert bool(state.data.empty)
     at = strategy.suggestion_at(state, X[3])
     state, _ = strategy.tell(state, at, torch.tensor(7.0, dtype=torch.float64))
     torch.testing.assert_close(strategy.posterior(state, X).mean.squeeze(-1), 7.0 + 0 * X[:, 0])

@@ -12,7 +12,6 @@ from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.strategies.candidates.round import (
@@ -50,18 +49,14 @@ class ArmCandidates(RoundCandidates):
         return self._sd
 
     def _incumbent(self) -> Tensor:
-        history, first = self.of.data.history, self.of.data.dropped
-        arms, noise = history.choice.tensor(first), history.noise.tensor(first)
-        values = self.sign * self.mean.gather(-1, arms)
-        return best_of(values, self.of.data.kept & noise.isfinite(), self.sign)
+        data = self.of.data
+        values = self.sign * self.mean.gather(-1, data.history.choice.tensor(data.dropped))
+        return best_of(values, data.good, self.sign)
 
     @cached_property
     def has_data(self) -> Tensor:
         data = self.of.data
-        if data.running is not None:
-            assert not isinstance(data.running, GrowingFactor)  # which boxes have
-            return data.running.number > 0
-        return (data.kept & data.history.noise.tensor(data.dropped).isfinite()).any(-1)
+        return torch.ones_like(data.time, dtype=torch.bool) if data.empty is None else ~data.empty
 
     def sample(self, n: int = 1) -> Tensor:
         while len(self._functions) < n:
@@ -90,12 +85,13 @@ class ArmCandidates(RoundCandidates):
                 "of a choice; compute without in-place operations, or on candidates.mean.clone()."
             )
         values = checked_scores(score, values, self.mean.shape)
+        empty = self.of.data.empty if first_without_data else None
         if ties == "random":
-            if first_without_data:
-                values = torch.where(self.has_data.unsqueeze(-1), values, 0.0)
+            if empty is not None:
+                values = values.masked_fill(empty.unsqueeze(-1), 0.0)
             return random_maximum(values, tolerance, self.uniform())
         winner = first_maximum(values, tolerance, self.scratch)
-        return winner * self.has_data if first_without_data else winner
+        return winner if empty is None else winner.masked_fill(empty, 0)
 
     def _writes(self) -> int:
         """How often anybody has written into what is predicted."""

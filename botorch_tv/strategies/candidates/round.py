@@ -86,8 +86,7 @@ class RoundCandidates(Candidates, ABC):
     @cached_property
     def best_observation(self) -> Tensor:
         data, of = self.of.data, self.of
-        log, first = data.history, data.dropped
-        y, use = log.y.tensor(first), data.kept & log.noise.tensor(first).isfinite()
+        y, use = data.history.y.tensor(data.dropped), data.good
         best = best_of(self.sign * y, use, self.sign) - of.offset
         if of.unit is not None:
             best = best / of.unit
