@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.test_functions.base import ConstrainedBaseTestProblem
 from botorch.test_functions.synthetic import SyntheticTestFunction
 from torch import Tensor
 
@@ -48,8 +49,12 @@ class SlicedFunction(TimeVaryingTestFunction):
         noise_std: Standard deviation of the observation noise; None for none.
         negate: Whether to turn the sign around.
 
+    Attributes:
+        starts: A copy of those given, `n x d`; part of what a study is, as regret depends on them.
+
     Raises:
-        ValueError: If a parameter is out of range, or ``function`` has one coordinate alone.
+        ValueError: If a parameter is out of range, or ``function`` has one coordinate
+            alone, some that are not continuous, or constraints.
         InputDataError: If ``starts`` are no points of the box.
     """
 
@@ -67,12 +72,19 @@ class SlicedFunction(TimeVaryingTestFunction):
             f"SlicedFunction: {type(function).__name__} has one coordinate, but one is time; give "
             "a function of two or more.",
         )
+        constrained = isinstance(function, ConstrainedBaseTestProblem)
+        require(
+            not (constrained or function.discrete_inds or function.categorical_inds),
+            f"SlicedFunction: {type(function).__name__} has constraints or coordinates that are "
+            "not continuous, which the search for the best of a slice would pass over; give a "
+            "function without.",
+        )
         super().__init__(function._bounds[:-1], horizon=horizon, noise_std=noise_std, negate=negate)
         self._is_minimization_by_default = function._is_minimization_by_default
         self._check_grad_at_opt = function._check_grad_at_opt
         self._function = copy.deepcopy(function).to(self.bounds)
         self._span = function._bounds[-1]
-        self._starts = self._checked(starts)
+        self.starts = self._checked(starts)
         self._known: dict[float, _Best] = {}
 
     def optimizers_at(self, t: float) -> Tensor:
@@ -85,7 +97,7 @@ class SlicedFunction(TimeVaryingTestFunction):
         box = self.spatial_bounds.detach().cpu().double()
         if starts is None:
             return box.new_empty(0, self.spatial_dim)
-        given = starts.detach().cpu().double()
+        given = starts.detach().cpu().double().clone()
         if given.dim() != 2 or given.shape[-1] != self.spatial_dim:
             raise InputDataError(
                 f"SlicedFunction: starts has shape {tuple(given.shape)}, but points of the box are "
@@ -117,6 +129,8 @@ class SlicedFunction(TimeVaryingTestFunction):
         """Make sure that the best points of these times are known."""
         asked = set(t.detach().double().flatten().tolist())
         unknown = sorted(asked - self._known.keys())
+        if not unknown:
+            return
         # In float64 on a CPU, wherever the function is: the best values are the same there.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
         box = self.spatial_bounds.detach().cpu().double()
@@ -132,7 +146,7 @@ class SlicedFunction(TimeVaryingTestFunction):
             )
             seen = value(even.expand(len(some), -1, -1), some.unsqueeze(-1).expand(-1, len(even)))
             promising = even[seen.topk(_STARTS).indices]
-            own = self._starts.expand(len(some), -1, -1)
+            own = self.starts.expand(len(some), -1, -1)
             begin = torch.cat([own, promising], 1)
             times = some.repeat_interleave(begin.shape[1])
             climbed = climb(_smooth(value, times), begin.flatten(0, 1), box)

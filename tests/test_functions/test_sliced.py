@@ -7,12 +7,16 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.test_functions import Ackley, Rosenbrock, Shekel, StyblinskiTang
-from botorch.test_functions.synthetic import SyntheticTestFunction
+from botorch.test_functions.synthetic import (
+    AckleyMixed,
+    ConstrainedHartmann,
+    SyntheticTestFunction,
+)
 from gpytorch.kernels import RBFKernel
 
 from benchmarks.peers.slices import SLICES
 from botorch_tv.simulation import BoxWorld, run_study
-from botorch_tv.strategies import gp_ucb
+from botorch_tv.strategies import gp_ucb, random_search
 from botorch_tv.test_functions import Schwefel, SlicedFunction, sliced_suite
 
 LEAST = {
@@ -175,6 +179,18 @@ def test_a_study_plays_one() -> None:
     assert result.regret.max() > 0.1
 
 
+def test_a_folder_is_that_of_its_starts(tmp_path) -> None:
+    def play(starts):
+        world = BoxWorld(SlicedFunction(Rosenbrock(), starts=starts, horizon=3.0), noise=1.0)
+        rival = random_search(kernel=RBFKernel().double(), noise=1.0, maximize=False)
+        settings = {"trials": 1, "horizon": 2, "progress": False, "save_to": tmp_path / "study"}
+        return run_study(world, {"random": rival}, **settings).regret.values
+
+    assert np.array_equal(play(None), play(None))
+    with pytest.raises(ValueError, match="holds another study"):
+        play(torch.ones(1, 1))
+
+
 def test_schwefels_minimum_is_zero() -> None:
     function = Schwefel(dim=3)
     X = function.optimizers.clone().requires_grad_(True)
@@ -188,6 +204,8 @@ def test_schwefels_minimum_is_zero() -> None:
     ("build", "error", "message"),
     [
         (lambda: SlicedFunction(Ackley(dim=1)), ValueError, "one coordinate"),
+        (lambda: SlicedFunction(AckleyMixed()), ValueError, "not continuous"),
+        (lambda: SlicedFunction(ConstrainedHartmann()), ValueError, "has constraints"),
         (
             lambda: SlicedFunction(Ackley(), starts=torch.zeros(1, 2)),
             InputDataError,
