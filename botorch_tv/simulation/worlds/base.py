@@ -107,7 +107,8 @@ class GridWorld(World):
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
         """The objective of some trials, to be looked at, without noise.
 
-        Trial i is the trial i of a study with this seed on a CPU, whatever its strategies:
+        Trial i is, up to rounding, the trial i of a study with this seed on a CPU, whatever its
+        strategies:
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")

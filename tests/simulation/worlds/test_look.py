@@ -60,7 +60,7 @@ def test_it_is_what_a_study_with_this_seed_plays_on(name: str) -> None:
 def test_fewer_trials_and_rounds_are_the_first_ones() -> None:
     world = WORLDS["markov"]()
     whole, part = world.look(8, trials=5, seed=1), world.look(3, seed=1)
-    np.testing.assert_array_equal(part, whole[:1, :3])
+    np.testing.assert_allclose(part, whole[:1, :3], rtol=0, atol=1e-12)  # products round
     assert not np.array_equal(part, world.look(3, seed=2))
 
 
