@@ -144,7 +144,7 @@ def played(
     def random(*shape: int) -> Tensor:
         return torch.rand(*shape, generator=draws, dtype=dtype).to(device)
 
-    slots = min(arms, 150)
+    slots = min(arms, 70)
     mean, variance = random(5, arms) - 0.5, random(5, arms) - 0.05  # rounded below 0
     passes = kind(mean, variance, random(arms), random(arms), sign=sign, tie=0.05)
     found = []
@@ -174,7 +174,7 @@ def require_same(arms: int, dtype: torch.dtype, device: torch.device) -> None:
             torch.testing.assert_close(fused, one)
 
 
-SIZES = pytest.mark.parametrize("arms", [1, 2, 31, 32, 81, 1024, 1500, 2500])
+SIZES = pytest.mark.parametrize("arms", [1, 31, 81, 1024, 2500])
 TYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 
 
@@ -203,7 +203,7 @@ def test_fused_passes_choose_an_arm_of_no_numbers_and_of_infinite_ones() -> None
 def test_fused_passes_are_right_in_the_interpreter() -> None:
     """In a process of its own: Triton is told of the interpreter before it is imported."""
     files = [__file__, str(Path(__file__).with_name("test_captured.py"))]
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "-k", "fused", *files],
         env=os.environ | {"TRITON_INTERPRET": "1"},
