@@ -56,8 +56,13 @@ class Data(NamedTuple):
     """Observations told, the same for all trials."""
     dropped: int
     """Oldest observations that no trial keeps."""
-    mask: Tensor | None
-    """Which of the others a trial keeps, `batch_shape x (rounds - dropped)`, bool; None for all."""
+    oldest: Tensor | None
+    """Number of the first row since a trial left out all before, `batch_shape`, int64; None where
+    none has."""
+    latest: int
+    """The oldest row of no trial has a greater number."""
+    chosen: Tensor | None
+    """Which of the others it keeps, `batch_shape x (rounds - dropped)`, bool; None for all."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
@@ -91,7 +96,9 @@ class Data(NamedTuple):
             prior=prior,
             rounds=0,
             dropped=0,
-            mask=None,
+            oldest=None,
+            latest=0,
+            chosen=None,
             time=time,
             first_time=time,
             origin=time + math.inf,
@@ -107,10 +114,25 @@ class Data(NamedTuple):
         )
 
     @property
+    def mask(self) -> Tensor | None:
+        """Which rows from ``dropped`` on a trial keeps, `batch_shape x n`, bool; None for all."""
+        if self.oldest is None:
+            return self.chosen
+        numbers = torch.arange(self.dropped, self.rounds, device=self.time.device)
+        recent = numbers >= self.oldest.unsqueeze(-1)
+        return recent if self.chosen is None else recent & self.chosen
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no trial leaves out any row from ``dropped`` on, as far as is known."""
+        return self.oldest is None and self.chosen is None
+
+    @property
     def kept(self) -> Tensor:
-        """Which rows from ``dropped`` on a trial keeps, `batch_shape x n`, bool."""
-        if self.mask is not None:
-            return self.mask
+        """The same, where all are kept too."""
+        mask = self.mask
+        if mask is not None:
+            return mask
         shape = (*self.time.shape, self.rounds - self.dropped)
         return torch.ones((), dtype=torch.bool, device=self.time.device).expand(shape)
 
@@ -139,10 +161,9 @@ class Data(NamedTuple):
             least_noise: A lower bound of the variances.
             all_good: Whether no measurement failed, as far as that is known without looking.
         """
-        log = self.history
-        mask = self.mask
-        if mask is not None:
-            mask = torch.nn.functional.pad(mask, (0, 1), value=1)
+        log, chosen = self.history, self.chosen
+        if chosen is not None:
+            chosen = torch.nn.functional.pad(chosen, (0, 1), value=1)
         origin, empty = self.origin, self.empty
         if empty is not None:  # or the first is known
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
@@ -150,7 +171,7 @@ class Data(NamedTuple):
             empty = None if all_good else empty & noise.isinf()
         return self._replace(
             rounds=self.rounds + 1,
-            mask=mask,
+            chosen=chosen,
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
             origin=origin,
@@ -183,7 +204,7 @@ class Data(NamedTuple):
             InputDataError: If an answer does not fit the log.
         """
         length, looks = self.rounds - self.dropped, _looks(self)
-        newest, change, mask = length, Change(), self.mask
+        newest, change, left = length, Change(), self
         fresh = bool(all_good)  # whether the newest row is good in all trials, and kept
         resets: list[Tensor] = []
         for answer in answers:
@@ -191,9 +212,9 @@ class Data(NamedTuple):
             fresh = fresh and one.rows is None and one.newest != 0
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)
-            left, clears = self._left(one, mask, looks), False
-            if left is not mask:
-                mask, clears = left, _clears(one, looks)
+            before, left, clears = left, left._heard(one, looks), False
+            if left is not before:
+                clears = _clears(one, looks)
                 change = change.with_cleared(one.where) if clears else change.with_any_rows()
             if isinstance(one.reset, Tensor) and not (looks and not bool(one.reset.any())):
                 resets.append(one.reset)
@@ -201,13 +222,13 @@ class Data(NamedTuple):
             elif one.reset is True:
                 resets.append(torch.ones_like(self.time, dtype=torch.bool))
                 change = change._replace(restarts=True)
-        if newest == length and mask is self.mask and not resets:
+        if newest == length and left is self and not resets:
             return self, change
         change = change._replace(leaving=range(self.dropped, self.rounds - newest))
-        if mask is not None and looks:
-            newest = min(newest, _newest_in_use(mask))
-        mask = None if mask is None else mask[..., length - newest :]
-        data = self._replace(dropped=self.rounds - newest, mask=mask)
+        if looks and not left.keeps_all:
+            newest = min(newest, _newest_in_use(left.kept))
+        chosen = None if left.chosen is None else left.chosen[..., length - newest :]
+        data = left._replace(dropped=self.rounds - newest, chosen=chosen)
         if not fresh:
             data = data._replace(empty=~data.good.any(-1))
         if not resets:
@@ -216,30 +237,33 @@ class Data(NamedTuple):
         alone = change.cleared is reset and not change.any_rows  # no other rule drops the newest
         if alone and all_good is not None:
             return data._begun_with_newest(reset, all_good), change._replace(reset=reset)
-        if self.mask is not None:
-            reset = reset & self.mask.any(-1)  # a trial alone is not asked about an empty log
+        mask = self.mask
+        if mask is not None:
+            reset = reset & mask.any(-1)  # a trial alone is not asked about an empty log
         return data._begun_anew(reset), change._replace(reset=reset)
 
-    def _left(self, answer: Kept, mask: Tensor | None, looks: bool) -> Tensor | None:
-        """A mask, None for all rows, once an answer for single trials or rows has been heard.
+    def _heard(self, answer: Kept, looks: bool) -> Data:
+        """The data once an answer for single trials or rows has been heard.
 
-        Looked at, it is the same object where nothing has changed.
+        Looked at, they are the same object where nothing has changed.
         """
-        rows, length = answer.rows, self.rounds - self.dropped
-        if rows is None:
-            if answer.where is None or answer.newest is None or answer.newest >= length:
-                return mask
-            if looks and not bool(answer.where.any()):
-                return mask
-            older, some = length - answer.newest, answer.where.unsqueeze(-1)
-            known = self.kept if mask is None else mask
-            parts = known[..., :older].masked_fill(some, False), known[..., older:]
-            left = torch.cat(parts, -1)
+        if answer.rows is not None:
+            rows = answer.rows if self.chosen is None else answer.rows & self.chosen
+            left = self._replace(chosen=rows)
+        elif answer.where is None or answer.newest is None:
+            return self
         else:
-            left = rows if mask is None else mask & rows
-        if looks and bool(left.all() if mask is None else (left == mask).all()):
-            return mask
-        return left
+            first = self.rounds - answer.newest
+            if first <= self.dropped or (looks and not bool(answer.where.any())):
+                return self
+            oldest = self.oldest
+            if oldest is None:
+                oldest = torch.full_like(self.since, self.dropped)
+            later = oldest.masked_fill(answer.where, first)
+            if first < self.latest:  # what has left never comes back
+                later = torch.maximum(oldest, later)
+            left = self._replace(oldest=later, latest=max(first, self.latest))
+        return self if looks and torch.equal(left.kept, self.kept) else left
 
     def _begun_with_newest(self, reset: Tensor, all_good: bool) -> Data:
         """The clocks counted from the newest row, alone in some trials, `batch_shape`."""
@@ -307,8 +331,9 @@ class Data(NamedTuple):
             lag = present.reference.unsqueeze(-1) - time
             growth = inflation_power * process.inflation.log_factor(lag)
             root = torch.exp(-0.5 * (noise.log() + growth))
-        if self.mask is not None:
-            root = root * self.mask
+        mask = self.mask
+        if mask is not None:
+            root = root * mask
         root = root.to(y.dtype)
         if not process.moves:
             return Observations(choice, y, root, estimates_mean=estimates)

@@ -63,7 +63,7 @@ class Recursion(Inference):
             running = cleared_(running, self._first_variance(basis), change.cleared)
         newest = after.rounds - 1
         running = self._observed(running, after, newest, prior)
-        kept = before.mask
+        kept = before.mask if change.leaving else None
         if change.leaving and change.cleared is not None:
             kept = before.kept & ~change.cleared.unsqueeze(-1)
         for number in change.leaving:
