@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation
+from botorch_tv.inference.definite import EVALUATED_TOLERANCE
 from botorch_tv.theory.arguments import Number, check
 from botorch_tv.validation import require
 
@@ -28,12 +29,25 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         `batch_shape x (n + 1)`, starting at 0.
 
     Raises:
-        ValueError: If a noise variance is not positive and finite, or the covariance not square.
+        ValueError: If a noise variance is not positive and finite, or the covariance is none: not
+            square, not finite, not symmetric, or indefinite beyond the noise.
     """
     require(
         covariance.dim() >= 2 and covariance.shape[-1] == covariance.shape[-2],
         f"running_information_gain: covariance has shape {tuple(covariance.shape)}, but must be "
         "batch_shape x n x n, one row and one column per observation.",
+    )
+    require(
+        covariance.is_floating_point() and bool(covariance.isfinite().all()),
+        f"running_information_gain: covariance is {covariance.dtype} or not finite everywhere; "
+        "check the kernel, or give covariance.double().",
+    )
+    # A factor reads one half of the matrix.
+    apart, largest = (covariance - covariance.mT).abs(), covariance.abs()
+    require(
+        apart.numel() == 0 or bool(apart.max() <= EVALUATED_TOLERANCE * largest.max()),
+        "running_information_gain: covariance is not symmetric; give that of the points with "
+        "themselves, in one order, or (K + K.mT) / 2.",
     )
     variances = torch.as_tensor(noise, dtype=covariance.dtype, device=covariance.device)
     require(
@@ -42,9 +56,13 @@ def running_information_gain(covariance: Tensor, noise: Number) -> Tensor:
         "without noise the gain is infinite.",
     )
     variances = variances.expand(covariance.shape[:-1])
-    pivots = torch.linalg.cholesky(covariance + torch.diag_embed(variances)).diagonal(
-        dim1=-2, dim2=-1
+    factor, failed = torch.linalg.cholesky_ex(covariance + torch.diag_embed(variances))
+    require(
+        not bool(failed.any()),
+        "running_information_gain: covariance is indefinite even with the noise added; check the "
+        "kernel.",
     )
+    pivots = factor.diagonal(dim1=-2, dim2=-1)
     steps = pivots.log() - 0.5 * variances.log()
     return torch.nn.functional.pad(steps.cumsum(-1), (1, 0))
 
