@@ -20,6 +20,7 @@ from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
+from botorch_tv.strategies.loop.turn import in_turn
 from botorch_tv.strategies.loop.units import point_in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
 from botorch_tv.strategies.parameters import Choice
@@ -47,6 +48,7 @@ NOTHING_MEASURED: tuple[Words, ...] = (
 class Looking(Record):
     """A record that can be looked at."""
 
+    @in_turn
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point whose predicted mean is best, as ``suggestion.point`` has it.
 
@@ -62,6 +64,7 @@ class Looking(Record):
         )
         return self._units.point(best.tolist()[: self.domain.dim])
 
+    @in_turn
     def posterior(
         self, X: Points, *, now: Time | None = None, context: Numbers | None = None
     ) -> GPyTorchPosterior:
@@ -80,6 +83,7 @@ class Looking(Record):
         points = self._columns(points, context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
 
+    @in_turn
     def table(self) -> pd.DataFrame:
         """Everything measured, in order of time and in its own units, for which pandas is needed.
 
@@ -105,6 +109,7 @@ class Looking(Record):
         frame = pd.DataFrame([self._row(answer, reset) for answer, reset in pairs])
         return frame if len(frame) else pd.DataFrame(columns=self._columns_of_table)
 
+    @in_turn
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
         """What is believed now, in words: of forgetting, of what was measured, of the best point.
 
@@ -137,6 +142,7 @@ class Looking(Record):
             )
         return "\n".join(one for one in words if one)
 
+    @in_turn
     def plot(
         self,
         path: str | PathLike[str] | None = None,
@@ -170,6 +176,7 @@ class Looking(Record):
         slices = self._slices(now, context) if sliced else []
         return draw_loop(self.table(), self._scales(), slices, path, ax)
 
+    @in_turn
     def plot_weights(
         self, path: str | PathLike[str] | None = None, *, ax: Axes | None = None
     ) -> Figure:

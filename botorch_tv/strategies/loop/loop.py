@@ -51,6 +51,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered,
     numbered_consultation,
 )
+from botorch_tv.strategies.loop.turn import in_turn
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.validation import shown
 
@@ -195,6 +196,7 @@ class Loop(Looking):
 
     # ---------------------------------------------------------------- asking and telling
 
+    @in_turn
     def ask(self, *, now: Time | None = None, context: Numbers | None = None) -> NumberedSuggestion:
         """Choose where to measure next.
 
@@ -220,7 +222,7 @@ class Loop(Looking):
         rest = resting(self._replay.answers, self.domain)
         waiting = list(self._open.rows.values())
         if isinstance(self._strategy, SparQ):
-            self._strategy.warn_of_absence(state, stacklevel=3)
+            self._strategy.warn_of_absence(state, stacklevel=4)
         if waiting:
             state = pretended(strategy, state, waiting, present)
         among = retried(state) if isinstance(strategy, Adaptive) else state
@@ -240,6 +242,7 @@ class Loop(Looking):
         self._open.add(plan)
         return numbered(plan, state, self._units)
 
+    @in_turn
     def tell(
         self,
         y: float | Tensor | None = None,
@@ -280,6 +283,7 @@ class Loop(Looking):
         del self._open.rows[plan.number]
         return reset
 
+    @in_turn
     def observe(
         self,
         X: Points,
@@ -329,6 +333,7 @@ class Loop(Looking):
             plan = unpredicted(self.state, point, when, known)
         return self._take(plan, value, when, noise)
 
+    @in_turn
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
         """Give up a suggestion whose answer will never come.
 
@@ -342,6 +347,7 @@ class Loop(Looking):
 
     # ---------------------------------------------------------------- asking an expert
 
+    @in_turn
     def consult(self) -> NumberedConsultation | None:
         """What an expert is to measure again now; to be called after :meth:`tell`.
 
@@ -368,6 +374,7 @@ class Loop(Looking):
             self._consultations.add(newest)
         return numbered_consultation(newest, state, self._units)
 
+    @in_turn
     def absorb(
         self,
         consultation: int | NumberedConsultation,
@@ -405,7 +412,7 @@ class Loop(Looking):
                 f"the expert gave no answer at all to consultation {asked.number}; the loop goes "
                 "on with the data it has.",
                 ExpertWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return reply.unanswered
 

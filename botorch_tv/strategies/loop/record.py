@@ -38,6 +38,7 @@ from botorch_tv.strategies.loop.snapshot import (
     read_snapshot,
     write_snapshot,
 )
+from botorch_tv.strategies.loop.turn import Turn, in_turn
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
 from botorch_tv.strategies.pretending import credulous
@@ -90,6 +91,7 @@ class Record:
         )
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
+        self._turn = Turn()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
         self._strategy, self._credulous = strategy, credulous(strategy)
@@ -100,6 +102,7 @@ class Record:
         self._generator = torch.Generator().manual_seed(seed)
 
     @property
+    @in_turn
     def history(self) -> Table:
         """Everything measured, in order of time; of named parameters ``points`` has the units."""
         rows = (
@@ -109,6 +112,7 @@ class Record:
         return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
+    @in_turn
     def expert_history(self) -> Table:
         """Everything an expert was asked and answered, a row per point, by consultation."""
         rows = (
@@ -119,11 +123,13 @@ class Record:
         return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
+    @in_turn
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
         return [numbered(one, self.state, self._units) for one in self._open.rows.values()]
 
     @property
+    @in_turn
     def open_consultations(self) -> list[NumberedConsultation]:
         """Consultations that wait for an expert, oldest first."""
         waiting = self._consultations.rows.values()
@@ -162,6 +168,7 @@ class Record:
         many = counted(count, "measurements")
         return f"Loop on {self.domain!r} with {many}{newest}{waiting}"
 
+    @in_turn
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a file, as readable JSON with a line per measurement.
 
