@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,58 @@ def contenders(name: str) -> dict[str, Strategy]:
     }
 
 
+def measure(
+    out: Path,
+    players: Callable[[str, int], dict[str, Strategy]],
+    worlds: Sequence[str],
+    *,
+    trials: int,
+    horizon: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Play worlds, and write each to the record of a file as it ends.
+
+    Args:
+        out: File of the record; other worlds in it stay.
+        players: Strategies by their labels, of a world's name and the horizon.
+        worlds: Names.
+        trials: Number of trials.
+        horizon: Rounds T.
+        seed: Seed of worlds, noise and players.
+    """
+    facts, record = begin(1, seed=seed), read(out)
+    for name in worlds:
+        start, contending = time.process_time(), players(name, horizon)
+        study = run_study(
+            world(name, horizon),
+            contending,
+            trials=trials,
+            horizon=horizon,
+            seed=seed,
+            progress=False,
+        )
+        total = study.data["regret"].sum("round")
+        runs = {
+            label: {
+                "strategy": repr(one),
+                "total regret of every seed": total.sel(strategy=label).values.tolist(),
+            }
+            for label, one in contending.items()
+        }
+        record = read(out)
+        record["environment"] = facts
+        record["worlds"][name] = {
+            "trials": trials,
+            "horizon": horizon,
+            "processor seconds": time.process_time() - start,
+            "runs": runs,
+            "regret per round": summary(runs, horizon),
+        }
+        write(record, out)
+        print(name, record["worlds"][name]["regret per round"], flush=True)
+    return record
+
+
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Run the benchmark.
 
@@ -144,37 +196,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing_grid.json")
     options = parser.parse_args(arguments)
-    facts = begin(1, seed=options.seed)
-    for name in options.worlds:
-        start, players = time.process_time(), contenders(name)
-        study = run_study(
-            world(name, options.horizon),
-            players,
-            trials=options.trials,
-            horizon=options.horizon,
-            seed=options.seed,
-            progress=False,
-        )
-        total = study.data["regret"].sum("round")
-        runs = {
-            label: {
-                "strategy": repr(one),
-                "total regret of every seed": total.sel(strategy=label).values.tolist(),
-            }
-            for label, one in players.items()
-        }
-        record = read(options.out)
-        record["environment"] = facts
-        record["worlds"][name] = {
-            "trials": options.trials,
-            "horizon": options.horizon,
-            "processor seconds": time.process_time() - start,
-            "runs": runs,
-            "regret per round": summary(runs, options.horizon),
-        }
-        write(record, options.out)
-        print(name, record["worlds"][name]["regret per round"], flush=True)
-    return record
+    return measure(
+        options.out,
+        lambda name, _: contenders(name),
+        options.worlds,
+        trials=options.trials,
+        horizon=options.horizon,
+        seed=options.seed,
+    )
 
 
 if __name__ == "__main__":
