@@ -1,6 +1,7 @@
 """When trials were measured, and what time it is."""
 
-from datetime import datetime, timedelta
+import time
+from datetime import UTC, datetime, timedelta
 
 import optuna
 import pytest
@@ -28,6 +29,28 @@ def test_time_stamps_count_from_start_to_end_in_the_unit():
     assert hours.present(BEGIN, []) == hours.begun(trial)
 
 
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process stays what it is")
+def test_summer_time_begins_and_ends(monkeypatch):
+    """An hour was lost in spring, and in autumn one counted twice."""
+    clock, hour = TrialClock(None, timedelta(hours=1)), timedelta(hours=1)
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    try:
+        time.tzset()
+        for change in (datetime(2026, 3, 29), datetime(2026, 10, 25)):
+            first = change.replace(tzinfo=UTC) - 3 * hour
+            seconds = [(first + n * hour).timestamp() for n in range(9)]
+            kept = [datetime.fromtimestamp(one) for one in seconds]  # as Optuna has them
+            assert kept[-1] - kept[0] != 8 * hour
+            trials = [stamped(0.5, 1.0, one, one) for one in kept]
+            begun = [clock.begun(trial) for trial in trials]
+            assert [later - begun[0] for later in begun] == pytest.approx(range(9), abs=1e-6)
+            stored = [one.replace(fold=0) for one in kept]  # as a database gives them back
+            assert clock.present(stored[-1], []) - clock.present(stored[0], []) == pytest.approx(8)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_an_attribute_is_both():
     trial = stamped(0.5, 1.0, BEGIN, BEGIN, hour=17)
     clock = TrialClock("hour", timedelta(hours=1))
@@ -44,12 +67,12 @@ def test_trial_that_asks_without_its_time_is_told_how_to_set_it(told):
         study.ask(X)
 
 
-@pytest.mark.parametrize("time", ["noon", True, float("nan"), [1.0]])
-def test_times_that_are_no_numbers_are_refused_by_trial(told, time):
+@pytest.mark.parametrize("given", ["noon", True, float("nan"), [1.0]])
+def test_times_that_are_no_numbers_are_refused_by_trial(told, given):
     study = optuna.create_study(sampler=DriftSampler(told, time_key="hour", n_startup_trials=1))
     study.add_trial(stamped(0.5, 1.0, BEGIN, BEGIN, hour=17))
     trial = study.ask()
-    trial.set_user_attr("hour", time)
+    trial.set_user_attr("hour", given)
     with pytest.raises(ValueError, match=r"trial 1: user attribute 'hour'"):
         trial.suggest_float("x", 0.0, 1.0)
 
