@@ -34,11 +34,11 @@ class ArmRecursion(Recursion, ArmInference):
             estimate = trend.constant
             mean = mean - estimate.unsqueeze(-1) * trend.response
         if self.process.moves:
-            attenuation, before, prior = self._motion(data, data.time, data, present.now)
+            attenuation, grown, prior = self._motion(data, data.time, data, present.now)
             factor, square = attenuation.unsqueeze(-1), attenuation.square()
             mean = torch.mul(mean, factor, out=scratch.take("mean", mean.shape, mean))
             torch.mul(running.variance, square.unsqueeze(-1), out=sd)
-            sd.addcmul_((prior - square * before).unsqueeze(-1), basis.variance).clamp_min_(0)
+            sd.addcmul_(grown.unsqueeze(-1), basis.variance).clamp_min_(0)
         else:
             torch.clamp(running.variance, min=0, out=sd)
 

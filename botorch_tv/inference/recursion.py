@@ -57,8 +57,8 @@ class Recursion(Inference):
             running = running._replace(reduction=running.reduction.as_rows(basis))
         prior = None
         if process.moves:
-            attenuation, earlier, prior = self._motion(before, before.time, after, after.time)
-            running = moved_(running, basis, attenuation, earlier, prior)
+            attenuation, grown, prior = self._motion(before, before.time, after, after.time)
+            running = moved_(running, basis, attenuation, grown)
         if change.cleared is not None:
             running = cleared_(running, self._first_variance(basis), change.cleared)
         newest = after.rounds - 1
@@ -187,13 +187,23 @@ class Recursion(Inference):
 
     def _motion(
         self, early: Data, then: Tensor, late: Data, now: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Attenuation from then to now, and the factors on the prior variance then and now."""
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What passes from then to now, each `batch_shape`.
+
+        Returns:
+            The factor a on covariances; the prior variance now that a² times that of then leaves,
+            as a share of the kernel's; and the prior variance now, None for 1.
+        """
         decay, dtype = self.process.decay, basis_of(early).variance.dtype
         start, end = _elapsed(early, then), _elapsed(early, now)
         attenuation = decay.transition(start, end).to(dtype)
+        if decay.stationary:
+            return attenuation, 1 - attenuation.square(), None
         before = decay.prior_variance(start).to(dtype)
-        return attenuation, before, decay.prior_variance(_elapsed(late, now)).to(dtype)
+        if late.origin is not early.origin:
+            end = _elapsed(late, now)
+        prior = decay.prior_variance(end).to(dtype)
+        return attenuation, prior - attenuation.square() * before, prior
 
 
 def amplifies(least_noise: float, basis: Basis) -> bool:

@@ -212,8 +212,7 @@ class RowReduction(Reduction):
         self, basis: Basis, coordinates: Tensor, root: Tensor, sign: int, out: Tensor
     ) -> tuple[Tensor, RowReduction]:
         row = coordinates * root.unsqueeze(-1)
-        weight = torch.full_like(root, sign).unsqueeze(-1)
-        weights = torch.cat([self.weights, weight], dim=-1)
+        weights = torch.nn.functional.pad(self.weights, (0, 1), value=sign)
         reduction = replace(self, rows=self.rows.append(row), weights=weights)
         return basis.expand(row, out=out), reduction
 

@@ -79,7 +79,7 @@ def copied(running: RunningPosterior) -> RunningPosterior:
 
 
 def moved_(
-    running: RunningPosterior, basis: Basis, attenuation: Tensor, before: Tensor, after: Tensor
+    running: RunningPosterior, basis: Basis, attenuation: Tensor, grown: Tensor
 ) -> RunningPosterior:
     """Let time pass over a moving objective: mean a m, reduction a² D.
 
@@ -87,20 +87,21 @@ def moved_(
         running: The posterior so far; its vectors are written to.
         basis: Coordinates of the kernel.
         attenuation: Factor a on the covariance between then and now, `batch_shape`.
-        before: Factor on the prior covariance then, `batch_shape`.
-        after: Factor on the prior covariance now, `batch_shape`.
+        grown: What the prior variance now has beyond a² times that of then, as a share of the
+            kernel's, `batch_shape`.
 
     Returns:
         The posterior now, in the memory of ``running``.
     """
     square = attenuation.square()
-    grown = (after - square * before).unsqueeze(-1)
     trend = running.trend
     if trend is not None:
         trend.response.mul_(attenuation.unsqueeze(-1))
     return running._replace(
         mean=running.mean.mul_(attenuation.unsqueeze(-1)),
-        variance=running.variance.mul_(square.unsqueeze(-1)).addcmul_(grown, basis.variance),
+        variance=running.variance.mul_(square.unsqueeze(-1)).addcmul_(
+            grown.unsqueeze(-1), basis.variance
+        ),
         reduction=running.reduction.decayed(square),
     )
 
