@@ -134,9 +134,11 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         check_search_space(experiment.search_space, self.time_parameter)
         objective = _objective(experiment.optimization_config)
         (metric, weight), history = objective.metric_weights[0], self._history
-        if history is None or self._begun is not experiment:
+        maximize = weight > 0
+        known = history is not None and history.strategy.maximize == maximize
+        if history is None or not known or self._begun is not experiment:
             space = TrialSpace(experiment.search_space, self.time_parameter)
-            strategy = adaptive_gp_ucb(maximize=weight > 0, starts=self.initialization_trials)
+            strategy = adaptive_gp_ucb(maximize=maximize, starts=self.initialization_trials)
             history, self._begun = TrialHistory.begin(strategy, space), experiment
         assert isinstance(history.space, TrialSpace)
         rows = measured(experiment, data, metric, history.space, self.time_parameter)

@@ -96,6 +96,22 @@ def test_thirty_mixed_trials_in_threes_are_saved_and_go_on(tmp_path):
     assert same["cost"] == pytest.approx(values["cost"], rel=1e-3)
 
 
+def test_an_objective_that_is_turned_around():
+    """It went on in the old direction."""
+    clients = [client_of(MIXED[:2], objective=one, initialization_trials=4) for one in ("y", "-y")]
+    for client in clients:
+        for hour, rate in enumerate([1e-4, 1e-3, 1e-2, 0.1, 1.0, 0.03]):
+            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
+            client.complete_trial(index, {"y": -((math.log10(rate) + 2) ** 2)})
+    turned, told = clients
+    best = best_now(turned, {"hour": 6.0})[0]["rate"]
+    assert best == 1e-2
+    turned.configure_optimization(objective="-y")
+    asked = [one.get_next_trials(1, fixed_parameters={"hour": 6.0}) for one in (turned, told)]
+    (first,), (second,) = (list(one.values()) for one in asked)
+    assert_alike(first, second)
+
+
 def test_what_is_predicted_is_what_the_strategy_predicts():
     """On its own, with the same rows: no Client, no history."""
     client = client_of()
