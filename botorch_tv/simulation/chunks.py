@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting import EventTrigger
 from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.captured.fusing import fastest
 from botorch_tv.simulation.captured.replayed import cuda_graph
@@ -28,7 +27,6 @@ from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.box import BoxWorld
 from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import Info, State
 
 if TYPE_CHECKING:
@@ -329,17 +327,12 @@ class _Table:
         return self.labels, self.records.finished()
 
     def _lasting(self) -> Collection[str]:
-        """Variables whose tensors are new in every round: those of parts that are of this package.
+        """Variables whose tensors are new in every round.
 
-        Somebody's own part may give the same tensor in every round, with other numbers in it.
+        Somebody's own strategy may give the same one in every round, with other numbers in it.
         """
-        for player in self.players:
-            rules = player.process.retention
-            parts: list[object] = [type(player.exploration), *(type(one) for one in rules)]
-            parts += [one.rule for one in rules if isinstance(one, EventTrigger)]
-            if type(player) is not Strategy or not all(map(is_ours, parts)):
-                return ()
-        return Play().variables(self.settings.world.domain)
+        ours = all(is_ours(type(one)) for one in self.players)
+        return Play().variables(self.settings.world.domain) if ours else ()
 
     def _record(self, number: int, seen: Seen, info: Info | None) -> None:
         """Let every recorder see a round: before the observation, or what happened after it."""

@@ -76,6 +76,7 @@ class Decision:
         choice = exploration.choose(candidates)
         if not is_ours(type(exploration).choose):
             require_choice(exploration, choice, self.state)
+            choice = choice.clone()  # the next may come in the same memory
         mean, sd = candidates.predicted(choice)
         unit = self.inference.unit(self.data)
         if unit is not None:

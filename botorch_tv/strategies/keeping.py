@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,8 @@ def answers(
         log = _log(state, data, now, since, memory, newest)
         with _looking(rule, "keep", data, newest):
             answer = rule.keep(log)
+        if not _ours(rule) and isinstance(answer, (Kept, Tensor)):
+            answer = copy.deepcopy(answer)  # the next may come in the same memory
         yield answer
 
 
@@ -94,11 +97,17 @@ def remembered(
     )
 
 
+def _ours(part: Part) -> bool:
+    """Whether all that a part asks is of this package."""
+    rule = part.rule if isinstance(part, EventTrigger) else type(part)
+    return is_ours(type(part)) and is_ours(rule)
+
+
 @contextmanager
 def _looking(part: Part, method: str, data: Data, newest: Observation | None) -> Iterator[None]:
     """Raise an ``InputDataError`` where a part of one's own writes into what it is shown."""
     asked = part.rule if isinstance(part, EventTrigger) else type(part)
-    if is_ours(asked) and is_ours(type(part)):
+    if _ours(part):
         yield
         return
     before = _writes(data, newest)

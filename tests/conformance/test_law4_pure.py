@@ -141,6 +141,21 @@ def test_two_futures_of_one_state_are_independent(preset: Preset, engine: str) -
     assert_identical(common, alone)
 
 
+@each_path(1, beside=BESIDE)
+def test_what_was_said_outlives_a_state_that_is_used_up(preset: Preset, engine: str) -> None:
+    """Suggestions and reports are in memory of their own: later rounds do not write to it."""
+    strategy, said = strategies(preset, engine), []
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    world = make_world(SETTING.points, SETTING.noise, SETTING.rounds, TRIALS)
+    for t in range(SETTING.rounds):
+        suggestion = strategy.ask(state, generator=torch.Generator().manual_seed(t))
+        y = world.observe(t, suggestion.index)
+        state, info = strategy.tell(state, suggestion, y, consume=True)
+        said.append(((suggestion, info), copy.deepcopy((suggestion, info))))
+    for one, then in said:
+        assert_identical(one, then)
+
+
 @each_path(2, beside=BESIDE)
 def test_saved_in_mid_run_goes_on_as_if_never(preset: Preset, engine: str) -> None:
     """Saved and loaded twice; PyTorch's own random numbers are left alone meanwhile."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_tv.acquisition import Candidates, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, Kept, Log
 from botorch_tv.simulation import Diagnosis, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.parallel import side_by_side, torch_threads
@@ -367,11 +368,22 @@ class SameMemory(EventTrigger):
         return Kept(newest=1, where=memory, reset=memory)
 
 
-def test_a_rule_may_answer_in_the_same_memory_in_every_round() -> None:
+class SameChoice(UpperConfidence):
+    """Chooses in the same tensor in every round."""
+
+    def choose(self, candidates: Candidates) -> torch.Tensor:
+        choice = super().choose(candidates)
+        memory: torch.Tensor = self.__dict__.setdefault("_memory", torch.empty_like(choice))
+        return memory.copy_(choice)
+
+
+def test_parts_may_answer_in_the_same_memory_in_every_round() -> None:
     usual = et_gp_ucb(kernel=KERNEL, noise=0.02, delta=0.9)
-    players = {"usual": usual, "own": dataclasses.replace(usual, retention=SameMemory(0.9))}
+    own = dataclasses.replace(usual, retention=SameMemory(0.9), exploration=SameChoice())
+    players = {"usual": usual, "own": own}
     data = run_study(WORLD, players, trials=5, horizon=40, progress=False, compiled=False).data
     assert data["resets"].sum() > 0
-    np.testing.assert_array_equal(
-        data["resets"].sel(strategy="own"), data["resets"].sel(strategy="usual")
-    )
+    for name in ("resets", "index"):
+        np.testing.assert_array_equal(
+            data[name].sel(strategy="own"), data[name].sel(strategy="usual")
+        )

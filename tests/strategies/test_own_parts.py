@@ -132,6 +132,23 @@ def test_nothing_is_seen_of_what_failed_or_has_left(domain):
         assert bool(noise[~kept].isinf().all())
 
 
+def test_a_state_does_not_change_where_a_rule_answers_in_its_memory_again():
+    memory = torch.zeros(2, 9, dtype=torch.bool)
+
+    def alternate(log):
+        rows = memory[:, : log.y.shape[-1]].fill_(True)
+        rows[log.rounds % 2, 0] = log.rounds < 3
+        return Kept(rows=rows)
+
+    strategy = strategy_of(retention=Says(alternate))
+    state = strategy.init(GRID, batch_shape=(2,))
+    for t in range(5):
+        state, _ = strategy.tell(state, strategy.ask(state), torch.full((2,), 5.0 + t, dtype=D))
+        before = copy.deepcopy(state)
+        strategy.tell(state, strategy.ask(state), torch.zeros(2, dtype=D))
+        assert_identical(state, before)
+
+
 def test_what_a_rule_raises_leaves_the_state_as_it_was():
     strategy = strategy_of(
         retention=(SlidingWindow(3), Says(lambda log: Kept(newest=9 // (4 - log.rounds))))
