@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import torch
 import xarray as xr
 
@@ -16,13 +17,17 @@ SAME = ("world", "noise", "seed", "draws", "horizon", "trials", "dtype")
 """Attributes that two results must share for their trials to be the same."""
 VERSIONS = ("device", "torch", "botorch", "gpytorch", "numpy", "botorch_tv")
 """Attributes that are told one after the other where they differ."""
+LOOKED_AT = 16
+"""Trials in which worlds are compared."""
+UNLIKE = 1e-3
+"""Share of the largest regret by which worlds computed elsewhere may differ by rounding."""
 
 
 def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
     """Two results of the same trials with different strategies as one.
 
     Raises:
-        ValueError: If trials are not the same, or a label is in both, naming what is.
+        ValueError: If trials or worlds are not the same, or a label is in both, naming what is.
     """
     unlike = differences(_told(other), _told(one))
     goals = [each.attrs["goal"] for each in (other, one) if "goal" in each.attrs]
@@ -49,6 +54,7 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         f"{bytes_in_words(free)} of memory are free; run all strategies with one save_to=FOLDER, "
         "which computes those that are missing and keeps the result on disk.",
     )
+    _require_same_worlds(one, other)
     shared = [name for name in VERSIONS if name in one.attrs and name in other.attrs]
     versions = together({name: str(each.attrs[name]) for name in shared} for each in (one, other))
     attributes = dict(one.attrs) | versions
@@ -67,6 +73,34 @@ def merged(one: xr.Dataset, other: xr.Dataset) -> xr.Dataset:
         join="exact",
         combine_attrs="drop",
     ).assign_attrs(attributes)
+
+
+def _require_same_worlds(one: xr.Dataset, other: xr.Dataset) -> None:
+    """Raise where one arm paid two regrets in one round of one trial.
+
+    Settings may be the same and worlds not, where code that draws them has changed since. Looked
+    at in the first trials, since all are drawn alike.
+    """
+    if "index" not in one.variables:
+        return  # points of a box, of which hardly any is chosen twice
+    few = [
+        each.isel(trial=slice(0, LOOKED_AT)).transpose("strategy", "trial", "round", ...)
+        for each in (one, other)
+    ]
+    arms, regrets = ([each[name].to_numpy() for each in few] for name in ("index", "regret"))
+    scale = max(float(np.abs(each).max(initial=0.0)) for each in regrets)
+    for arm, regret in zip(arms[0], regrets[0]):
+        unlike = (arms[1] == arm) & (np.abs(regrets[1] - regret) > UNLIKE * scale)
+        if unlike.any():
+            number, trial, step = (int(each) for each in np.argwhere(unlike)[0])
+            raise ValueError(
+                "StudyResult.merge: these are results of different worlds or goals: in trial "
+                f"{one['trial'].to_numpy()[trial]}, round {one['round'].to_numpy()[step]}, arm "
+                f"{arm[trial, step]} has the regret {regret[trial, step]:.6g} here and "
+                f"{regrets[1][number, trial, step]:.6g} there; run all strategies anew, with the "
+                f"same versions (botorch_tv {one.attrs.get('botorch_tv')} and "
+                f"{other.attrs.get('botorch_tv')})."
+            )
 
 
 def _told(data: xr.Dataset) -> dict[str, Description]:

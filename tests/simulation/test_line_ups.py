@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from botorch_tv.simulation import Diagnosis, MarkovWorld, PredictionError, Study
 from botorch_tv.simulation import runner as runner_module
 from botorch_tv.simulation.folder import discard
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, gp_ucb
 
 GRID = Grid.regular(4, 2)
@@ -176,7 +178,9 @@ def test_regret_against_the_smallest_value_is_not_set_beside_that_against_the_la
     with pytest.raises(ValueError, match="against the smallest value there and the largest value"):
         one.merge(down)
     del one.data.attrs["goal"]  # of an earlier version, which did not say
-    assert one.merge(down).strategies == ["GP", "down"]
+    with pytest.raises(ValueError, match="different worlds or goals"):
+        one.merge(down)
+    assert one.merge(study("ET")).strategies == ["GP", "ET"]
 
 
 def test_a_label_in_both_and_other_draws_are_refused() -> None:
@@ -203,6 +207,23 @@ def test_worlds_that_look_alike_are_told_apart() -> None:
     assert results[0].data.attrs["world"] == results[1].data.attrs["world"]
     with pytest.raises(ValueError, match=r"world\.kernel is .* there and .* here"):
         results[0].merge(results[1])
+
+
+def test_worlds_drawn_by_other_code_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their settings are the same: paired differences were of trials with nothing in common."""
+    one = study("GP")
+    rounds = MarkovWorld.rounds
+
+    def later(world: MarkovWorld, stream: Stream) -> Iterator[torch.Tensor]:
+        return (values.flip(-1) for values in rounds(world, stream))
+
+    monkeypatch.setattr(MarkovWorld, "rounds", later)
+    other = study("ET")
+    message = (
+        r"different worlds or goals: in trial 0, round 1, arm 0 has the regret .* here and .* there"
+    )
+    with pytest.raises(ValueError, match=message):
+        one.merge(other)
 
 
 def test_worlds_computed_elsewhere_are_told_from_others() -> None:
