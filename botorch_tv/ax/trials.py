@@ -23,6 +23,9 @@ def complete_trial_at(
 
     Returns:
         The index of the trial that has the data: ``trial_index`` if the time is the one suggested.
+
+    Raises:
+        UserInputError: If Ax refuses the data; the trial that was suggested runs on.
     """
     suggested = client._experiment.trials[trial_index].arm.parameters
     measured = {**suggested, **fixed_parameters}
@@ -30,6 +33,10 @@ def complete_trial_at(
         client.complete_trial(trial_index=trial_index, raw_data=raw_data)
         return trial_index
     index: int = client.attach_trial(parameters=measured)
-    client.complete_trial(trial_index=index, raw_data=raw_data)
+    try:
+        client.complete_trial(trial_index=index, raw_data=raw_data)
+    except Exception:
+        client.mark_trial_abandoned(trial_index=index)  # or it would count as running for ever
+        raise
     client.mark_trial_abandoned(trial_index=trial_index)
     return index

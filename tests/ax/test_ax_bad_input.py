@@ -10,7 +10,11 @@ from ax.core.observation import ObservationFeatures
 from ax.exceptions.core import UserInputError
 
 from botorch_tv.acquisition import Constant
-from botorch_tv.ax import PresentAcquisition, time_varying_generation_strategy
+from botorch_tv.ax import (
+    PresentAcquisition,
+    complete_trial_at,
+    time_varying_generation_strategy,
+)
 from botorch_tv.forgetting import SlidingWindow
 
 X = RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))
@@ -80,3 +84,16 @@ def test_a_model_that_knows_no_time(experiment, tell):
     )
     with pytest.raises(UserInputError, match="SingleTaskGP, but the present time"):
         adapter.gen(n=1, fixed_features=ObservationFeatures(parameters={"t": 5.0}))
+
+
+def test_data_that_ax_refuses_leave_no_trial_running(experiment, ask):
+    """A second one ran for ever, and kept suggestions away from where it was."""
+    client = experiment()
+    index, _ = ask(client, 1.0)
+    for _ in range(2):
+        with pytest.raises(UserInputError, match="Raw data does not conform"):
+            complete_trial_at(client, index, {"y": "much"}, {"t": 2.0})
+        trials = client._experiment.trials.values()
+        assert [one.index for one in trials if one.status.is_running] == [index]
+    late = complete_trial_at(client, index, {"y": 0.5}, {"t": 2.0})
+    assert client._experiment.trials[late].status.is_completed
