@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,3 +39,11 @@ def outside_inference_mode(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
+
+
+def writes(*tensors: Tensor) -> int:
+    """How often anybody has written into some tensors; it rises with every time.
+
+    Inference tensors do not count, for outside of their mode nobody can write into them.
+    """
+    return sum(one._version for one in tensors if not one.is_inference())

@@ -16,6 +16,7 @@ from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retentio
 from botorch_tv.forgetting.parts import Part, brought
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
+from botorch_tv.inference.modes import writes
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
 
@@ -124,8 +125,7 @@ def _looking(part: Part, method: str, data: Data, newest: Observation | None) ->
 def _writes(data: Data, newest: Observation | None) -> int:
     """How often anybody has written into tensors that a log shows."""
     rows = [one.tensor() for one in data.history]
-    shown = (*rows, data.time, data.first_time, data.since, *(newest or ()))
-    return sum(one._version for one in shown)
+    return writes(*rows, data.time, data.first_time, data.since, *(newest or ()))
 
 
 class _Left:

@@ -6,11 +6,35 @@ import pytest
 import torch
 from gpytorch.kernels import RBFKernel
 
+from botorch_tv.acquisition import Exploration
+from botorch_tv.forgetting import EventTrigger, Kept, Retention
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Grid, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies import Box, Grid, Strategy, gp_ei, gp_ts, gp_ucb, tv_gp_ucb
 
 D = torch.float64
+
+
+class Newest(Retention):
+    def keep(self, log):
+        return Kept(newest=2)
+
+
+class Plain(Exploration):
+    def score(self, candidates):
+        return candidates.mean + candidates.sd
+
+
+def far(y, mean, sd, noise, since, delta):
+    return (y - mean).abs() > 9
+
+
 MAKE = {
+    "own parts": lambda kernel: Strategy(
+        kernel=kernel,
+        noise=0.02,
+        retention=(Newest(), EventTrigger(0.1, rule=far)),
+        exploration=Plain(),
+    ),
     "GP-UCB": lambda kernel: gp_ucb(kernel=kernel, noise=0.02),
     "GP-TS": lambda kernel: gp_ts(kernel=kernel, noise=0.02),
     "GP-EI": lambda kernel: gp_ei(kernel=kernel, noise=0.02),

@@ -14,6 +14,7 @@ from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
 from botorch_tv.inference.mixture.prior import BankPrior
+from botorch_tv.inference.modes import writes
 from botorch_tv.strategies.candidates.round import (
     Round,
     RoundCandidates,
@@ -95,7 +96,7 @@ class ArmCandidates(RoundCandidates):
 
     def _writes(self) -> int:
         """How often anybody has written into what is predicted."""
-        return self.mean._version + self.sd._version
+        return writes(self.mean, self.sd)
 
     def at(self, choice: Tensor) -> Candidates:
         return _Arm(self, choice)
