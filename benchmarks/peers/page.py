@@ -39,11 +39,12 @@ counts, the seconds of a processor that make a unit of time stand beside the wor
 thinks for longer measures more seldom; seconds are those measured, or, where it says so, given.
 "Less ours" is the mean difference to `nothing`, this library's `Loop(box)`, on the seeds that both
 played, and its standard error; positive where ours is better. Worlds whose names begin with
-`slice-` are the ten functions of W-DBO's paper, in 100 rounds instead of 600 seconds. `nothing` is
-not among the peers of GMPB's F9 and F10, as it refuses boxes of more than 8 coordinates. Seconds
-and processor seconds are per query with one thread, memory is the peak of the process. This page is
-written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers --out FOLDER`
-ran, and what `benchmarks.statistics.optuna_drift` did.
+`slice-` are the ten functions of W-DBO's paper, in 100 rounds instead of 600 seconds, with boxes
+and dimensions as far as others quote them (`sliced_suite` says which). `nothing` is not among the
+peers of GMPB's F9 and F10, as it refuses boxes of more than 8 coordinates. Seconds and processor
+seconds are per query with one thread, memory is the peak of the process. This page is written by
+`python -m benchmarks.peers.page` from what `python -m benchmarks.peers --out FOLDER` ran, and what
+`benchmarks.statistics.optuna_drift` did.
 """
 
 

@@ -101,6 +101,11 @@ def sliced_suite(
     appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
     Optimization": a world of studies is ``BoxWorld(sliced_suite()["shekel"])``.
 
+    That appendix could not be read here. That time is the last coordinate of the box, the share of
+    noise, and the boxes of Rastrigin, Ackley and Rosenbrock are known from what others quote of it,
+    the dimensions of most from a later paper's table; other boxes are the usual ones, and the four
+    dimensions of Styblinski-Tang are a guess. Compare with W-DBO's own figures with that in mind.
+
     There time is that of a clock, 600 seconds, and who thinks for longer asks more seldom; in a
     study it is counted in rounds.
 
