@@ -15,9 +15,6 @@ from torch import Tensor
 from botorch_tv.inference.mixture.bank import Members
 from botorch_tv.inference.mixture.filter import Group, Passage, moved
 
-SMALLEST_VARIANCE = 1e-18
-"""Variances are at least this share of the prior's, so that the root has a derivative."""
-
 
 class Moments(NamedTuple):
     """Of the members of one lengthscale, in units of the starts, of T trials."""

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from botorch_tv.inference.mixture.climbed import MomentsBeside
 from botorch_tv.inference.mixture.drawn import MemberDraw
-from botorch_tv.inference.mixture.moments import SMALLEST_VARIANCE, Moments, mixed
+from botorch_tv.inference.mixture.moments import Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
-from botorch_tv.inference.point_posterior import PointPosterior
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, PointPosterior
 
 
 @dataclass(frozen=True)
