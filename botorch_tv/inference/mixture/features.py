@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.hilbert import BoxFeatures, box_features
 from botorch_tv.inference.linalg import pivoted_cholesky
+from botorch_tv.inference.modes import without_gradients
 
 WAVE_COLUMNS = 3
 """Up to so many coordinates products of waves represent a kernel; beyond there would be too many,
@@ -99,6 +101,19 @@ def features(
         most: Most features; of more those that tell most over all of the cube.
         like: Gives dtype and device.
     """
+    return _found(lengthscale, columns, tolerance, most, like.dtype, like.device)
+
+
+@functools.lru_cache(maxsize=16)  # a second to find, and every loop on as many parameters asks
+@without_gradients
+def _found(
+    lengthscale: float,
+    columns: int,
+    tolerance: float,
+    most: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Features:
     if columns <= WAVE_COLUMNS:
         waves = box_features(lengthscale, columns, tolerance / 2)
         variance, largest = waves.density(lengthscale).sort(descending=True, stable=True)
@@ -109,14 +124,14 @@ def features(
         )
         U = torch.cat([_filling(columns, POINTS), corners.view(-1, columns)])
         some = directions(waves.at(U) * roots.T, BETWEEN * tolerance)[:, :most]
-        own = BoxFeatures(waves.number.to(like.device), waves.side)
-        return Waves(own, (roots * some).contiguous().to(like))
+        own = BoxFeatures(waves.number.to(device), waves.side)
+        return Waves(own, (roots * some).contiguous().to(device, dtype))
     Z = _filling(columns, OWN_POINTS)
     values, vectors = torch.linalg.eigh(gaussian(Z, Z, lengthscale))
     worth = values.clamp_min(JITTER).sqrt()
     needed = _needed(vectors * worth, OWN_BETWEEN * tolerance) & (values > JITTER)
     inverse = (vectors / worth)[:, needed].flip(-1)[:, :most].T.contiguous()
-    return Inducing(Z.to(like), inverse.to(like), lengthscale)
+    return Inducing(Z.to(device, dtype), inverse.to(device, dtype), lengthscale)
 
 
 def features_among(

@@ -65,6 +65,21 @@ def test_what_is_left_out_in_more_coordinates(columns: int, left: tuple[float, .
         assert float(torch.linalg.eigvalsh(error).min()) > -1e-8
 
 
+@pytest.mark.parametrize("columns", [2, 4])
+def test_features_are_found_once(columns: int) -> None:
+    """Whoever asks first, also in a mode whose tensors are of no use outside it."""
+    X = torch.rand(5, columns, dtype=torch.float64)
+    with torch.inference_mode():
+        own = features(0.87, columns, 1e-3, 320, X)
+    assert features(0.87, columns, 1e-3, 320, X.new_zeros(1)) is own
+    X.requires_grad_()
+    own.at(X).square().sum().backward()
+    assert bool(X.grad.isfinite().all())
+    single = features(0.87, columns, 1e-3, 320, X.float())
+    assert own.at(X).dtype == torch.float64
+    assert single.at(X.float()).dtype == torch.float32
+
+
 def test_no_more_features_than_values() -> None:
     among = MixedSearch(LISTED).among(512, 2)[1]
     own = features_among(among, 0.01, 1e-9, 320, among)
