@@ -22,6 +22,7 @@ from torch import Tensor
 
 from botorch_tv.files import beside, write_whole
 from botorch_tv.identity.versions import libraries
+from botorch_tv.inference.data import Data
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
@@ -164,6 +165,8 @@ def _restored(start: Any, stored: Any) -> Any:
         return start.replaced(stored)
     if isinstance(start, tuple):
         require(isinstance(stored, list) and len(stored) == len(start), "parts are missing")
+        if isinstance(start, Data) and stored[Data._fields.index("empty")] is None:
+            start = start._replace(empty=None)  # as soon as every trial has data
         parts = [_restored(one, other) for one, other in zip(start, stored)]
         return type(start)(*parts) if hasattr(start, "_fields") else tuple(parts)
     if isinstance(start, (bool, int, float)):
