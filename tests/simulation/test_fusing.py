@@ -200,12 +200,15 @@ def test_fused_passes_choose_an_arm_of_no_numbers_and_of_infinite_ones() -> None
     not INSTALLED or INTERPRETED or torch.cuda.is_available(),
     reason="needs Triton and no GPU, and is not for its interpreter",
 )
-def test_fused_passes_are_right_in_the_interpreter() -> None:
+@pytest.mark.parametrize(
+    "those", ["fused_passes and (81 or infinite)", pytest.param("fused", marks=pytest.mark.slow)]
+)
+def test_fused_passes_are_right_in_the_interpreter(those: str) -> None:
     """In a process of its own: Triton is told of the interpreter before it is imported."""
     files = [__file__, str(Path(__file__).with_name("test_captured.py"))]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, "-k", "fused", *files],
+        [*command, "-k", those, *files],
         env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,

@@ -25,6 +25,7 @@ from lasting import (
     files,
     hold_lock,
     players,
+    run_beside_another,
     run_into_full_disk,
     run_through,
     same,
@@ -196,7 +197,7 @@ def test_a_kill_while_a_chunk_is_written(whole, tmp_path, step) -> None:
 
 
 def test_processes_share_the_work(whole, tmp_path) -> None:
-    children = [Child(run_through, tmp_path) for _ in range(3)]
+    children = [Child(run_beside_another, tmp_path) for _ in range(3)]
     assert [child.told() for child in children] == ["started"] * 3
     results, played = zip(*(child.told() for child in children))
     for child in children:
