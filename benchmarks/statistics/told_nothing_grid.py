@@ -172,6 +172,7 @@ def measure(
         record = read(out)
         record["environment"] = facts
         record["worlds"][name] = {
+            "environment": facts,  # other worlds of the file may be of other days
             "trials": trials,
             "horizon": horizon,
             "processor seconds": time.process_time() - start,
