@@ -100,25 +100,28 @@ def remembered(
 
 def _ours(part: Part) -> bool:
     """Whether all that a part asks is of this package."""
-    rule = part.rule if isinstance(part, EventTrigger) else type(part)
-    return is_ours(type(part)) and is_ours(rule)
+    return is_ours(type(part)) and is_ours(_asked(part))
+
+
+def _asked(part: Part) -> Any:
+    """What answers for a part: the function of an event trigger, or its class."""
+    return part.rule if isinstance(part, EventTrigger) else type(part)
 
 
 @contextmanager
 def _looking(part: Part, method: str, data: Data, newest: Observation | None) -> Iterator[None]:
     """Raise an ``InputDataError`` where a part of one's own writes into what it is shown."""
-    asked = part.rule if isinstance(part, EventTrigger) else type(part)
     if _ours(part):
         yield
         return
     before = _writes(data, newest)
     yield
     if _writes(data, newest) != before:
-        name = f"{type(part).__name__}.{method}"
+        own = _asked(part) is type(part)
+        name = f"{type(part).__name__}.{method}" if own else f"the rule {part!r}"
         raise InputDataError(
-            f"{name if asked is type(part) else f'the rule {part!r}'} writes into what it is "
-            "shown, which states share: this one is damaged. Compute without in-place operations, "
-            "or on log.time.clone()."
+            f"{name} writes into what it is shown, which states share: this one is damaged. "
+            "Compute without in-place operations, or on log.time.clone()."
         )
 
 
