@@ -15,6 +15,8 @@ TV-GP-UCB, whose peers carry time as a column of their inputs. One run does thre
    are told, not decided). The world is never timed. A round counts with the fastest of
    ``--repeats`` passes, which alternate between the contenders, so that a busy moment of the
    machine falls on none of them alone;
+   Where Numba is installed, a study of as many trials is timed besides, as `run_study` compiles it:
+   with its world, draws and results, which nobody else pays for;
 3. *report* the mean over the horizon in milliseconds per trial and round, and its ratio to the
    engine's: with all threads for everybody, with one thread for everybody, and, for whoever would
    run the peers on many trials with one process per core, the peers' time with one thread divided
@@ -29,6 +31,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -49,6 +52,7 @@ from benchmarks.speed.runs import (
     rewards,
 )
 from benchmarks.speed.world import MarkovRewards
+from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
 
 
@@ -175,6 +179,20 @@ class Contest(NamedTuple):
         """A run of the engine."""
         return play(self.contender, self.domain, self.world(trials), self.options.horizon)
 
+    def study(self, trials: int) -> float:
+        """Seconds that a compiled study takes, from its world to its results."""
+        epsilon, horizon = self.options.epsilon, self.options.horizon
+        begin = time.perf_counter()
+        run_study(
+            MarkovWorld(self.domain, kernel=kernel(), epsilon=epsilon, noise=NOISE),
+            {"it": self.contender},
+            trials=trials,
+            horizon=horizon,
+            compiled=True,
+            progress=False,
+        )
+        return time.perf_counter() - begin
+
 
 def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> dict[str, float]:
     """Milliseconds per trial and round of the engine and its peers.
@@ -186,14 +204,20 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
         threads: Threads of torch.
 
     Returns:
-        One figure per contender: the engine with all trials first, then with one, then the peers.
+        One figure per contender: the engine with all trials first, then with one, then the peers,
+        then the compiled study if there is one.
     """
     torch.set_num_threads(threads)
     options = contest.options
     trials = {f"engine, {_counted(count, 'trial')}": count for count in (options.trials, 1)}
+    compiled = f"compiled study, {_counted(options.trials, 'trial')}"
+    can_compile = find_spec("numba") is not None
+    if can_compile:
+        trials[compiled] = options.trials
+        contest.study(2)  # compiles
     passes: dict[str, list[list[float]]] = {}
     for _ in range(options.repeats):
-        many, one = trials
+        many, one, *_ = trials
         seconds = replay(contest.contender, contest.domain, played, threads)
         horizon = options.horizon
         passes.setdefault(many, []).append([seconds / horizon] * horizon)
@@ -201,6 +225,10 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
         for loop in LOOPS:
             timed = time_peer(loop(contest.problem), played, rounds)
             passes.setdefault(loop.name, []).append(timed)
+        if can_compile:
+            passes.setdefault(compiled, []).append(
+                [contest.study(options.trials) / horizon] * horizon
+            )
     return {label: fastest(found, trials.get(label, 1)) for label, found in passes.items()}
 
 
@@ -230,7 +258,7 @@ def compare(together: dict[str, float], single: dict[str, float]) -> list[dict[s
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Verify, time, report; returns the record that is written."""
     options = parse(arguments)
-    facts = begin(options.threads, seed=options.seed)
+    facts = begin(options.threads, seed=options.seed, packages=("numba",))
 
     contest = Contest.of(options)
     played = contest.play(options.trials)
@@ -277,10 +305,10 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _print_table(rows: list[dict[str, Any]], init: float, threads: int) -> None:
-    print(f"{'ms per trial and round':24}{_counted(threads, 'thread'):>12}{'ratio':>8}", end="")
+    print(f"{'ms per trial and round':28}{_counted(threads, 'thread'):>12}{'ratio':>8}", end="")
     print(f"{'1 thread':>12}{'ratio':>8}{f'{cores()} processes':>14}")
     for row in rows:
-        print(f"{row['contender']:24}{row['ms']:12.4f}{row['ratio']:8.0f}", end="")
+        print(f"{row['contender']:28}{row['ms']:12.4f}{row['ratio']:8.0f}", end="")
         print(f"{row['ms_one_thread']:12.4f}{row['ratio_one_thread']:8.0f}", end="")
         bound = row.get("ratio_one_process_per_core")
         print("" if bound is None else f"{f'≥ {bound:.0f}':>14}")
