@@ -12,6 +12,7 @@ from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
 from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
+    heard,
     mixed,
     moments,
     scales,
@@ -258,11 +259,14 @@ class PointMixture(MixtureInference):
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
-        path = None
+        path, groups = None, running.groups
         if normal is not None:
             path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
+        else:  # after some dozens of rounds most features are of a lengthscale ruled out
+            matter = heard(groups)
+            prior, groups = prior.of_lengthscales(matter), tuple(groups[one] for one in matter)
         ways = [self._passage_to(data, present.now), _possible(data, present.now)]
-        parts, expected = moments(running.groups, ways, running.shape)
+        parts, expected = moments(groups, ways, running.shape)
         return MixturePosterior(
             prior=prior,
             parts=parts,

@@ -35,6 +35,21 @@ class Moments(NamedTuple):
         return mean, variance + self.residual.unsqueeze(-1) * residual
 
 
+UNHEARD = 1e-13
+"""Weight of a lengthscale below which nothing of it is left in a sum but rounding."""
+
+
+def heard(groups: tuple[Group, ...]) -> tuple[int, ...]:
+    """Which lengthscales matter to any trial.
+
+    A device is not waited for to find out; there all do.
+    """
+    share = weights(groups).sum(-1)
+    if share.device.type != "cpu":
+        return tuple(range(len(groups)))
+    return tuple((share > UNHEARD).any(0).nonzero().flatten().tolist())
+
+
 def weights(groups: tuple[Group, ...]) -> Tensor:
     """Of all members, `T x L x K`."""
     log_weight = torch.stack([one.log_weight for one in groups], -2)

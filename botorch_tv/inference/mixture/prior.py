@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -55,6 +55,16 @@ class BankPrior:
     members: Members
     scale: float = 1.0
     scratch: Scratch = field(default_factory=Scratch)
+    _some: dict[tuple[int, ...], BankPrior] = field(default_factory=dict)
+
+    def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
+        """The prior of some of the lengthscales of a box, the same object whenever asked for."""
+        if len(numbers) == len(self.features):
+            return self
+        if numbers not in self._some:
+            features = tuple(self.features[number] for number in numbers)
+            self._some[numbers] = replace(self, features=features, _some={})
+        return self._some[numbers]
 
     @property
     def sizes(self) -> list[int]:
