@@ -32,12 +32,12 @@ import argparse
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
 
+from benchmarks.arguments import command_line
 from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.peers import LOOPS, Loop, Problem
 from benchmarks.speed.runs import (
@@ -126,25 +126,23 @@ def fastest(passes: Sequence[Sequence[float]], trials: int) -> float:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed.botorch_loops",
-        description="Time the engine against the loops people write with BoTorch.",
+    parser = command_line(
+        "speed.botorch_loops",
+        __doc__,
+        trials=256,
+        horizon=200,
+        points=50,
+        repeats=3,
+        threads=cores(),
+        seed=0,
     )
-    parser.add_argument("--trials", type=int, default=256, help="trials of the engine")
-    parser.add_argument("--horizon", type=int, default=200, help="rounds T")
-    parser.add_argument("--points", type=int, default=50, help="grid points per axis")
+    parser.set_defaults(out=None)  # its name tells the algorithm
     parser.add_argument(
         "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
     )
     parser.add_argument("--time-varying", action="store_true", help="TV-GP-UCB, not GP-UCB")
     parser.add_argument("--verify-rounds", type=int, help="choices compared (default: all)")
     parser.add_argument("--peer-rounds", type=int, default=50, help="rounds timed of peers")
-    parser.add_argument(
-        "--repeats", type=int, default=3, help="passes, of which the fastest counts"
-    )
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="result file")
     options = parser.parse_args(arguments)
     counts = (options.trials, options.points, options.threads, options.repeats)
     if min(options.horizon, options.peer_rounds + 1) < 2 or min(counts) < 1:

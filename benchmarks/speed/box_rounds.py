@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
+from benchmarks.arguments import command_line
 from benchmarks.speed.boxes import DIM, strategy
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.speed.common import begin, write
 from botorch_tv.strategies import Box, State, Strategy
 
 
@@ -63,11 +63,8 @@ def measure(number: int, repeats: int) -> dict[str, float]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("speed.box_rounds", __doc__, repeats=3, threads=1)
     parser.add_argument("--told", type=int, nargs="+", default=[200, 1000, 3000])
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_box_rounds.json")
     return parser.parse_args(arguments)
 
 

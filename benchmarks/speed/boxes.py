@@ -24,7 +24,6 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,7 +34,8 @@ from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ZeroMean
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, cores, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, cores, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.strategies import Box, State, Strategy, tv_gp_ucb
 from botorch_tv.test_functions import DriftingHartmann, Orbit
@@ -186,13 +186,10 @@ def _wait(device: torch.device) -> None:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("speed.boxes", __doc__, threads=cores(), device="cpu")
     parser.add_argument("--loops", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--rivals", type=int, default=16, help="loops that BoTorch plays too")
-    parser.add_argument("--threads", type=int, default=cores())
-    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_boxes.json")
     return parser.parse_args(arguments)
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.speed.common import RESULTS, begin, cores, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, cores, write
 from benchmarks.speed.runs import STRATEGIES
 from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.event_triggered import FIGURE_4
@@ -94,15 +94,9 @@ def compare(world: World, strategy: Strategy, trials: int, repeats: int) -> dict
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed.compiled",
-        description="Time compiled rounds against the recursion.",
-    )
-    parser.add_argument("--trials", type=int, default=1024)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_compiled.json")
-    return parser.parse_args(arguments)
+    return command_line(
+        "speed.compiled", __doc__, trials=1024, repeats=5, threads=cores()
+    ).parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:

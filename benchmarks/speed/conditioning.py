@@ -21,7 +21,6 @@ import argparse
 import time
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -31,7 +30,8 @@ from botorch.models import SingleTaskGP
 from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from botorch_tv.forgetting import ExponentialWeights
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.models import TimeVaryingGP
@@ -188,13 +188,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser = command_line("speed.conditioning", __doc__, repeats=7, seed=0)
     parser.add_argument("--observations", type=int, default=1_000)
     parser.add_argument("--candidates", type=int, default=2_500)
-    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_conditioning.json")
     return parser.parse_args(arguments)
 
 

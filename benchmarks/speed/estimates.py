@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 
+from benchmarks.arguments import command_line
 from benchmarks.speed.common import RESULTS, begin, write
 from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.simulation.rivals import unit_kernel
@@ -115,11 +115,9 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=8)
+    parser = command_line("speed.estimates", __doc__, trials=8, points=15)
+    parser.set_defaults(out=RESULTS / "memory_estimates.json")
     parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--points", type=int, default=15)
-    parser.add_argument("--out", type=Path, default=RESULTS / "memory_estimates.json")
     return parser.parse_args(arguments)
 
 

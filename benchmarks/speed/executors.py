@@ -18,13 +18,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.speed.runs import EPSILON, NOISE, STRATEGIES, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.strategies import Grid
@@ -93,13 +93,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(
+        "speed.executors", __doc__, trials=2048, horizon=200, points=50, repeats=3
+    )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--trials", type=int, default=2048)
-    parser.add_argument("--horizon", type=int, default=200)
-    parser.add_argument("--points", type=int, default=50)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_executors.json")
     return parser.parse_args(arguments)
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.arguments import command_line
 from benchmarks.speed.common import RESULTS, begin, cores, write
 from benchmarks.speed.count import Count, world_count
 from benchmarks.speed.limits import DTYPES, LARGE
@@ -110,18 +110,13 @@ def time_case(name: str, options: argparse.Namespace, rates: Rates) -> dict[str,
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed.figure4",
-        description="Time the 30,000 trials of [ET] figure 4.",
-    )
     available = "cuda" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--device", type=torch.device, default=torch.device(available))
-    parser.add_argument("--trials", type=int, default=FIGURE_4.trials)
+    parser = command_line(
+        "speed.figure4", __doc__, device=available, trials=FIGURE_4.trials, threads=cores(), seed=0
+    )
+    parser.set_defaults(out=None)  # its name tells device and precision
     parser.add_argument("--dtype", choices=list(DTYPES), default="float64")
     parser.add_argument("--chunk", type=int, help="trials together (default: as memory allows)")
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="result file")
     return parser.parse_args(arguments)
 
 

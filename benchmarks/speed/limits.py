@@ -28,13 +28,13 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.arguments import command_line
 from benchmarks.speed import scaling
-from benchmarks.speed.common import RESULTS, begin, cores, device_title, write
+from benchmarks.speed.common import begin, cores, device_title, write
 from benchmarks.speed.limits_report import draw, print_device
 from benchmarks.speed.rates import BEYOND_CACHE, Timed, bandwidths, matmul_rates
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES
@@ -53,28 +53,21 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed.limits",
-        description="How close a round comes to what the device can do.",
+    parser = command_line(
+        "speed.limits", __doc__, horizon=200, points=50, repeats=5, threads=cores(), seed=0
     )
     available = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     parser.add_argument("--devices", nargs="+", choices=list(TRIALS), default=available)
     parser.add_argument("--trials", type=int, help=f"unless given {TRIALS}")
-    parser.add_argument("--horizon", type=int, default=200, help="rounds T")
     parser.add_argument("--rounds", type=int, nargs="+", default=[500, 2000, 10_000])
     parser.add_argument("--late-trials", type=int, help=f"at --rounds, unless given {LATE_TRIALS}")
     parser.add_argument("--window", type=int, default=160, help="rounds timed at each of --rounds")
     parser.add_argument("--strategies", nargs="+", choices=list(STRATEGIES), default=list(LABELS))
-    parser.add_argument("--points", type=int, default=50, help="grid points per axis")
     parser.add_argument(
         "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
     )
     parser.add_argument("--dtype", choices=list(DTYPES), default="float64", help="but for --rounds")
     parser.add_argument("--largest", type=int, help="bytes of the tensors beyond the cache")
-    parser.add_argument("--repeats", type=int, default=5, help="the fastest of so many counts")
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_limits.json")
     options = parser.parse_args(arguments)
     if "cuda" in options.devices and not torch.cuda.is_available():
         parser.error("--devices cuda: torch finds no CUDA device here; use --devices cpu")

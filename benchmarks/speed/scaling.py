@@ -29,7 +29,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.speed.common import RESULTS, begin, resident_bytes, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, resident_bytes, write
 from benchmarks.speed.memory import state_bytes
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, now, rewards
 from benchmarks.speed.world import MarkovRewards
@@ -142,14 +143,11 @@ def compare(found: list[dict[str, float]]) -> dict[str, float]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed.scaling",
-        description="Time and memory of a round late in a run against early in it.",
+    parser = command_line(
+        "speed.scaling", __doc__, trials=16, points=50, device="cpu", threads=1, seed=0
     )
-    parser.add_argument("--trials", type=int, default=16)
     parser.add_argument("--rounds", type=int, nargs="+", default=[500, 10_000])
     parser.add_argument("--window", type=int, default=160, help="rounds timed at each")
-    parser.add_argument("--points", type=int, default=50, help="grid points per axis")
     parser.add_argument(
         "--epsilon", type=float, default=EPSILON, help="rate of change of the world"
     )
@@ -157,10 +155,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--strategies", nargs="+", choices=list(STRATEGIES), default=list(STRATEGIES)
     )
     parser.add_argument("--study", action="store_true", help="unchecked, old states used up")
-    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_scaling.json")
     options = parser.parse_args(arguments)
     options.rounds = sorted(set(options.rounds))
     if len(options.rounds) < 2 or min(options.rounds[0], options.window, options.trials) < 1:

@@ -10,16 +10,15 @@ seconds stand beside them, for machines that do other work.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.speed.memory import state_bytes
 from botorch_tv.strategies import Box, State, Strategy, adaptive_gp_ucb
 
@@ -79,11 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("speed.told_nothing", __doc__, threads=2)
     parser.add_argument("--late", type=int, default=5000)
     parser.add_argument("--loops", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed_told_nothing.json")
     options = parser.parse_args(arguments)
     record: dict[str, Any] = {"environment": begin(options.threads, seed=SEED)}
     strategy = adaptive_gp_ucb()

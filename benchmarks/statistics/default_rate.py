@@ -11,11 +11,9 @@ The priors of these defaults were chosen on seeds 0 to 279. The report is on oth
 
 from __future__ import annotations
 
-import argparse
 import math
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +21,8 @@ from botorch.fit import fit_gpytorch_mll
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from botorch_tv.models import TimeVaryingGP
 
 ROWS = 60
@@ -140,14 +139,9 @@ def judged(ratios: Sequence[float]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Fit every data set in every unit; returns the record that is written."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.statistics.default_rate",
-        description="The rate of change learned by default settings, compared with the truth.",
-    )
+    parser = command_line("statistics.default_rate", __doc__, threads=1)
     parser.add_argument("--first", type=int, default=300, help="first seed")
     parser.add_argument("--sets", type=int, default=40, help="number of data sets")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_default_rate.json")
     options = parser.parse_args(arguments)
     facts = begin(options.threads, seed=options.first)
     seeds = range(options.first, options.first + options.sets)

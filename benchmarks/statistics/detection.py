@@ -10,7 +10,6 @@ it as 101. ``Forced`` plays a tenth of the rounds by chance.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Forced, Logarithmic, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, GLRTrigger, Kept, Log, Observation, Retention
 from botorch_tv.simulation.rivals import unit_kernel
@@ -169,15 +169,9 @@ def draw(curves: Sequence[dict[str, Any]], path: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Play all worlds; returns the record that is written."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.statistics.detection",
-        description="Detection delay against false alarms, of two event triggers.",
-    )
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_detection.json")
-    options = parser.parse_args(arguments)
+    options = command_line(
+        "statistics.detection", __doc__, trials=1000, seed=0, threads=1
+    ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     curves, pairs = [], []
     for size in SIZES:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks.speed.common import RESULTS, begin, cores, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, cores, write
 from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
 from botorch_tv.simulation import MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.summary import Paired
@@ -85,17 +85,16 @@ def compare(single: StudyResult, double: StudyResult, label: str) -> dict[str, f
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.statistics.float32",
-        description="Regret in float32 less that in float64, paired over trials.",
+    parser = command_line(
+        "statistics.float32",
+        __doc__,
+        trials=2000,
+        horizon=200,
+        device="cpu",
+        threads=cores(),
+        seed=0,
     )
-    parser.add_argument("--trials", type=int, default=2000, help="at least 2")
-    parser.add_argument("--horizon", type=int, default=200, help="rounds T")
-    parser.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     parser.add_argument("--chunk", type=int, help="trials together (default: as memory allows)")
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_float32.json")
     options = parser.parse_args(arguments)
     if options.trials < 2:
         parser.error(f"--trials is {options.trials}, but a standard error takes at least 2")

@@ -9,16 +9,15 @@ and TV-BayesOpt the cycle. Regret is paired: all play the same worlds and noise.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, run_study
 from botorch_tv.simulation.rivals import Settings, line_up, unit_kernel
@@ -80,16 +79,9 @@ def settings(horizon: int) -> Settings:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Play everything; returns the record that is written."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.statistics.later",
-        description="Regret of the algorithms since the five papers on four worlds.",
-    )
-    parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--horizon", type=int, default=HORIZON)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_later.json")
-    options = parser.parse_args(arguments)
+    options = command_line(
+        "statistics.later", __doc__, trials=64, horizon=HORIZON, seed=0, threads=1
+    ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     players, tables = line_up(PLAYERS, settings(options.horizon)), {}
     for name, world in worlds().items():

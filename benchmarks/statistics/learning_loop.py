@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.acquisition.widths import Logarithmic
 from botorch_tv.forgetting import EventTrigger
@@ -224,13 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--horizon", type=int, default=100)
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser = command_line("statistics.learning_loop", __doc__, seeds=20, horizon=100, worlds=WORLDS)
     parser.add_argument("--workers", type=int, default=2, help="processes of the rival")
     parser.add_argument("--skip-rival", action="store_true", help="leave the BoTorch loop out")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_learning_loop.json")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=0)
     worlds = []

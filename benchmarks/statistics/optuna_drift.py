@@ -42,7 +42,8 @@ import optuna
 import torch
 from optuna.samplers import BaseSampler, GPSampler, TPESampler
 
-from benchmarks.speed.common import RESULTS, begin
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.files import write_whole
 from botorch_tv.optuna import DriftSampler
@@ -249,16 +250,12 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--trials", type=int, default=200)
+    parser = command_line("statistics.optuna_drift", __doc__, seeds=20, trials=200, worlds=WORLDS)
     parser.add_argument("--workers", type=int, default=2, help="of every study")
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument(
         "--samplers", nargs="+", choices=list(SAMPLERS), default=["drift", "tpe", "gp"]
     )
     parser.add_argument("--processes", type=int, default=1, help="runs made side by side")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_optuna_drift.json")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=0, packages=("optuna",))
     parameters = {"trials": options.trials, "workers": options.workers, "noise": NOISE}

@@ -13,7 +13,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, cores, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, cores, write
 from botorch_tv.forgetting import Markov
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
 from botorch_tv.learning import Free, PanelMarginalLogLikelihood, Refit, learn
@@ -181,15 +181,9 @@ def judged(values: Sequence[float], truth: float) -> dict[str, Any]:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.statistics.recovery",
-        description="Hyperparameters of simulated data, estimated and compared with the truth.",
-    )
-    parser.add_argument("--seeds", type=int, default=20, help="at least 2")
+    parser = command_line("statistics.recovery", __doc__, seeds=20, threads=cores())
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.0, 0.01, 0.1])
-    parser.add_argument("--threads", type=int, default=cores(), help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_recovery.json")
     options = parser.parse_args(arguments)
     if options.seeds < 2:
         parser.error(f"--seeds is {options.seeds}, but a standard error takes at least 2")

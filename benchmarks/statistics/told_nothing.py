@@ -22,7 +22,6 @@ same settings is not played again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import math
@@ -34,7 +33,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import EventTrigger
@@ -255,12 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
-    parser.add_argument("--seeds", type=int, default=40)
+    parser = command_line("statistics.told_nothing", __doc__, worlds=WORLDS, seeds=40, horizon=100)
     parser.add_argument("--first", type=int, default=10_000, help="the first seed")
-    parser.add_argument("--horizon", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing.json")
     options = parser.parse_args(arguments)
     facts = begin(None, seed=options.first)
     seeds = range(options.first, options.first + options.seeds)

@@ -18,13 +18,13 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.statistics.told_nothing import read, summary
 from botorch_tv.papers import mauduit
 from botorch_tv.simulation import run_study
@@ -132,33 +132,24 @@ def contenders(name: str) -> dict[str, Strategy]:
 
 
 def measure(
-    out: Path,
-    players: Callable[[str, int], dict[str, Strategy]],
-    worlds: Sequence[str],
-    *,
-    trials: int,
-    horizon: int,
-    seed: int,
+    options: argparse.Namespace, players: Callable[[str, int], dict[str, Strategy]]
 ) -> dict[str, Any]:
     """Play worlds, and write each to the record of a file as it ends.
 
     Args:
-        out: File of the record; other worlds in it stay.
+        options: Worlds, trials, horizon and seed, and the file; other worlds in it stay.
         players: Strategies by their labels, of a world's name and the horizon.
-        worlds: Names.
-        trials: Number of trials.
-        horizon: Rounds T.
-        seed: Seed of worlds, noise and players.
     """
-    facts, record = begin(1, seed=seed), read(out)
-    for name in worlds:
+    facts, record = begin(1, seed=options.seed), read(options.out)
+    horizon = options.horizon
+    for name in options.worlds:
         start, contending = time.process_time(), players(name, horizon)
         study = run_study(
             world(name, horizon),
             contending,
-            trials=trials,
+            trials=options.trials,
             horizon=horizon,
-            seed=seed,
+            seed=options.seed,
             progress=False,
         )
         total = study.data["regret"].sum("round")
@@ -169,17 +160,17 @@ def measure(
             }
             for label, one in contending.items()
         }
-        record = read(out)
+        record = read(options.out)
         record["environment"] = facts
         record["worlds"][name] = {
             "environment": facts,  # other worlds of the file may be of other days
-            "trials": trials,
+            "trials": options.trials,
             "horizon": horizon,
             "processor seconds": time.process_time() - start,
             "runs": runs,
             "regret per round": summary(runs, horizon),
         }
-        write(record, out)
+        write(record, options.out)
         print(name, record["worlds"][name]["regret per round"], flush=True)
     return record
 
@@ -190,21 +181,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
-    parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--horizon", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing_grid.json")
-    options = parser.parse_args(arguments)
-    return measure(
-        options.out,
-        lambda name, _: contenders(name),
-        options.worlds,
-        trials=options.trials,
-        horizon=options.horizon,
-        seed=options.seed,
+    parser = command_line(
+        "statistics.told_nothing_grid", __doc__, worlds=WORLDS, trials=20, horizon=400, seed=0
     )
+    return measure(parser.parse_args(arguments), lambda name, _: contenders(name))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,10 @@ peak make most of a difference: one step between parts takes other seeds to be b
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.common import RESULTS
+from benchmarks.arguments import command_line
 from benchmarks.statistics.told_nothing_grid import LENGTHSCALE, NOISE, measure
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.simulation.rivals import unit_kernel
@@ -54,21 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", nargs="+", choices=JUMPS, default=list(JUMPS))
-    parser.add_argument("--trials", type=int, default=40)
-    parser.add_argument("--horizon", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_parts.json")
-    options = parser.parse_args(arguments)
-    return measure(
-        options.out,
-        contenders,
-        options.worlds,
-        trials=options.trials,
-        horizon=options.horizon,
-        seed=options.seed,
+    parser = command_line(
+        "statistics.told_parts", __doc__, worlds=JUMPS, trials=40, horizon=200, seed=1
     )
+    return measure(parser.parse_args(arguments), contenders)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ noise. A minute on a free core, where FLORIS is installed: ``pip install 'botorc
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.statistics.errors import standard_error
 from botorch_tv.simulation import BoxWorld, run_study
 from botorch_tv.simulation.rivals import unit_kernel
@@ -38,13 +37,9 @@ def farm(horizon: int) -> WindFarm:
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     """Plays and tells."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.statistics.wind_farm")
-    parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--horizon", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_wind_farm.json")
-    options = parser.parse_args(arguments)
+    options = command_line(
+        "statistics.wind_farm", __doc__, trials=5, horizon=100, seed=0, threads=1
+    ).parse_args(arguments)
     facts = begin(options.threads, seed=options.seed)
     problem = farm(options.horizon)
     times = torch.arange(1.0, options.horizon + 1, dtype=torch.float64)

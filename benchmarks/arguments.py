@@ -1,0 +1,72 @@
+"""What the command lines of the benchmarks have in common, in the same words for all."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from benchmarks.speed.common import RESULTS
+
+
+def command_line(
+    name: str,
+    about: str | None,
+    *,
+    worlds: Iterable[str] = (),
+    seeds: int | None = None,
+    trials: int | None = None,
+    horizon: int | None = None,
+    points: int | None = None,
+    repeats: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+) -> argparse.ArgumentParser:
+    """The command line of ``python -m benchmarks.NAME``, whose record is written to ``--out``.
+
+    It has those options for which a default is given here; to what is returned, a benchmark adds
+    its own.
+
+    Args:
+        name: Of the module. The record goes to ``results/NAME.json``, dots as underscores.
+        about: What it measures: the docstring of the module.
+        worlds: Names to choose from, all of them unless some are asked for.
+        seeds: Number of seeds.
+        trials: Number of trials.
+        horizon: Rounds T.
+        points: Grid points per axis.
+        repeats: Passes, of which the fastest counts.
+        device: Where to compute.
+        threads: Threads of torch.
+        seed: Of the random numbers.
+    """
+    made = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{name}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = list(worlds)
+    if names:
+        made.add_argument("--worlds", nargs="+", choices=names, default=names)
+    counts = {
+        "seeds": (seeds, "number of seeds"),
+        "trials": (trials, "number of trials"),
+        "horizon": (horizon, "rounds T"),
+        "points": (points, "grid points per axis"),
+        "repeats": (repeats, "passes, of which the fastest counts"),
+        "threads": (threads, "threads of torch"),
+        "seed": (seed, "of the random numbers"),
+    }
+    for option, (usual, meaning) in counts.items():
+        if usual is not None:
+            made.add_argument(
+                f"--{option}", type=int, default=usual, help=f"{meaning} (%(default)s)"
+            )
+    if device is not None:
+        made.add_argument("--device", type=torch.device, default=torch.device(device))
+    result = RESULTS / f"{name.replace('.', '_')}.json"
+    made.add_argument("--out", type=Path, default=result, help="file of the record")
+    return made
