@@ -134,7 +134,6 @@ def play_rival(seed: int, *, name: str, seeds: int, horizon: int) -> tuple[list[
     torch.manual_seed(seed)
     warnings.filterwarnings("ignore")
     problem, disturbance = world(name, seeds, horizon), noise_of(seeds, horizon)[:, seed]
-    bounds = torch.cat([problem.spatial_bounds, torch.tensor([[0.0], [1.0]]).double()], -1)
     X = torch.empty(0, 3, dtype=torch.float64)
     Y = torch.empty(0, 1, dtype=torch.float64)
     regret, seconds = [], 0.0
@@ -143,7 +142,7 @@ def play_rival(seed: int, *, name: str, seeds: int, horizon: int) -> tuple[list[
         if len(X) < 2:
             point = torch.rand(2, dtype=torch.float64) if len(X) else torch.full((2,), 0.5).double()
         else:
-            point = _rival_choice(X, Y, bounds, now, round_ + 1)
+            point = rival_choice(X, Y, now, round_ + 1)
         seconds += time.perf_counter() - start
         at = _timed(point, round_ + 1)
         everywhere = at.expand(seeds, 1, 3)
@@ -154,23 +153,42 @@ def play_rival(seed: int, *, name: str, seeds: int, horizon: int) -> tuple[list[
     return regret, seconds / horizon
 
 
-def _rival_choice(X: Tensor, Y: Tensor, bounds: Tensor, now: float, round_: int) -> Tensor:
-    in_space = get_covar_module_with_dim_scaled_prior(ard_num_dims=2, active_dims=[0, 1])
+def rival_choice(
+    X: Tensor, Y: Tensor, now: float, round_: int, arms: Tensor | None = None
+) -> Tensor:
+    """The next point of a loop with BoTorch, `d`.
+
+    Args:
+        X: Points of the unit cube and their times, `n x (d + 1)`.
+        Y: Measured there, `n x 1`.
+        now: Time of the next.
+        round_: Its number, from 1 on, for the width.
+        arms: Points that may be chosen, `M x d`; all of the cube unless given.
+    """
+    dim = X.shape[-1] - 1
+    in_space = get_covar_module_with_dim_scaled_prior(
+        ard_num_dims=dim, active_dims=list(range(dim))
+    )
     in_time = MaternKernel(
-        nu=0.5, active_dims=[2], lengthscale_prior=LogNormalPrior(2**0.5, 3**0.5)
+        nu=0.5, active_dims=[dim], lengthscale_prior=LogNormalPrior(2**0.5, 3**0.5)
     )
     model = SingleTaskGP(X, Y, covar_module=in_space * in_time)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     beta = WIDTH.c1 * np.log(WIDTH.c2 * round_)
+    score = UpperConfidenceBound(model, beta=float(beta))
+    if arms is not None:
+        timed = torch.cat([arms, arms.new_full((len(arms), 1), now)], -1)
+        with torch.no_grad():
+            return arms[score(timed.unsqueeze(-2)).argmax()]
     found, _ = optimize_acqf(
-        UpperConfidenceBound(model, beta=float(beta)),
-        bounds,
+        score,
+        bounds=torch.tensor([[0.0], [1.0]]).double().expand(-1, dim + 1),
         q=1,
         num_restarts=5,
         raw_samples=128,
-        fixed_features={2: now},
+        fixed_features={dim: now},
     )
-    chosen: Tensor = found[0, :2].detach()
+    chosen: Tensor = found[0, :dim].detach()
     return chosen
 
 

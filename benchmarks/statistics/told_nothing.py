@@ -242,7 +242,8 @@ def summary(runs: dict[str, Any], horizon: int) -> dict[str, Any]:
     for label, each in regret.items():
         found[label] = {"mean": float(each.mean()), "standard error": standard_error(each)}
         if label != "told nothing" and "told nothing" in regret:
-            ours = regret["told nothing"]
+            both = min(len(each), len(regret["told nothing"]))  # some play fewer seeds
+            ours, each = regret["told nothing"][:both], each[:both]
             found[label]["told nothing less this"] = float((ours - each).mean())
             found[label]["its standard error"] = standard_error(ours - each)
             found[label]["told nothing as a share"] = float(ours.mean() / each.mean())

@@ -1,0 +1,291 @@
+"""What a strategy that is told nothing reaches in six and eight coordinates, and on records.
+
+    python -m benchmarks.statistics.told_nothing_wider [--data FOLDER] [--worlds NAME ...]
+        [--players NAME ...] [--seeds 10] [--horizon 300] [--out FILE]
+
+Worlds, all of :mod:`benchmarks.statistics.wider_worlds`:
+
+- *hartmann*, *levy*: Hartmann's function of six and Levy's of eight coordinates, 100 rounds, whose
+  best points go round, the first coordinate once in 400 rounds and others faster; noise of 2 % of
+  the function's variance;
+- *temperature*: which of 46 cells of ERA5, drawn for every seed, is the warmest, 264 hours;
+- *traffic*, *traffic above usual*: which of 50 roads of Los Angeles, drawn for every seed, is the
+  fastest, and which is the furthest above its usual speed, 84 readings of one of two mornings.
+
+Without ``--data`` the records are made up by the library. Not told more than the strategy that is
+told nothing are chance and the loop people write with BoTorch, a ``SingleTaskGP`` on (x, t) fitted
+anew every round. The library's learning loops, static and drifting, find lengthscale, noise and
+rate as they go, but are told mean and scale. The others are told all: on functions the lengthscale
+and rate of largest likelihood of 300 readings of all places and times, on records the covariance of
+the rows before. All widths are equal. Regret is per round and paired over seeds. Coverage is the
+share of points and rounds in which a band of 95 % of a strategy that is told nothing holds the
+truth, or on records the reading. What is in the file with the same settings is not played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.statistics.learning_loop import DELTA, rival_choice
+from benchmarks.statistics.told_nothing import BAND, POINTS, read, summary
+from benchmarks.statistics.wider_worlds import (
+    Trial,
+    drifting,
+    hartmann,
+    levy,
+    temperature,
+    traffic,
+)
+from botorch_tv.even_points import even_points
+from botorch_tv.forgetting import EventTrigger
+from botorch_tv.learning import Refit
+from botorch_tv.papers.recordings import Recordings
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.strategies import (
+    Box,
+    DiscreteSearch,
+    Grid,
+    Strategy,
+    adaptive_gp_ucb,
+    et_gp_ucb,
+    gp_ucb,
+    tv_gp_ucb,
+)
+from botorch_tv.strategies.adaptive import Adaptive
+
+NOTHING = "told nothing"
+ROUNDS = 100
+"""Of the functions."""
+RANDOM_STARTS = 5
+"""Of the loop with BoTorch."""
+REGRET = "total regret of every seed"
+EVERY = 5
+"""Rounds between fits of the learning loops, and between looks at bands."""
+
+
+class Player(Protocol):
+    """Who plays one trial."""
+
+    def ask(self, t: int) -> Tensor:
+        """A point of the unit cube, `d`."""
+
+    def tell(self, t: int, y: float) -> None:
+        """What was measured there."""
+
+
+class OfLibrary:
+    """A strategy of the library.
+
+    Args:
+        strategy: Who.
+        trial: What is played.
+        told: Whether mean and scale are.
+        box: Whether arms are points of a box, as for who learns a kernel.
+    """
+
+    def __init__(self, strategy: Strategy, trial: Trial, *, told: bool, box: bool) -> None:
+        cube = torch.tensor([[0.0] * trial.dim, [1.0] * trial.dim]).double()
+        if trial.arms is None:
+            domain: Box | Grid = Box(cube)
+        else:
+            domain = Box(cube, search=DiscreteSearch(trial.arms)) if box else Grid(trial.arms)
+        self.strategy, self.state = strategy, strategy.init(domain)
+        self.bands = isinstance(strategy, Adaptive)
+        self.mean, self.scale = (trial.mean, trial.scale) if told else (0.0, 1.0)
+
+    def ask(self, t: int) -> Tensor:
+        self.suggestion = self.strategy.ask(self.state)
+        return self.suggestion.X
+
+    def tell(self, t: int, y: float) -> None:
+        told = torch.tensor((y - self.mean) / self.scale, dtype=torch.float64)
+        self.state, _ = self.strategy.tell(self.state, self.suggestion, told, consume=True)
+
+
+class OfBoTorch:
+    """The loop people write."""
+
+    def __init__(self, trial: Trial, seed: int) -> None:
+        self.trial, self.generator = trial, torch.Generator().manual_seed(seed)
+        self.X = torch.empty(0, trial.dim + 1, dtype=torch.float64)
+        self.Y = torch.empty(0, 1, dtype=torch.float64)
+        torch.manual_seed(seed)
+
+    def ask(self, t: int) -> Tensor:
+        now = t / self.trial.horizon
+        if len(self.X) < RANDOM_STARTS:
+            self.point = _anywhere(self.trial, self.generator)
+        else:
+            self.point = rival_choice(self.X, self.Y, now, t, self.trial.arms)
+        return self.point
+
+    def tell(self, t: int, y: float) -> None:
+        row = torch.cat([self.point, self.point.new_tensor([t / self.trial.horizon])])
+        self.X = torch.cat([self.X, row.unsqueeze(0)])
+        self.Y = torch.cat([self.Y, self.Y.new_tensor([[y]])])
+
+
+class Chance:
+    """Who looks at nothing."""
+
+    def __init__(self, trial: Trial, seed: int) -> None:
+        self.trial, self.generator = trial, torch.Generator().manual_seed(seed)
+
+    def ask(self, t: int) -> Tensor:
+        return _anywhere(self.trial, self.generator)
+
+    def tell(self, t: int, y: float) -> None:
+        pass
+
+
+def _anywhere(trial: Trial, generator: torch.Generator) -> Tensor:
+    if trial.arms is None:
+        return torch.rand(trial.dim, generator=generator, dtype=torch.float64)
+    return trial.arms[torch.randint(len(trial.arms), (), generator=generator)]
+
+
+def _learning(trial: Trial, epsilon: float | None) -> Player:
+    """From wrong values, as in :mod:`benchmarks.statistics.learning_loop`."""
+    told: dict[str, Any] = {
+        "kernel": unit_kernel("se", 0.2 * math.sqrt(trial.dim)),
+        "noise": 0.1,
+        "width": adaptive_gp_ucb().width,
+    }
+    refit = Refit(every=EVERY)
+    if epsilon is None:
+        return OfLibrary(
+            dataclasses.replace(gp_ucb(**told), learning=refit), trial, told=True, box=True
+        )
+    drifts = tv_gp_ucb(epsilon=epsilon, **told)
+    strategy = dataclasses.replace(drifts, learning=refit, retention=EventTrigger(DELTA))
+    return OfLibrary(strategy, trial, told=True, box=True)
+
+
+def _told(trial: Trial, preset: Callable[..., Strategy], *, rate: bool = False) -> Player:
+    known = {"epsilon": trial.epsilon} if rate else {}
+    strategy = preset(
+        kernel=trial.kernel, noise=trial.variance, width=adaptive_gp_ucb().width, **known
+    )
+    return OfLibrary(strategy, trial, told=True, box=False)
+
+
+PLAYERS: dict[str, Callable[[Trial, int], Player]] = {
+    NOTHING: lambda trial, seed: OfLibrary(adaptive_gp_ucb(), trial, told=False, box=False),
+    "chance": Chance,
+    "BoTorch on (x, t)": OfBoTorch,
+    "learning, drifting": lambda trial, seed: _learning(trial, 0.01),
+    "learning, static": lambda trial, seed: _learning(trial, None),
+    "TV-GP-UCB told all": lambda trial, seed: _told(trial, tv_gp_ucb, rate=True),
+    "ET-GP-UCB told all": lambda trial, seed: _told(trial, et_gp_ucb),
+    "GP-UCB told all": lambda trial, seed: _told(trial, gp_ucb),
+}
+WORLDS: dict[str, Callable[[Recordings, int, int], Trial]] = {
+    "hartmann": lambda records, seed, rounds: drifting(hartmann, seed, min(rounds, ROUNDS)),
+    "levy": lambda records, seed, rounds: drifting(levy, seed, min(rounds, ROUNDS)),
+    "temperature": temperature,
+    "traffic": partial(traffic, usual=False),
+    "traffic above usual": partial(traffic, usual=True),
+}
+
+
+def play(make: Callable[[Trial, int], Player], trial: Trial, seed: int) -> dict[str, float]:
+    """Total regret of one player, processor seconds per round, and coverage where it has bands.
+
+    Args:
+        make: Who plays.
+        trial: What is played.
+        seed: Of its noise, and of the player's chance.
+    """
+    player, generator = make(trial, seed), torch.Generator().manual_seed(1_000_000 + seed)
+    noise = trial.noise * torch.randn(trial.horizon, generator=generator, dtype=torch.float64)
+    nothing = player if isinstance(player, OfLibrary) and player.bands else None
+    points = even_points(POINTS, trial.dim) if trial.arms is None else trial.arms
+    total, seconds, inside = 0.0, 0.0, []
+    for t in range(1, trial.horizon + 1):
+        start = time.process_time()
+        point = player.ask(t)
+        seconds += time.process_time() - start
+        if nothing is not None and t > adaptive_gp_ucb().starts and t % EVERY == 0:
+            inside.append(_held(nothing, trial, points, t))
+        f = float(trial.value(point.unsqueeze(0), t))
+        total += trial.highest(t) - f
+        start = time.process_time()
+        player.tell(t, f + float(noise[t - 1]))
+        seconds += time.process_time() - start
+    found = {REGRET: total, "processor seconds per round of every seed": seconds / trial.horizon}
+    if inside:
+        found["coverage of bands of 95 % of every seed"] = sum(inside) / len(inside)
+    return found
+
+
+def _held(player: OfLibrary, trial: Trial, points: Tensor, t: int) -> float:
+    read_off = trial.arms is not None  # a reading is all there is to compare with
+    posterior = player.strategy.posterior(player.state, points, observation_noise=read_off)
+    error = (posterior.mean.squeeze(-1) - trial.value(points, t)).abs()
+    return float((error <= BAND * posterior.variance.squeeze(-1).sqrt()).double().mean())
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of the records")
+    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
+    parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--horizon", type=int, default=300, help="most rounds of a trial")
+    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing_wider.json")
+    options = parser.parse_args(arguments)
+    facts, records = begin(1, seed=0), Recordings(options.data)
+    source = "made up" if options.data is None else "recorded"
+    warnings.filterwarnings("ignore")
+    for name in options.worlds:
+        for seed in range(options.seeds):
+            trial = None
+            for label in options.players:
+                settings = {"horizon": options.horizon, "records": source}
+                # Others may have written since; what they did is kept.
+                if len(_so_far(read(options.out), name, label, settings)[REGRET]) > seed:
+                    continue
+                trial = trial or WORLDS[name](records, seed, options.horizon)
+                found = play(PLAYERS[label], trial, seed)
+                record = read(options.out)
+                run = _so_far(record, name, label, settings)
+                for key, value in found.items():
+                    run.setdefault(key, []).append(round(value, 5))
+                run["commit"] = facts["commit"]
+                world = record["worlds"].setdefault(name, {"runs": {}})
+                world["runs"][label] = run
+                world["regret per round"] = summary(world["runs"], trial.horizon)
+                record["environment"] = facts
+                write(record, options.out)
+        for label, one in read(options.out)["worlds"][name]["regret per round"].items():
+            print(name, label, one, flush=True)
+    return read(options.out)
+
+
+def _so_far(
+    record: dict[str, Any], name: str, label: str, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """What was played with these settings, a number for every seed."""
+    run: dict[str, Any] = record["worlds"].get(name, {"runs": {}})["runs"].get(label, {})
+    return run if run.get("settings") == settings else {"settings": settings, REGRET: []}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Worlds of many coordinates and of records: what they are, and that everyone plays them."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.statistics import told_nothing_wider, wider_worlds
+from botorch_tv.papers.recordings import TRAFFIC, Recordings
+from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.test_functions import DriftingBranin
+
+RECORDS = Recordings()
+
+
+@pytest.mark.parametrize(("problem", "dim"), [(wider_worlds.hartmann, 6), (wider_worlds.levy, 8)])
+def test_the_highest_is_where_the_path_is(problem, dim):
+    trial = wider_worlds.drifting(problem, 3, 5)
+    assert (trial.dim, trial.arms) == (dim, None)
+    generator = torch.Generator().manual_seed(0)
+    U = torch.rand(500, dim, dtype=torch.float64, generator=generator)
+    one = problem(motion=wider_worlds.Orbit(period=wider_worlds.PERIOD), horizon=999.0)
+    lower, upper = one.spatial_bounds
+    for t in (1, 5):
+        best = (one.path(3.0 * wider_worlds.APART + t) - lower) / (upper - lower)
+        assert float(trial.value(best[None], t)) == pytest.approx(trial.highest(t), abs=1e-8)
+        assert float(trial.value(U, t).max()) < trial.highest(t)
+
+
+def test_the_likeliest_model_of_its_own_readings_is_found():
+    generator = torch.Generator().manual_seed(2)
+    X = torch.rand(200, 2, dtype=torch.float64, generator=generator)
+    times = torch.linspace(1, 100, 200, dtype=torch.float64)
+    truth = 0.2 * 2**0.5
+    K = unit_kernel("se", truth)(X).to_dense().detach()
+    K = K * 0.97 ** (0.5 * (times[:, None] - times).abs())
+    root = torch.linalg.cholesky(K + wider_worlds.NOISE * torch.eye(200))
+    y = root @ torch.randn(200, dtype=torch.float64, generator=generator)
+    assert wider_worlds.likeliest(X, times, y) == (pytest.approx(truth), 0.03)
+
+
+def test_roads_in_a_plane_are_found_in_it(tmp_path):
+    """Distances in a plane that are all told come back; a road that is near none has no place."""
+    places = np.random.default_rng(0).random((9, 2))
+    apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+    near = np.zeros((10, 10))
+    near[:9, :9], near[9, 9] = np.exp(-(apart**2)), 1.0
+    np.savez(tmp_path / TRAFFIC, adjacency=near)
+    found = wider_worlds.road_places(Recordings(tmp_path))
+    again = np.linalg.norm(found[:9, None] - found[None, :9], axis=-1)
+    np.testing.assert_allclose(again, apart, atol=1e-6)
+    assert np.isnan(found[9]).all()
+
+
+@pytest.mark.parametrize("usual", [False, True])
+def test_records_are_played_as_they_were_read(usual):
+    trial = wider_worlds.traffic(RECORDS, 1, 84, usual=usual)
+    panel = RECORDS.traffic()
+    rows = panel.values.reshape(7, 288, -1)[6, 72:156]  # Wednesday from six o'clock on
+    if usual:
+        rows = rows - panel.values.reshape(7, 288, -1)[[0, 1, 4], 72:156].mean((0, 1))
+    every = panel.coordinates[:, 0]
+    for t in (1, 84):
+        played = trial.value(trial.arms, t)
+        assert float(played.max()) == pytest.approx(trial.highest(t))
+        # One coordinate tells the arm, however the others are scaled.
+        order = np.argsort(every)
+        chosen = np.isin(rows[t - 1].round(6), played.numpy().round(6))
+        assert chosen.sum() == len(trial.arms)
+        np.testing.assert_allclose(
+            rows[t - 1][order][chosen[order]], played[trial.arms[:, 0].argsort()], atol=1e-9
+        )
+
+
+def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
+    path = tmp_path / "wider.json"
+    worlds = ["--worlds", "levy", "temperature"]
+    monkeypatch.setattr(told_nothing_wider, "levy", DriftingBranin)  # features of two coordinates
+    small = [*worlds, "--horizon", "6", "--seeds", "1", "--out", str(path)]
+    record = told_nothing_wider.main(small)
+    assert json.loads(path.read_text(encoding="utf-8")) == record
+    for one in record["worlds"].values():
+        assert set(one["runs"]) == set(told_nothing_wider.PLAYERS)
+        for label, run in one["runs"].items():
+            assert run[told_nothing_wider.REGRET][0] > 0
+            assert ("coverage of bands of 95 % of every seed" in run) == (label == "told nothing")
+    few = [*small, "--players", "chance"]
+    few[few.index("1")] = "2"
+    regret = told_nothing_wider.main(few)["worlds"]["levy"]["regret per round"]
+    both = [
+        record["worlds"]["levy"]["runs"][one][told_nothing_wider.REGRET][0]
+        for one in ("told nothing", "chance")
+    ]
+    assert regret["chance"]["told nothing less this"] == pytest.approx((both[0] - both[1]) / 6)
+    monkeypatch.setattr(told_nothing_wider, "play", None)  # nothing is played again
+    told_nothing_wider.main(small)
