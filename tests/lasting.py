@@ -212,7 +212,7 @@ def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None
             assert cli.main(["loop", "ask", str(file)]) == 0
             asked = json.loads(out.getvalue())
             point, number = asked["point"], asked["number"]
-            y = str(-((point["x"] - 0.3) ** 2) - 0.01 * abs(point["layers"] - 3))
+            y = str(-((point["rate"] - 0.3) ** 2) - 0.01 * abs(point["layers"] - 3))
             answer = y if number % settings["fails"] else "--failed"
             assert cli.main(["loop", "tell", str(file), answer, "--number", str(number)]) == 0
         with settings["told"].open("a") as told:

@@ -259,7 +259,7 @@ def test_two_processes_that_are_killed_lose_nothing(kills: int, tmp_path: Path) 
     """
     file, done = tmp_path / "loop.json", tmp_path / "done"
     done.touch()
-    run("new", str(file), "x=0:1", "rate=1e-4:1:log", "layers=1:6:int", "--pending", "1000")
+    run("new", str(file), "rate=1e-4:1:log", "layers=1:6:int", "--pending", "1000")
     chance = random.Random(0)
 
     def begun() -> Child:
@@ -311,7 +311,6 @@ def assert_not_asked_again(content: dict[str, Any]) -> int:
     after = [(last[one["known"]], one["point"]) for one in rows if one["known"] in last]
     for failure, point in after:
         sides = (
-            abs(point["x"] - failure["x"]),
             abs(math.log10(point["rate"] / failure["rate"])) / 4,
             abs(point["layers"] - failure["layers"]) / 5,
         )
