@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -27,6 +25,7 @@ from botorch_tv.strategies.loop.clock import ClockData, LoopClock
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
+from botorch_tv.strategies.loop.typed_json import as_json, typed
 from botorch_tv.strategies.loop.units import Units
 from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require
@@ -37,8 +36,6 @@ VERSION = 2
 CHECKSUM = b',\n  "sha256": '
 """Begins the last line, a digest of all before; a file from which it is removed is not checked."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-LARGEST = 2**62
-"""Counters beyond are damage."""
 ROWS = ("open", "answers", "consultations", "replies")
 """Fields whose rows stand there with the names and units of people."""
 ANEW: Words = ("begin a new loop: ", Cure(Act.TABLE), " takes in old measurements.")
@@ -55,9 +52,6 @@ DAMAGE = (
     ValueError,
 )
 """What comes of reading content that no loop has written."""
-FORMER = {"multiplier": "sqrt_beta"}
-"""What fields are called now whose names stand in older files."""
-Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,7 @@ class LoopFile:
         units = _units(self.domain, self.clock, self.kind)
         for name in ROWS:
             content[name] = tuple(units.written(asdict(one)) for one in getattr(self, name))
-        text = "{\n" + ",\n".join(f'  "{key}": {_written(one)}' for key, one in content.items())
+        text = "{\n" + ",\n".join(f'  "{key}": {as_json(one)}' for key, one in content.items())
         text += f'{CHECKSUM.decode()}"{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
         write_whole(path.resolve(), lambda file: file.write(text.encode()))
 
@@ -132,12 +126,12 @@ class LoopFile:
             if version == VERSION:
                 _require_checksum(content, text)
                 clock = content.get("clock")
-                clock = None if clock is None else _read(ClockData, clock, "clock")
+                clock = None if clock is None else typed(ClockData, clock, "clock")
                 units = _units(content["domain"], clock, DTYPES[content["dtype"]])
                 for name in ROWS:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
-                file = _read(cls, content, "the file")
+                file = typed(cls, content, "the file")
                 file._warn_of_versions(content["made_with"], path)
                 return file
         raise RefusedFile(
@@ -321,55 +315,3 @@ def _require_checksum(content: Mapping[str, Any], text: bytes) -> None:
 
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:300]}"
-
-
-def _written(value: Any) -> str:
-    """As JSON: rows with a line for each, all else on one."""
-    if not isinstance(value, tuple):
-        return json.dumps(value)
-    encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make one per line
-    lines = [f"    {encode(one)}" for one in value]
-    return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
-
-
-def _read(kind: type[Kind], data: Mapping[str, Any], name: str) -> Kind:
-    """A dataclass of the fields that its types ask for.
-
-    Raises:
-        KeyError, TypeError, ValueError: If the data are damaged.
-    """
-    require(isinstance(data, dict), f"{name} is {_short(data)}, which has no fields")
-    data = {FORMER.get(one, one): value for one, value in data.items()}
-    later = {one.name for one in fields(kind) if one.default is not MISSING}  # type: ignore[arg-type]
-    hints = {
-        one: hint for one, hint in get_type_hints(kind).items() if one in data or one not in later
-    }
-    return kind(**{one: _value(hint, data[one], one) for one, hint in hints.items()})
-
-
-def _value(hint: Any, value: Any, name: str) -> Any:
-    """A value of JSON, checked against the type of a field."""
-    kinds = get_args(hint)
-    if NoneType in kinds:
-        return None if value is None else _value(kinds[0], value, name)
-    if get_origin(hint) is tuple:
-        require(isinstance(value, list), f"{name} is {_short(value)}, which is no list")
-        return tuple(_value(kinds[0], one, name) for one in value)
-    if hint is int:
-        whole = type(value) is int and 0 <= value < LARGEST
-        require(whole, f"{name} is {_short(value)}, which is no whole number from 0 on")
-        return value
-    if hint is float:
-        plain = type(value) is float or (type(value) is int and abs(value) < LARGEST)
-        finite = plain and math.isfinite(value)
-        require(finite, f"{name} is {_short(value)}, which is no finite number")
-        return float(value)
-    if hint is str or get_origin(hint) is dict:
-        require(isinstance(value, get_origin(hint) or hint), f"{name} is {_short(value)}")
-        return value
-    return value if hint is Any else _read(hint, value, name)
-
-
-def _short(value: object) -> str:
-    text = repr(value) if not isinstance(value, (list, dict)) else f"a {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -59,9 +59,7 @@ class Looking(Record):
         Returns:
             Plain numbers, or a dict of named parameters in their own units.
         """
-        best = self._strategy.recommend(
-            self.state, now=self._present(now), context=as_known(self.state, context)
-        )
+        best = self._best(self._present(now), context)
         return self._units.point(best.tolist()[: self.domain.dim])
 
     @in_turn
@@ -125,15 +123,12 @@ class Looking(Record):
         forgets = forgetting_in_words(decay, process.inflation, unit)
         told = player.describe(state, said=clock.said, unit=unit)
         words = [told, forgets, self._measured_in_words()]
-        answered = bool(self._replay.answers) and bool(player.predicts(state))
-        if answered and (context is not None or self.domain.columns == self.domain.dim):
+        if self._replay.answers and self._has_best(context):
             present = self._present(now)
-            known = as_known(self.state, context)
-            X = self._strategy.recommend(self.state, now=present, context=known)
-            posterior = self._strategy.posterior(self.state, X.unsqueeze(0), now=present)
+            X = self._best(present, context)
+            posterior = player.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
-            step = self._strategy.step(self.state)
-            when = float(self.state.time + step) if present is None else present
+            when = float(state.time + player.step(state)) if present is None else present
             point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
@@ -171,9 +166,7 @@ class Looking(Record):
             raise RefusedInput(*NOTHING_MEASURED)
         from botorch_tv.strategies.loop.picture import draw_loop
 
-        sliced = ax is None and (context is not None or self.domain.columns == self.domain.dim)
-        sliced = sliced and bool(self._strategy.predicts(self.state))
-        slices = self._slices(now, context) if sliced else []
+        slices = self._slices(now, context) if ax is None and self._has_best(context) else []
         return draw_loop(self.table(), self._scales(), slices, path, ax)
 
     @in_turn
@@ -223,12 +216,21 @@ class Looking(Record):
 
     # ---------------------------------------------------------------- within
 
+    def _has_best(self, context: Numbers | None) -> bool:
+        """Whether anything is predicted, in a context that is known."""
+        known = context is not None or self.domain.columns == self.domain.dim
+        return known and bool(self._strategy.predicts(self.state))
+
+    def _best(self, present: float | None, context: Numbers | None) -> Tensor:
+        """The point whose predicted mean is best, with its context, `d + c`."""
+        known = as_known(self.state, context)
+        return self._strategy.recommend(self.state, now=present, context=known)
+
     def _slices(self, now: Time | None, context: Numbers | None) -> list[Slice]:
         from botorch_tv.strategies.loop.picture import Slice
 
         domain, present = self.domain, self._present(now)
-        known = as_known(self.state, context)
-        best = self._strategy.recommend(self.state, now=present, context=known)
+        best = self._best(present, context)
         slices = []
         for side, scale in enumerate(self._scales().values()):
             X = _along(domain, best, side)
