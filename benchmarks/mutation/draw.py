@@ -22,6 +22,7 @@ CORE = (
     "simulation/worlds",
     "simulation/streams.py",
     "simulation/chunks.py",
+    "simulation/eager.py",
     "simulation/records.py",
 )
 _PACKAGE = "botorch_tv"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.captured.fusing import fastest
@@ -19,15 +16,13 @@ from botorch_tv.simulation.captured.replayed import cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.eager import EagerTable
+from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
-from botorch_tv.simulation.recorders.play import Play
-from botorch_tv.simulation.recorders.recorder import Seen
-from botorch_tv.simulation.records import Arrays, Records
+from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
-from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.box import BoxWorld
-from botorch_tv.simulation.worlds.objective import Objective
-from botorch_tv.strategies.state import Info, State
+from botorch_tv.strategies.state import State
 
 if TYPE_CHECKING:
     from botorch_tv.simulation.compiled.table import CompiledTable
@@ -61,11 +56,11 @@ class PreparedStudy:
         Returns:
             What was recorded; None if stopped.
         """
-        place = _Place(chunk)
+        place = Place(chunk)
         with place:
             return self._played(place, progress, stop)
 
-    def _played(self, place: _Place, progress: Progress, stop: threading.Event) -> Arrays | None:
+    def _played(self, place: Place, progress: Progress, stop: threading.Event) -> Arrays | None:
         counted = _Counted(progress, place.chunk.trials)
         while True:
             try:
@@ -73,7 +68,7 @@ class PreparedStudy:
             except TooManyArms as error:
                 self.outgrown.add(error.label)
 
-    def _attempt(self, place: _Place, counted: _Counted, stop: threading.Event) -> Arrays | None:
+    def _attempt(self, place: Place, counted: _Counted, stop: threading.Event) -> Arrays | None:
         """What was recorded, where compiled rounds turn out to serve what they play."""
         settings, chunk = self.settings, place.chunk
         draws = settings.stream("world", chunk)
@@ -99,7 +94,7 @@ class PreparedStudy:
         self._require_unbeaten(arrays["regret"], place)
         return arrays
 
-    def _require_finite(self, regret: np.ndarray, place: _Place) -> None:
+    def _require_finite(self, regret: np.ndarray, place: Place) -> None:
         """Raise unless the regret, `strategies x trials x rounds`, is a number everywhere.
 
         Looked at here alone: a device is not waited for within a round.
@@ -117,7 +112,7 @@ class PreparedStudy:
             "the world arms that can be measured."
         )
 
-    def _require_unbeaten(self, regret: np.ndarray, place: _Place) -> None:
+    def _require_unbeaten(self, regret: np.ndarray, place: Place) -> None:
         """Raise where a value is better than what the world says is the best there is.
 
         By more than rounding, or a search for the best, leaves. Looked at here for the same reason.
@@ -138,8 +133,8 @@ class PreparedStudy:
         )
 
     def _tables(
-        self, place: _Place, stop: threading.Event
-    ) -> list[_Table | CompiledTable | CapturedTable]:
+        self, place: Place, stop: threading.Event
+    ) -> list[EagerTable | CompiledTable | CapturedTable]:
         """The strategies whose rounds are compiled or captured, and all others."""
         settings, graphs = self.settings, self.settings.captured
         services = {
@@ -148,9 +143,9 @@ class PreparedStudy:
         others = [
             label for label in settings.strategies if label not in services and label not in graphs
         ]
-        tables: list[_Table | CompiledTable | CapturedTable] = []
+        tables: list[EagerTable | CompiledTable | CapturedTable] = []
         if others:
-            tables.append(_Table(settings.of(others), self.templates, place))
+            tables.append(EagerTable(settings.of(others), self.templates, place))
         if services:
             # Where the compiler is imported.
             from botorch_tv.simulation.compiled.table import CompiledTable
@@ -199,163 +194,3 @@ class _Counted:
         if rounds > self._rounds:
             self._progress.add(self._trials * (rounds - self._rounds))
             self._rounds = rounds
-
-
-class _Place:
-    """Where the play is, which is told of errors within.
-
-    Args:
-        chunk: The trials.
-    """
-
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.reach(0, "they are begun")
-
-    def reach(self, number: int, doing: str, *who: object) -> None:
-        """Go on to another round, counted from 1, or another part of it.
-
-        Args:
-            number: Of the round.
-            doing: What is done, with `{!r}` for each of those who do it: put into words only once
-                there is an error, since a round has many parts.
-            who: They.
-        """
-        self._round, self._doing, self._who = number, doing, who
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception):
-            number = f"round {self._round} of " if self._round else ""
-            doing = self._doing.format(*self._who)
-            error.add_note(f"run_study: in {number}{self.chunk}, as {doing}.")
-
-
-class _Table:
-    """A study under way: the states of all strategies in the trials of one chunk."""
-
-    def __init__(
-        self, settings: StudySettings, templates: Mapping[str, State], place: _Place
-    ) -> None:
-        chunk = place.chunk
-        self.settings, self.place, self.chunk = settings, place, chunk
-        self.labels = list(settings.strategies)
-        self.players = list(settings.strategies.values())
-        self.states = [
-            player.init_like(templates[label], (chunk.trials,))
-            for label, player in settings.strategies.items()
-        ]
-        self.streams = [
-            self.draws(f"strategy {label}") if player.draws else None
-            for label, player in settings.strategies.items()
-        ]
-        self.experts = [
-            self.draws(f"expert {label}") if player.consults else None
-            for label, player in settings.strategies.items()
-        ]
-        self.spread = math.sqrt(settings.world.noise)
-        self.disturb = settings.errors(chunk)
-        self.maximize = settings.maximize
-        self.opening = settings.world.opening(self.draws("first arm"))
-        self.recorders = settings.recorders
-        self.records = Records(
-            settings.layout,
-            chunk.trials,
-            dtype=settings.dtype,
-            device=settings.device,
-            lasting=self._lasting(),
-        )
-
-    def draws(self, purpose: str) -> Stream:
-        """Random numbers of these trials for one purpose."""
-        return self.settings.stream(purpose, self.chunk)
-
-    def play_round(self, step: int, objective: Objective) -> None:
-        """One round of every strategy.
-
-        Args:
-            step: The round, counted from 0.
-            objective: That of every trial.
-        """
-        world = self.settings.world
-        best = objective.best(self.maximize)
-        noise = self.disturb.normal()
-        for number, player in enumerate(self.players):
-            state, label = self.states[number], self.labels[number]
-            self.place.reach(step + 1, "the strategy {!r} chooses", label)
-            if self.opening is not None and step < self.opening.shape[1]:
-                suggestion = player.suggestion_at(state, self.opening[:, step])
-            else:
-                suggestion = player.ask(state, generator=self.streams[number])
-            self.place.reach(step + 1, "the world answers the strategy {!r}", label)
-            truth = objective.at(suggestion.choice)
-            observation = truth + noise
-            ok = world.available(step, suggestion.choice)
-            seen = Seen(
-                step + 1,
-                label,
-                player,
-                state,
-                suggestion,
-                objective,
-                best,
-                truth,
-                observation if ok is None else observation.masked_fill(~ok, math.nan),
-            )
-            self._record(number, seen, None)
-            self.place.reach(step + 1, "the strategy {!r} is told", label)
-            self.states[number], info = player.tell(
-                state,
-                suggestion,
-                observation,
-                ok=ok,
-                check=False,
-                consume=True,
-            )
-            stream = self.experts[number]
-            if stream is not None:
-                self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
-                asked = self._consult(number, stream, step, objective)
-                info = info._replace(side_queries=asked)
-            self._record(number, seen._replace(state=self.states[number]), info)
-        self.records.close_round(step)
-
-    def finished(self) -> tuple[list[str], Arrays]:
-        """What was recorded, and of which strategies in this order."""
-        return self.labels, self.records.finished()
-
-    def _lasting(self) -> Collection[str]:
-        """Variables whose tensors are new in every round.
-
-        Somebody's own strategy may give the same one in every round, with other numbers in it.
-        """
-        ours = all(is_ours(type(one)) for one in self.players)
-        return Play().variables(self.settings.world.domain) if ours else ()
-
-    def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Let every recorder see a round: before the observation, or what happened after it."""
-        for one in self.recorders:
-            self.place.reach(seen.round, "{!r} records the strategy {!r}", one, seen.label)
-            told = one.before(seen) if info is None else one.after(seen, info)
-            self.records.note(number, one, told)
-
-    def _consult(self, number: int, stream: Stream, step: int, objective: Objective) -> Tensor:
-        """Let an expert answer what a strategy asks about this round; side queries, `trials`.
-
-        Its errors are its own, as large as those of observations.
-        """
-        player, state = self.players[number], self.states[number]
-        asked = player.consult(state, generator=stream)
-        if asked is None:
-            return torch.zeros(self.chunk.trials, dtype=torch.int64, device=state.time.device)
-        # As many numbers as any trial could need, so that no trial's depend on the others.
-        noise = self.spread * stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
-        answers = objective.at(asked.choice) + noise
-        world = self.settings.world
-        known = [world.available(step, one) for one in asked.choice.unbind(1)]
-        measured = [one for one in known if one is not None]
-        ok = torch.stack(measured, -1) if measured else None
-        self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
-        return asked.side_queries

@@ -17,7 +17,7 @@ import torch
 from lasting import study
 
 from botorch_tv.identity import describe, differences
-from botorch_tv.identity.source import is_users, library
+from botorch_tv.identity.source import COMPUTING, ROOT, is_users, library
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Loop, gp_ucb
@@ -253,6 +253,14 @@ def test_other_processes_and_threads_describe_alike(tmp_path: Path) -> None:
     first, second = (json.loads(one.communicate()[0]) for one in found)
     assert first == second
     assert first[0] == library()
+
+
+def test_what_computes_is_where_the_digest_looks_for_it() -> None:
+    assert [name for name in COMPUTING if not (ROOT / name).exists()] == []
+    rounds = {"EagerTable", "CompiledTable", "CapturedTable"}
+    for file in ROOT.rglob("*.py"):
+        if rounds & set(re.findall(r"^class (\w+)", file.read_text(), flags=re.MULTILINE)):
+            assert file.relative_to(ROOT).as_posix().startswith(COMPUTING), file
 
 
 # ---------------------------------------------------------------- studies and loops

@@ -23,10 +23,12 @@ from botorch_tv.simulation.captured import serving
 from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
-from botorch_tv.simulation.chunks import PreparedStudy, _Place, _Table
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled.serving import require_compiled
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.eager import EagerTable
 from botorch_tv.simulation.memory import chunk_size
+from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
@@ -50,7 +52,7 @@ class Both:
     """A study by captured rounds and by the recursion, side by side."""
 
     captured: CapturedTable
-    eager: _Table
+    eager: EagerTable
     found: Arrays
     expected: Arrays
 
@@ -68,7 +70,7 @@ class Both:
         graphs = serving.captured(world, strategies, states, horizon)
         assert list(graphs) == list(strategies)
         captured = CapturedTable(settings, graphs, CHUNK, capture, passes)
-        eager = _Table(settings, states, _Place(CHUNK))
+        eager = EagerTable(settings, states, Place(CHUNK))
         draws = Stream(0, "world", *CHUNK, dtype=torch.float64, device=CPU)
         for step, objective in zip(range(horizon), world.objectives(draws)):
             captured.play_round(step, objective)

@@ -25,10 +25,12 @@ from botorch_tv.forgetting import (
     SlidingWindow,
 )
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
-from botorch_tv.simulation.chunks import PreparedStudy, _Place, _Table
+from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled import serving
 from botorch_tv.simulation.compiled.serving import require_compiled, served, service
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.eager import EagerTable
+from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.recorders.diagnosis import Diagnosis
 from botorch_tv.simulation.settings import StudySettings
@@ -76,7 +78,7 @@ def test_means_and_variances_are_those_of_the_recursion(name):
     settings = StudySettings(world, strategies, HORIZON, 0, torch.float64, cpu, compiled=True)
     prepared = PreparedStudy(settings, settings.initial_states())
     compiled = CompiledTable(settings, prepared.services, chunk, threading.Event())
-    eager = _Table(settings, prepared.templates, _Place(chunk))
+    eager = EagerTable(settings, prepared.templates, Place(chunk))
     draws = Stream(0, "world", *chunk, dtype=torch.float64, device=cpu)
     for step, objective in zip(range(HORIZON), world.objectives(draws)):
         compiled.play_round(step, objective)
