@@ -84,7 +84,8 @@ def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
         assert set(one["runs"]) == set(told_nothing_wider.PLAYERS)
         for label, run in one["runs"].items():
             assert run[told_nothing_wider.REGRET][0] > 0
-            assert ("coverage of bands of 95 % of every seed" in run) == (label == "told nothing")
+            bands = run.get("coverage of bands of 95 % of every seed")
+            assert bands is None if label in ("chance", "BoTorch on (x, t)") else 0 < bands[0] <= 1
     few = [*small, "--players", "chance"]
     few[few.index("1")] = "2"
     regret = told_nothing_wider.main(few)["worlds"]["levy"]["regret per round"]
