@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.filter import Group, Passage, moved
+from botorch_tv.inference.mixture.filter import Group, Passage
 from botorch_tv.inference.mixture.moments import scales, weights
 
 
@@ -44,11 +44,11 @@ def drawn(groups: tuple[Group, ...], passage: Passage, shape: Tensor, normal: Te
     parts = []
     for number, group in enumerate(groups):
         a, H = (part.expand(len(normal), members)[trial, place].unsqueeze(-1) for part in passage)
-        P, z = group.covariance[trial, place], moved(a, group.mean[trial, place].unsqueeze(-2))
-        z = z.squeeze(-2)
+        P, z = group.covariance[trial, place], group.mean[trial, place]
         s = scales(group, shape)[trial, place].sqrt().unsqueeze(-1)
         decay = torch.ones_like(z)
         decay[:, :-1] = a
+        z = z * decay
         kept = torch.ones_like(z)
         kept[:, :-1] = 1 - H
         P = P * (decay.unsqueeze(-1) * decay.unsqueeze(-2))

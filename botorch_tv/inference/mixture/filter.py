@@ -60,10 +60,16 @@ class Told(NamedTuple):
     """Whether there is anything to learn from, `T`, bool."""
 
 
-def moved(factor: Tensor, vector: Tensor) -> Tensor:
-    """A vector whose features decay, and whose constant does not, `T x K x (r + 1)`."""
-    decayed = vector * factor.unsqueeze(-1)
-    return torch.cat([decayed[..., :-1], vector[..., -1:].expand_as(decayed[..., -1:])], -1)
+def kept(factor: Tensor, like: Tensor) -> Tensor:
+    """By what every coordinate is multiplied where features decay, and the constant does not.
+
+    Args:
+        factor: Of the features, `T x K`.
+        like: Gives the number of coordinates, `T x K x (r + 1)`.
+    """
+    each = torch.ones_like(like)
+    each[..., :-1] = factor.unsqueeze(-1)
+    return each
 
 
 def observed(
@@ -94,23 +100,20 @@ def observed(
         The group, and what the observation told, ½ ln(S / noise) in nats, `T x K`.
     """
     good, phi, A = told.good.unsqueeze(-1), told.features.unsqueeze(-2), shape.unsqueeze(-1)
-    a = torch.where(good, passage.attenuation, 1.0)
     H = torch.where(good, passage.jump, 0.0)
     own = told.residual.unsqueeze(-1) + torch.where(good, told.noise, 1.0)
-    grown = 1 - a.square()
-    z = moved(a, group.mean)
-    P = group.covariance
+    left = kept(torch.where(good, passage.attenuation, 1.0), group.mean)
+    fresh = 1 - left.square()
+    z, P, learned = group.mean * left, group.covariance, good.to(phi)
     # P of now times φ, without P of now.
-    g = moved(a, (P @ moved(a, phi.expand_as(z)).unsqueeze(-1)).squeeze(-1))
-    g = g + torch.nn.functional.pad(grown.unsqueeze(-1) * phi[..., :-1], (0, 1))
+    g = torch.addcmul(left * (P @ (left * phi).unsqueeze(-1)).squeeze(-1), fresh, phi)
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
     drift = torch.log1p(-H) + log_student(e, S, A, group.scale)
-    learned = good.to(e)
     jump, jumping = None, slice(members.still, None)
     if H.shape[-1] > members.still:
         before = Group(*(part[:, jumping] for part in group))
         jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
-    covariance = _scaled(P, a, grown, consume=consume)
+    covariance = _scaled(P, left, fresh, consume=consume)
     square = covariance.shape[-1]
     # In place: of a covariance every pass over memory counts.
     covariance.view(-1, square, square).baddbmm_(
@@ -207,19 +210,19 @@ def log_student(e: Tensor, S: Tensor, A: Tensor, B: Tensor) -> Tensor:
     return normaliser - (A + 0.5) * torch.log1p(e.square() / (2 * B * S))
 
 
-def _scaled(P: Tensor, a: Tensor, added: Tensor, *, consume: bool) -> Tensor:
-    """P once the features have decayed by a and gained a multiple of I; the constant does not.
+def _scaled(P: Tensor, left: Tensor, fresh: Tensor, *, consume: bool) -> Tensor:
+    """P once coordinates have decayed and gained variances of their own.
 
     Args:
         P: `T x K x (r + 1) x (r + 1)`.
-        a: `T x K`.
-        added: `T x K`.
+        left: What is left of each, the same of all features, and 1 of the constant,
+            `T x K x (r + 1)`.
+        fresh: What each gains, 0 for the constant, `T x K x (r + 1)`.
         consume: Whether P is overwritten.
     """
-    edge = P[..., -1, :] * a.unsqueeze(-1)
-    edge[..., -1] = P[..., -1, -1]
-    factor = a.square()[..., None, None]
+    # In one pass over memory; the constant's row and column are put right afterwards.
+    edge, factor = P[..., -1] * left, left[..., :1].square().unsqueeze(-1)
     out = P.mul_(factor) if consume else P * factor
-    out[..., :, -1], out[..., -1, :] = edge, edge
-    out.diagonal(dim1=-2, dim2=-1)[..., :-1].add_(added.unsqueeze(-1))
+    out[..., -1], out[..., -1, :] = edge, edge
+    out.diagonal(dim1=-2, dim2=-1).add_(fresh)
     return out

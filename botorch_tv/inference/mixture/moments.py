@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Members
-from botorch_tv.inference.mixture.filter import Group, Passage, moved
+from botorch_tv.inference.mixture.filter import Group, Passage, kept
 
 
 class Moments(NamedTuple):
@@ -109,8 +109,8 @@ def _of_group(
 ) -> list[Moments]:
     w, s2 = group.log_weight.softmax(-1), scales(group, shape)
     worth, P = w * s2, group.covariance
-    kept = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
-    blocks = (kept @ P.flatten(-2)).view(*kept.shape[:-1], *P.shape[-2:])
+    squares = torch.stack([worth * (1 - H) * a.square() for a, H in passages], -2)
+    blocks = (squares @ P.flatten(-2)).view(*squares.shape[:-1], *P.shape[-2:])
     along = torch.stack([worth * (1 - H) * a for a, H in passages], -2)
     edges = along @ P[..., -1]
     edges[..., -1] = (worth * P[..., -1, -1]).sum(-1, keepdim=True)
@@ -122,20 +122,18 @@ def _passed(
     group: Group, w: Tensor, worth: Tensor, passage: Passage, block: Tensor, edge: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Mean and covariance, from that of the features kept and the constant's row."""
-    a, H = passage
-    covariance = block.contiguous()
-    covariance[:, -1], covariance[:, :, -1] = edge, edge
-    fresh = (worth * ((1 - H) * (1 - a.square()) + H)).sum(-1)
-    covariance.diagonal(dim1=-2, dim2=-1)[:, :-1].add_(fresh.unsqueeze(-1))
-    kept = moved(a, group.mean)
-    now = moved(1 - H, kept)
-    mean = (w.unsqueeze(-1) * now).sum(-2)
+    left, stays = (kept(one, group.mean) for one in (passage.attenuation, 1 - passage.jump))
+    before = left * group.mean
+    now, share = stays * before, w.unsqueeze(-1)
+    mean = (share * now).sum(-2)
+    fresh = (worth.unsqueeze(-1) * (1 - stays * left.square())).sum(-2)
     # A jump since, and members that differ, add what lies between their means.
-    jumped = (w * H * (1 - H)).sqrt().unsqueeze(-1) * kept
-    jumped = torch.nn.functional.pad(jumped[..., :-1], (0, 1))
-    apart = w.sqrt().unsqueeze(-1) * (now - mean.unsqueeze(-2))
-    rows = torch.cat([jumped, apart], -2)
-    return mean, torch.baddbmm(covariance, rows.mT, rows)
+    jumped = (share * stays * (1 - stays)).sqrt() * before
+    rows = torch.cat([jumped, share.sqrt() * (now - mean.unsqueeze(-2))], -2)
+    covariance = block.contiguous()
+    covariance[:, -1], covariance[..., -1] = edge, edge
+    covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
+    return mean, covariance.baddbmm_(rows.mT, rows)
 
 
 def mixed(weight: Tensor, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
