@@ -124,16 +124,7 @@ class TimeVaryingGP(AgingGP):
     ) -> None:
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
-        decay, inflation = separate(forgetting)
-        require(
-            covar_module is None or (decay is None and spatial_module is None),
-            "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
-            "spatial_module; pass the kernel over the columns other than time as spatial_module.",
-        )
-        require(
-            likelihood is None or inflation is None,
-            "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
-        )
+        decay, inflation = _separated(forgetting, covar_module, spatial_module, likelihood)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         presumed = forgetting is None and covar_module is None and not aged
         if presumed:
@@ -145,12 +136,12 @@ class TimeVaryingGP(AgingGP):
         if covar_module is None:
             others, times = train_X.shape[-1] - 1, train_X[..., time]
             require(others > 0, "train_X has no column but time; there is nothing to choose.")
-            first = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
+            each = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times  # of the outputs
             if spatial_module is None:
                 spatial_module = defaults.space(others, batch_shape, scaled=scaled)
             covar_module = SpatioTemporalKernel(
                 spatial_module,
-                temporal_kernel(decay, first, batch_shape, learn_forgetting),
+                temporal_kernel(decay, each, batch_shape, learn_forgetting),
                 time_dim=time,
             )
         if outcome_transform == DEFAULT and not learn_forgetting:
@@ -292,6 +283,26 @@ class TimeVaryingGP(AgingGP):
             subset._row_noise = rows[..., chosen, :]
         subset._tell_likelihood(subset.train_inputs[0])
         return subset  # type: ignore[no-any-return]
+
+
+def _separated(
+    forgetting: Forgetting,
+    covar_module: Kernel | None,
+    spatial_module: Kernel | None,
+    likelihood: Likelihood | None,
+) -> tuple[Decay | None, Inflation | None]:
+    """A decay and an inflation; raises where modules leave no place for them."""
+    decay, inflation = separate(forgetting)
+    require(
+        covar_module is None or (decay is None and spatial_module is None),
+        "covar_module is a kernel over all columns, so it leaves no place for a decay or a "
+        "spatial_module; pass the kernel over the columns other than time as spatial_module.",
+    )
+    require(
+        likelihood is None or inflation is None,
+        "likelihood and an inflation in forgetting both say how noise grows; give one of them.",
+    )
+    return decay, inflation
 
 
 def _checked_time(
