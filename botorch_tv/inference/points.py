@@ -20,7 +20,7 @@ from botorch_tv.inference.costs import (
     POSTERIOR_MATRICES,
     WAVES,
 )
-from botorch_tv.inference.data import Data, Present, temporal_rows
+from botorch_tv.inference.data import Data, Present
 from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
 from botorch_tv.inference.growing_factor import (
     Factor,
@@ -29,6 +29,7 @@ from botorch_tv.inference.growing_factor import (
     factor_of,
     numbers_of_factor,
 )
+from botorch_tv.inference.kept_observations import observations_of, temporal_rows
 from botorch_tv.inference.point_kernel import PointKernel, Stationary
 from botorch_tv.inference.point_posterior import (
     GaussianPosterior,
@@ -174,7 +175,8 @@ class PointRegression(PointInference):
     ) -> Observations:
         box_prior = _box_prior(data)
         factor = box_prior.noise_factor
-        return data.observations(
+        return observations_of(
+            data,
             self.process,
             present,
             inflation_power=inflation_power,

@@ -12,6 +12,7 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import SCORING
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
+from botorch_tv.inference.kept_observations import observations_of
 from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
@@ -136,8 +137,8 @@ class Inference(ABC):
         return estimate
 
     def observations(self, data: Data, present: Present, inflation_power: int = 1) -> Observations:
-        """The observations kept; see :meth:`Data.observations`."""
-        return data.observations(self.process, present, inflation_power=inflation_power)
+        """The observations kept, ready for regression."""
+        return observations_of(data, self.process, present, inflation_power=inflation_power)
 
 
 def basis_of(data: Data) -> Basis:
