@@ -30,41 +30,16 @@ def section(results: Path = RESULTS) -> str:
     studies = _read(results / "studies.json")["studies"]
     ms = {row["contender"]: row["ms"] for row in loops["contenders"]}
     ratio = {row["contender"]: row["ratio"] for row in loops["contenders"]}
-    many, one, joint, single = list(ms)[:4]
-    trials, rounds = loops["parameters"]["trials"], loops["parameters"]["horizon"]
-    strategies = limits["devices"]["cpu"]["strategies"].values()
-    rows = [
-        (
-            f"`botorch-tv compare`: {_players(studies, 'compare')} strategies, 64 trials",
-            _seconds(studies, "compare"),
-        ),
-        (
-            'stopping times of `et_gp_ucb`, 30,000 trials, world included ("3 days on a cluster" '
-            "in [ET])",
-            _seconds(studies, "et-fig4-"),
-        ),
-        (
-            f"{_players(studies, 'c17-se-gp')} strategies on 100 arms, 25 trials, 30,000 rounds "
-            "each ([C17] §6), by kernel and world",
-            _seconds(studies, "c17-se-", "c17-matern52-"),
-        ),
-        (f"one round of `gp_ucb`, per trial, {trials} trials together", f"{ms[many]:.3f} ms"),
-        (
-            "… of a loop that rebuilds a `SingleTaskGP` and takes its joint posterior",
-            f"{ms[joint]:.0f} ms",
-        ),
-        ("… of one that takes `posterior(X.unsqueeze(-2))`", f"{ms[single]:.0f} ms"),
-        ("one round of one trial alone", f"{ms[one]:.1f} ms"),
-    ]
-    studied = next((label for label in ms if label.startswith("compiled study")), None)
+    _, one, joint, single = list(ms)[:4]
+    rows = [*_of_studies(studies), *_of_rounds(ms, loops["parameters"]["trials"])]
+    rounds, studied = loops["parameters"]["horizon"], _studied(ms)
     faster = ""
     if studied is not None:
-        what = "… in a compiled study, its world, draws and results included"
-        rows.insert(4, (what, f"{ms[studied]:.3f} ms"))
         faster = (
             f"; a compiled study, all included, {_about(ms[joint] / ms[studied])} and "
             f"{_about(ms[single] / ms[studied])} times"
         )
+    strategies = limits["devices"]["cpu"]["strategies"].values()
     table = ["| what | time |", "|---|---|", *(f"| {what} | {time} |" for what, time in rows)]
     shares = [one["bandwidth_reached"] * 100 for one in strategies]
     return "\n".join(
@@ -90,6 +65,49 @@ def section(results: Path = RESULTS) -> str:
             "",
         ]
     )
+
+
+def _of_studies(studies: dict[str, Any]) -> list[tuple[str, str]]:
+    """What studies take."""
+    return [
+        (
+            f"`botorch-tv compare`: {_players(studies, 'compare')} strategies, 64 trials",
+            _seconds(studies, "compare"),
+        ),
+        (
+            'stopping times of `et_gp_ucb`, 30,000 trials, world included ("3 days on a cluster" '
+            "in [ET])",
+            _seconds(studies, "et-fig4-"),
+        ),
+        (
+            f"{_players(studies, 'c17-se-gp')} strategies on 100 arms, 25 trials, 30,000 rounds "
+            "each ([C17] §6), by kernel and world",
+            _seconds(studies, "c17-se-", "c17-matern52-"),
+        ),
+    ]
+
+
+def _of_rounds(ms: dict[str, float], trials: int) -> list[tuple[str, str]]:
+    """What rounds take, of those who were timed."""
+    (many, one, joint, single), studied = list(ms)[:4], _studied(ms)
+    rows = [(f"one round of `gp_ucb`, per trial, {trials} trials together", f"{ms[many]:.3f} ms")]
+    if studied is not None:
+        what = "… in a compiled study, its world, draws and results included"
+        rows.append((what, f"{ms[studied]:.3f} ms"))
+    return [
+        *rows,
+        (
+            "… of a loop that rebuilds a `SingleTaskGP` and takes its joint posterior",
+            f"{ms[joint]:.0f} ms",
+        ),
+        ("… of one that takes `posterior(X.unsqueeze(-2))`", f"{ms[single]:.0f} ms"),
+        ("one round of one trial alone", f"{ms[one]:.1f} ms"),
+    ]
+
+
+def _studied(ms: dict[str, float]) -> str | None:
+    """The compiled study among those timed, if there is one."""
+    return next((label for label in ms if label.startswith("compiled study")), None)
 
 
 def replaced(text: str, within: str) -> str:
