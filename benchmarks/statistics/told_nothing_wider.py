@@ -14,8 +14,9 @@ Worlds, all of :mod:`benchmarks.statistics.wider_worlds`:
 
 Without ``--data`` the records are made up by the library. Not told more than the strategy that is
 told nothing are chance and the loop people write with BoTorch, a ``SingleTaskGP`` on (x, t) fitted
-anew every round. The library's learning loops, static and drifting, find lengthscale, noise and
-rate as they go, but are told mean and scale. The others are told all: on functions the lengthscale
+anew every round; and the library's learning loops, static and drifting, which find lengthscale,
+noise and rate as they go, in units of four random points. The same are told mean and scale,
+besides. The others are told all: on functions the lengthscale
 and rate of largest likelihood of 300 readings of all places and times, on records the covariance of
 the rows before. All widths are equal. Regret is per round and paired over seeds. Coverage is the
 share of points and rounds in which a band of 95 % of a strategy of the library holds the truth, or
@@ -50,6 +51,7 @@ from benchmarks.statistics.wider_worlds import (
 )
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import EventTrigger
+from botorch_tv.inference.mixture.running import FIRST
 from botorch_tv.learning import Refit
 from botorch_tv.papers.recordings import Recordings
 from botorch_tv.simulation.rivals import unit_kernel
@@ -67,8 +69,8 @@ from botorch_tv.strategies import (
 NOTHING = "told nothing"
 ROUNDS = 100
 """Of the functions."""
-RANDOM_STARTS = 5
-"""Of the loop with BoTorch."""
+RANDOM_STARTS = FIRST
+"""Of the loop with BoTorch, and of those that find their units; as of who is told nothing."""
 REGRET = "total regret of every seed"
 EVERY = 5
 """Rounds between fits of the learning loops, and between looks at bands."""
@@ -110,6 +112,39 @@ class OfLibrary:
     def tell(self, t: int, y: float) -> None:
         told = torch.tensor((y - self.mean) / self.scale, dtype=torch.float64)
         self.state, _ = self.strategy.tell(self.state, self.suggestion, told, consume=True)
+
+
+class InOwnUnits(OfLibrary):
+    """A strategy that takes mean and scale from random points, and then learns of these, too.
+
+    Args:
+        strategy: Who.
+        trial: What is played.
+        seed: Of these points.
+    """
+
+    def __init__(self, strategy: Strategy, trial: Trial, seed: int) -> None:
+        super().__init__(strategy, trial, told=False, box=True)
+        self.trial, self.generator = trial, torch.Generator().manual_seed(seed)
+        self.first: list[tuple[Tensor, float]] = []
+
+    def ask(self, t: int) -> Tensor:
+        if t > RANDOM_STARTS:
+            return super().ask(t)
+        self.point = _anywhere(self.trial, self.generator)
+        return self.point
+
+    def tell(self, t: int, y: float) -> None:
+        if t > RANDOM_STARTS:
+            super().tell(t, y)
+            return
+        self.first.append((self.point, y))
+        if t == RANDOM_STARTS:
+            values = torch.tensor([value for _, value in self.first], dtype=torch.float64)
+            self.mean, self.scale = float(values.mean()), float(values.std())
+            for point, value in self.first:
+                self.suggestion = self.strategy.suggestion_at(self.state, point)
+                super().tell(t, value)
 
 
 class OfBoTorch:
@@ -154,7 +189,7 @@ def _anywhere(trial: Trial, generator: torch.Generator) -> Tensor:
     return trial.arms[torch.randint(len(trial.arms), (), generator=generator)]
 
 
-def _learning(trial: Trial, epsilon: float | None) -> Player:
+def _learning(trial: Trial, *, drifts: bool) -> Strategy:
     """From wrong values, as in :mod:`benchmarks.statistics.learning_loop`."""
     told: dict[str, Any] = {
         "kernel": unit_kernel("se", 0.2 * math.sqrt(trial.dim)),
@@ -162,13 +197,10 @@ def _learning(trial: Trial, epsilon: float | None) -> Player:
         "width": adaptive_gp_ucb().width,
     }
     refit = Refit(every=EVERY)
-    if epsilon is None:
-        return OfLibrary(
-            dataclasses.replace(gp_ucb(**told), learning=refit), trial, told=True, box=True
-        )
-    drifts = tv_gp_ucb(epsilon=epsilon, **told)
-    strategy = dataclasses.replace(drifts, learning=refit, retention=EventTrigger(DELTA))
-    return OfLibrary(strategy, trial, told=True, box=True)
+    if not drifts:
+        return dataclasses.replace(gp_ucb(**told), learning=refit)
+    wandering = tv_gp_ucb(epsilon=0.01, **told)
+    return dataclasses.replace(wandering, learning=refit, retention=EventTrigger(DELTA))
 
 
 def _told(trial: Trial, preset: Callable[..., Strategy], *, rate: bool = False) -> Player:
@@ -183,8 +215,16 @@ PLAYERS: dict[str, Callable[[Trial, int], Player]] = {
     NOTHING: lambda trial, seed: OfLibrary(adaptive_gp_ucb(), trial, told=False, box=False),
     "chance": Chance,
     "BoTorch on (x, t)": OfBoTorch,
-    "learning, drifting": lambda trial, seed: _learning(trial, 0.01),
-    "learning, static": lambda trial, seed: _learning(trial, None),
+    "learning, drifting": lambda trial, seed: InOwnUnits(
+        _learning(trial, drifts=True), trial, seed
+    ),
+    "learning, static": lambda trial, seed: InOwnUnits(_learning(trial, drifts=False), trial, seed),
+    "learning, drifting, told mean and scale": lambda trial, seed: OfLibrary(
+        _learning(trial, drifts=True), trial, told=True, box=True
+    ),
+    "learning, static, told mean and scale": lambda trial, seed: OfLibrary(
+        _learning(trial, drifts=False), trial, told=True, box=True
+    ),
     "TV-GP-UCB told all": lambda trial, seed: _told(trial, tv_gp_ucb, rate=True),
     "ET-GP-UCB told all": lambda trial, seed: _told(trial, et_gp_ucb),
     "GP-UCB told all": lambda trial, seed: _told(trial, gp_ucb),
@@ -215,7 +255,7 @@ def play(make: Callable[[Trial, int], Player], trial: Trial, seed: int) -> dict[
         start = time.process_time()
         point = player.ask(t)
         seconds += time.process_time() - start
-        if looked_at is not None and t > adaptive_gp_ucb().starts and t % EVERY == 0:
+        if looked_at is not None and t > RANDOM_STARTS and t % EVERY == 0:
             inside.append(_held(looked_at, trial, points, t))
         f = float(trial.value(point.unsqueeze(0), t))
         total += trial.highest(t) - f

@@ -75,24 +75,45 @@ def test_records_are_played_as_they_were_read(usual):
 
 def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "wider.json"
-    worlds = ["--worlds", "levy", "temperature"]
     monkeypatch.setattr(told_nothing_wider, "levy", DriftingBranin)  # features of two coordinates
-    small = [*worlds, "--horizon", "6", "--seeds", "1", "--out", str(path)]
-    record = told_nothing_wider.main(small)
+    small = ["--horizon", "5", "--out", str(path)]
+    everyone = [*small, "--worlds", "temperature", "--seeds", "1"]
+    told_nothing_wider.main(everyone)
+    few = ["--players", "told nothing", "chance", "BoTorch on (x, t)"]
+    told_nothing_wider.main([*small, "--worlds", "levy", "--seeds", "1", *few])
+    more = [*small, "--worlds", "levy", "--seeds", "2", *few[:-1]]
+    record = told_nothing_wider.main(more)
     assert json.loads(path.read_text(encoding="utf-8")) == record
-    for one in record["worlds"].values():
-        assert set(one["runs"]) == set(told_nothing_wider.PLAYERS)
-        for label, run in one["runs"].items():
-            assert run[told_nothing_wider.REGRET][0] > 0
-            bands = run.get("coverage of bands of 95 % of every seed")
-            assert bands is None if label in ("chance", "BoTorch on (x, t)") else 0 < bands[0] <= 1
-    few = [*small, "--players", "chance"]
-    few[few.index("1")] = "2"
-    regret = told_nothing_wider.main(few)["worlds"]["levy"]["regret per round"]
-    both = [
-        record["worlds"]["levy"]["runs"][one][told_nothing_wider.REGRET][0]
-        for one in ("told nothing", "chance")
-    ]
-    assert regret["chance"]["told nothing less this"] == pytest.approx((both[0] - both[1]) / 6)
+    runs = record["worlds"]["temperature"]["runs"]
+    assert set(runs) == set(told_nothing_wider.PLAYERS)
+    for label, run in runs.items():
+        assert run[told_nothing_wider.REGRET][0] > 0
+        bands = run.get("coverage of bands of 95 % of every seed")
+        assert bands is None if label in ("chance", "BoTorch on (x, t)") else 0 < bands[0] <= 1
+    both, regret = (record["worlds"]["levy"][one] for one in ("runs", "regret per round"))
+    played = {label: one[told_nothing_wider.REGRET] for label, one in both.items()}
+    assert [len(one) for one in played.values()] == [2, 2, 1]
+    for label, number in (("chance", 2), ("BoTorch on (x, t)", 1)):  # over seeds that both played
+        less = sum(played["told nothing"][:number]) - sum(played[label])
+        expected = pytest.approx(less / number / 5, abs=1e-9)
+        assert regret[label]["told nothing less this"] == expected
     monkeypatch.setattr(told_nothing_wider, "play", None)  # nothing is played again
-    told_nothing_wider.main(small)
+    told_nothing_wider.main(everyone)
+
+
+def test_units_are_those_of_the_first_points():
+    """Whose values are then learned from, in their order, at their rounds."""
+    trial = wider_worlds.traffic(RECORDS, 0, 8, usual=False)
+    player = told_nothing_wider.PLAYERS["learning, static"](trial, 3)
+    told = []
+    for t in range(1, 7):
+        point = player.ask(t)
+        told.append((point, float(trial.value(point[None], t))))
+        player.tell(t, told[-1][1])
+    values = torch.tensor([y for _, y in told], dtype=torch.float64)
+    first = values[: told_nothing_wider.RANDOM_STARTS]
+    assert (player.mean, player.scale) == (float(first.mean()), float(first.std()))
+    X, y, _, time = (one.tensor() for one in player.state.history)
+    torch.testing.assert_close(X, torch.stack([point for point, _ in told]))
+    torch.testing.assert_close(y * player.scale + player.mean, values)
+    assert (time.diff() == 1).all()
