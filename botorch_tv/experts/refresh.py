@@ -6,15 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
-from botorch.exceptions.warnings import BotorchWarning
-
 from botorch_tv.experts.dpp import Steps, require_steps
 from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import require, settle_number
-
-
-class ExpertWarning(BotorchWarning):  # type: ignore[misc]
-    """An expert was due but did not answer, so a strategy goes on with what data it has."""
 
 
 class Schedule(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -23,7 +23,7 @@ from botorch_tv.experts.answers import (
     with_answers,
 )
 from botorch_tv.experts.asking import draw_points
-from botorch_tv.experts.refresh import ExpertWarning, Refresh
+from botorch_tv.experts.refresh import Never, Refresh
 from botorch_tv.forgetting import Kept
 from botorch_tv.inference.arms import ArmRegression
 from botorch_tv.inference.basis import Basis
@@ -34,7 +34,7 @@ from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import require_state
-from botorch_tv.strategies.consultation import Consultation, ExpertData
+from botorch_tv.strategies.consultation import Consultation, ExpertData, ExpertWarning
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
@@ -110,13 +110,10 @@ class SparQ(Strategy):
         self.warn_of_absence(state, stacklevel=5)
         return super()._asked(state, now, context, draws)
 
-    def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
-        """Warn if the expert was to be asked after the newest round, but has not answered.
+    def without_expert(self) -> SparQ:
+        return replace(self, refresh=replace(self.refresh, schedule=Never()))
 
-        Args:
-            state: All that has been told.
-            stacklevel: As in ``warnings.warn``.
-        """
+    def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
         answered = 0 if state.expert is None else state.expert.told
         if self.refresh.due(state.told) and answered < state.told:
             warnings.warn(

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from botorch.exceptions.warnings import BotorchWarning
 from torch import Tensor
+
+
+class ExpertWarning(BotorchWarning):  # type: ignore[misc]
+    """An expert was due but did not answer, so a strategy goes on with what data it has."""
 
 
 class Consultation(NamedTuple):

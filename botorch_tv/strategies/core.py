@@ -402,6 +402,18 @@ class Strategy(Believing):
             f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
         )
 
+    def without_expert(self) -> Strategy:
+        """The same strategy where there is nobody to consult, of which it does not warn."""
+        return self
+
+    def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
+        """Warn if an expert was to be asked after the newest round, but has not answered.
+
+        Args:
+            state: All that has been told.
+            stacklevel: As in ``warnings.warn``.
+        """
+
     def _suggestion(self, decision: Decision, choice: Choice) -> Suggestion:
         domain, sqrt_beta = decision.state.domain, choice.sqrt_beta
         if not isinstance(sqrt_beta, Tensor):

@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Size, Tensor
 
-from botorch_tv.experts.refresh import Never
-from botorch_tv.experts.sparq import SparQ
 from botorch_tv.forgetting import KeepAll, Kept, Log, Retention
 from botorch_tv.inference.process import BY_COUNT_OR_TIME
 from botorch_tv.strategies.core import Strategy
@@ -47,8 +45,7 @@ def credulous(strategy: Strategy) -> Strategy:
 
     Nor does it cry for an expert: the rounds that are pretended are no reason to.
     """
-    if isinstance(strategy, SparQ):
-        strategy = replace(strategy, refresh=replace(strategy.refresh, schedule=Never()))
+    strategy = strategy.without_expert()
     if not strategy.process.reacts and strategy.learning is None:
         return strategy
     rules = [

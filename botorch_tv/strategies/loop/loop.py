@@ -12,10 +12,9 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.experts.refresh import ExpertWarning
-from botorch_tv.experts.sparq import SparQ
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Bounds
+from botorch_tv.strategies.consultation import ExpertWarning
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import Time, earliest
@@ -221,8 +220,7 @@ class Loop(Looking):
         state, strategy = self.state, self._credulous
         rest = resting(self._replay.answers, self.domain)
         waiting = list(self._open.rows.values())
-        if isinstance(self._strategy, SparQ):
-            self._strategy.warn_of_absence(state, stacklevel=4)
+        self._strategy.warn_of_absence(state, stacklevel=4)
         if waiting:
             state = pretended(strategy, state, waiting, present)
         among = retried(state) if isinstance(strategy, Adaptive) else state
