@@ -19,6 +19,8 @@ written once; operations read and write all of it, twice where it shrinks.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 import triton
 import triton.language as tl
@@ -150,27 +152,13 @@ def _absorb(  # type: ignore[no-untyped-def]
 class FusedPasses(Passes):
     """As :class:`~botorch_tv.simulation.captured.passes.Passes`, each a kernel of its own.
 
-    Args:
-        mean: As there, contiguous like all that is given.
-        variance: As there.
-        prior: As there.
-        first: As there.
-        sign: As there.
-        tie: As there.
+    All that is given is contiguous.
     """
 
-    def __init__(
-        self,
-        mean: Tensor,
-        variance: Tensor,
-        prior: Tensor,
-        first: Tensor,
-        *,
-        sign: float,
-        tie: float,
-    ) -> None:
-        super().__init__(mean, variance, prior, first, sign=sign, tie=tie)
-        self._tie = mean.new_full((1,), tie)
+    @cached_property
+    def _tie(self) -> Tensor:
+        """Made by the first choice, which nobody records."""
+        return self.mean.new_full((1,), self.tie)
 
     def choose(self, sqrt_beta: Tensor, elapsed: Elapsed | None) -> Tensor:
         trials, arms = self.mean.shape
