@@ -31,6 +31,7 @@ COMPUTING = (
     "simulation/chunks.py",
     "simulation/compiled",
     "simulation/eager.py",
+    "simulation/in_numbers",
     "simulation/recorders",
     "simulation/records.py",
     "simulation/streams.py",

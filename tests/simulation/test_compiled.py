@@ -30,6 +30,7 @@ from botorch_tv.simulation.compiled import serving
 from botorch_tv.simulation.compiled.serving import require_compiled, served, service
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.eager import EagerTable
+from botorch_tv.simulation.in_numbers.known import MOST_ARMS, MOST_SLOTS
 from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.recorders.diagnosis import Diagnosis
@@ -239,10 +240,10 @@ def test_what_is_not_known_is_left_to_the_recursion(name):
 def test_single_precision_and_too_many_arms_are_left_to_the_recursion():
     one = ucb()
     assert service(one, one.init(DOMAINS["odd"], dtype=torch.float32), 50) is None
-    many = Grid(torch.rand(serving.MOST_ARMS + 1, 2).double())
+    many = Grid(torch.rand(MOST_ARMS + 1, 2).double())
     assert service(one, one.init(many), 50) is None
     moving = ucb(**KINDS["walking"])
-    assert service(moving, moving.init(Grid.regular(50, 2)), serving.MOST_SLOTS + 1) is None
+    assert service(moving, moving.init(Grid.regular(50, 2)), MOST_SLOTS + 1) is None
 
 
 @pytest.mark.parametrize("label", ["static", "triggered", "window"])

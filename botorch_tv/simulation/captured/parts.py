@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from botorch_tv.simulation.compiled.parts import Rules
+from botorch_tv.simulation.in_numbers.rules import Rules
 
 
 class Tables(NamedTuple):
     """What of a strategy's rules changes from round to round, on a device; None for what it lacks.
 
     Tables are by rounds, or by elapsed time, as for
-    :class:`~botorch_tv.simulation.compiled.parts.Rules`.
+    :class:`~botorch_tv.simulation.in_numbers.rules.Rules`.
     """
 
     variance: Tensor

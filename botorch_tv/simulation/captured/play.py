@@ -15,7 +15,7 @@ from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index
 from botorch_tv.simulation.captured.parts import Log, Stage, Tables
 from botorch_tv.simulation.captured.passes import Elapsed, Passes
-from botorch_tv.simulation.compiled.parts import Rules
+from botorch_tv.simulation.in_numbers.rules import Rules
 
 
 class Play:

@@ -13,7 +13,7 @@ from botorch_tv.simulation.captured.parts import Stage
 from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.play import Play
 from botorch_tv.simulation.captured.replayed import Recorder, Replayed
-from botorch_tv.simulation.compiled.serving import Known
+from botorch_tv.simulation.in_numbers.known import Known
 
 
 class Player:

@@ -20,7 +20,8 @@ import numba
 import numpy as np
 
 from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.compiled.parts import Factors, Played, Rules, Scene, Trials
+from botorch_tv.simulation.compiled.parts import Factors, Played, Scene, Trials
+from botorch_tv.simulation.in_numbers.rules import Rules
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.

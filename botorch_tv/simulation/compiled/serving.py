@@ -1,4 +1,4 @@
-"""Which strategies are played by compiled rounds, and what they are in numbers."""
+"""Whether rounds are compiled, of which strategies, and what the covariance is there."""
 
 from __future__ import annotations
 
@@ -6,49 +6,26 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from botorch_tv.acquisition import UpperConfidence
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
-from botorch_tv.forgetting import (
-    EventTrigger,
-    PeriodicReset,
-    Retention,
-    SlidingWindow,
-    prediction_error,
-)
-from botorch_tv.forgetting.retention import prediction_band
-from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
-from botorch_tv.inference.recursion import amplifies
-from botorch_tv.simulation.compiled.parts import Factors, Rules
-from botorch_tv.simulation.compiled.widths import knows_width, width_tables
+from botorch_tv.simulation.compiled.parts import Factors
+from botorch_tv.simulation.in_numbers.known import MOST_SLOTS, known, plain
+from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.worlds import World
 from botorch_tv.simulation.worlds.base import GridWorld
-from botorch_tv.simulation.worlds.markov import MarkovWorld
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, shown
 
-MOST_SLOTS = 512
-"""Arms played up to which their inverse, which every round passes over, stays in a cache."""
 FIRST_SLOTS = 48
 """Arms that there is room for at first, a multiple of three."""
-MOST_ARMS = 512
-"""Arms up to which rows of a covariance that is no product are cheaper than a matrix product of
-all trials."""
 WORTH_COMPILING = 2**30
 """Trials x rounds x arms x strategies from which on compiling, about ten seconds unless it has been
 done before, pays: rounds of about half a minute."""
-
-
-PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
-"""How worlds bring objectives that are values on the arms."""
 
 
 def require_compiled(wanted: bool | None, world: World, rounds: int, device: torch.device) -> bool:
@@ -96,14 +73,6 @@ class TooManyArms(Exception):
         self.label = label
 
 
-class Known(NamedTuple):
-    """A strategy in numbers."""
-
-    rules: Rules
-    slots: int
-    """Most arms that a trial can hold at a time."""
-
-
 @dataclass(frozen=True)
 class Service:
     """A strategy as compiled rounds know it.
@@ -142,14 +111,6 @@ def served(
     return {label: one for label, one in found.items() if one is not None}
 
 
-def plain(world: World) -> bool:
-    """Whether a world is one on a grid that goes no way of its own."""
-    if not isinstance(world, GridWorld) or type(world).available is not World.available:
-        return False
-    kind = type(world)
-    return kind.objectives in PLAIN and kind.first_arm is GridWorld.first_arm
-
-
 def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
     """A strategy as compiled rounds know it, on a CPU; None where they do not.
 
@@ -162,81 +123,6 @@ def service(strategy: Strategy, state: State, horizon: int) -> Service | None:
     if found.rules.moves and found.slots > MOST_SLOTS:
         return None
     return Service(factors(basis), found.rules, found.slots + -found.slots % 3)
-
-
-def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
-    """A strategy in numbers; None where rounds that are compiled or captured do not know it.
-
-    They know upper confidence bounds, a known mean, noise that does not age and that rounding is
-    small beside, one rule of retention at most, and float64.
-    """
-    process, basis = strategy.process, state.basis
-    if not (
-        type(strategy) is Strategy
-        and isinstance(basis, Basis)
-        and not amplifies(strategy.noise, basis)
-        and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
-        and strategy.exploration == UpperConfidence()
-        and knows_width(strategy.width, horizon)
-        and process.known_mean is not None
-    ):
-        return None
-    rules = process.retention
-    if len(rules) > 1 or (process.slides and process.moves):
-        return None
-    if rules and not _knows(rules[0]):
-        return None
-    kept = process.most_kept(horizon)
-    # Between two refreshments a window has room for what it left out.
-    slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
-    # Rows of a covariance that is no product are as long as there are arms.
-    short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
-    if not short:
-        return None
-    return Known(_rules(strategy, state, horizon), slots)
-
-
-def _knows(rule: Retention) -> bool:
-    """Whether a rule is one of those that the rounds are written for."""
-    if isinstance(rule, EventTrigger):
-        return type(rule) is EventTrigger and rule.rule is prediction_error
-    return type(rule) in (PeriodicReset, SlidingWindow)
-
-
-def _rules(strategy: Strategy, state: State, horizon: int) -> Rules:
-    process, basis = strategy.process, state.basis
-    assert isinstance(basis, Basis)
-    assert process.known_mean is not None
-    rule = process.retention[0] if process.retention else None
-    ages = torch.arange(horizon + 1, dtype=torch.float64, device="cpu")
-    sqrt_beta, gain_root, gain_slope = width_tables(strategy.width, state.domain.dim, horizon)
-    band_sd = band_noise = np.empty(0)
-    if isinstance(rule, EventTrigger):
-        since = torch.arange(1, horizon + 2, device="cpu")
-        one = torch.ones(horizon + 1, dtype=torch.float64, device="cpu")
-        bands = (
-            prediction_band(one, 0.0, since, rule.delta),
-            prediction_band(torch.zeros_like(one), strategy.noise, since, rule.delta),
-        )
-        # Rounds count from 1.
-        band_sd, band_noise = (np.concatenate([[0.0], one.numpy()]) for one in bands)
-    return Rules(
-        variance=basis.variance.cpu().numpy(),
-        noise=strategy.noise,
-        mean=process.known_mean,
-        tie=TIE_TOLERANCE * basis.scale,
-        sign=1.0 if strategy.maximize else -1.0,
-        sqrt_beta=sqrt_beta,
-        gain_root=gain_root,
-        gain_slope=gain_slope,
-        moves=process.moves,
-        attenuation=process.decay.transition(ages, ages + 1).numpy(),
-        prior=process.decay.prior_variance(ages).numpy(),
-        period=int(rule.period) if isinstance(rule, PeriodicReset) else 0,
-        window=int(rule.window) if isinstance(rule, SlidingWindow) else 0,
-        band_sd=band_sd,
-        band_noise=band_noise,
-    )
 
 
 def factors(basis: Basis) -> Factors:

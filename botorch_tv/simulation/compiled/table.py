@@ -11,13 +11,13 @@ from botorch_tv.simulation.compiled.kernel import ELAPSED, NUMBER, SINCE, SLOTS,
 from botorch_tv.simulation.compiled.parts import Played, Scene, Trials
 from botorch_tv.simulation.compiled.serving import (
     FIRST_SLOTS,
-    MOST_SLOTS,
     Service,
     TooManyArms,
     halves,
     padded,
 )
 from botorch_tv.simulation.cut import Chunk
+from botorch_tv.simulation.in_numbers.known import MOST_SLOTS
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds.objective import InFeatures, Objective, OnArms
