@@ -7,7 +7,7 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
@@ -191,11 +191,14 @@ def require_trials(
     if bool(good if good.dim() == 0 else good.all()):
         return
     position = (~good).nonzero()[0].tolist()
-    trial = (
-        f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
-    )
     held = "" if limit is None else f" {limit[tuple(position)].item()}"
-    raise InputDataError(f"{value[tuple(position)].item()}{trial} {what}{held}; {fix}")
+    number = value[tuple(position)].item()
+    raise InputDataError(f"{number}{of_trial(position)} {what}{held}; {fix}")
+
+
+def of_trial(position: Sequence[int]) -> str:
+    """Which trial an error speaks of, by its position in the `batch_shape`; empty for one alone."""
+    return f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
 
 
 def require_floating(dtype: torch.dtype) -> None:

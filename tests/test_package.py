@@ -40,6 +40,23 @@ def test_papers_to_cite_have_the_same_addresses_everywhere():
     assert set(re.findall(r"url: (\S+)", cited)) == set(urls.values())
 
 
+def test_what_docstrings_refer_to_is_there():
+    modules = {
+        ".".join(one.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): one
+        for one in PACKAGE.rglob("*.py")
+    }
+    for file in modules.values():
+        text = file.read_text()
+        for name in re.findall(r":\w+:`~?(botorch_tv\.[\w.]+)", text):
+            home = name if name in modules else name.rpartition(".")[0]
+            if home not in modules:  # a method
+                home = home.rpartition(".")[0]
+            words = set(name.removeprefix(home).split("."))
+            assert words <= {"", *re.findall(r"\w+", modules[home].read_text())}, (file, name)
+
+
 def test_they_are_installed_with_it():
     shipped = PROJECT["tool"]["setuptools"]["package-data"]["botorch_tv"]
     assert all((PACKAGE / name).is_file() for name in shipped)

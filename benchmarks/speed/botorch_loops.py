@@ -54,6 +54,7 @@ from benchmarks.speed.runs import (
 from benchmarks.speed.world import MarkovRewards
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid, Strategy, gp_ucb, tv_gp_ucb
+from botorch_tv.strategies.spans import counted
 
 
 def strategy(epsilon: float | None) -> Strategy:
@@ -207,8 +208,8 @@ def time_all(contest: Contest, played: Play, rounds: set[int], threads: int) -> 
     """
     torch.set_num_threads(threads)
     options = contest.options
-    trials = {f"engine, {_counted(count, 'trial')}": count for count in (options.trials, 1)}
-    compiled = f"compiled study, {_counted(options.trials, 'trial')}"
+    trials = {f"engine, {counted(count, 'trials')}": count for count in (options.trials, 1)}
+    compiled = f"compiled study, {counted(options.trials, 'trials')}"
     can_compile = find_spec("numba") is not None
     if can_compile:
         trials[compiled] = options.trials
@@ -298,12 +299,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     return record
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def _print_table(rows: list[dict[str, Any]], init: float, threads: int) -> None:
-    print(f"{'ms per trial and round':28}{_counted(threads, 'thread'):>12}{'ratio':>8}", end="")
+    print(f"{'ms per trial and round':28}{counted(threads, 'threads'):>12}{'ratio':>8}", end="")
     print(f"{'1 thread':>12}{'ratio':>8}{f'{cores()} processes':>14}")
     for row in rows:
         print(f"{row['contender']:28}{row['ms']:12.4f}{row['ratio']:8.0f}", end="")

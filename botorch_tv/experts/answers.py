@@ -13,6 +13,7 @@ from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.consultation import Consultation, ExpertData
 from botorch_tv.strategies.state import State
+from botorch_tv.validation import of_trial
 
 
 def check_order(state: State, consultation: Consultation) -> None:
@@ -60,10 +61,9 @@ def check_values(y: Tensor, answered: Tensor) -> None:
     if bool(good.all()):
         return
     *trial, number = (~good).nonzero()[0].tolist()
-    where = f" of trial {trial[0] if len(trial) == 1 else tuple(trial)}" if trial else ""
     raise InputDataError(
-        f"answer number {number}{where} is {y[(*trial, number)].item()}, but answers are finite; "
-        "pass ok=False for points that the expert did not answer."
+        f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but answers are "
+        "finite; pass ok=False for points that the expert did not answer."
     )
 
 

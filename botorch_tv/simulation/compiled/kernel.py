@@ -5,7 +5,7 @@ vectors of all trials and arms, which no cache holds. Here a trial plays many ro
 one's turn comes, so that its mean, its variance and its reduction stay in the cache of a core.
 
 The posterior is that of :mod:`botorch_tv.inference.running` with the reduction D = K_·A P K_A·
-over the arms A played (:class:`~botorch_tv.inference.reductions.ArmReduction`). It serves an
+over the arms A played (:class:`~botorch_tv.inference.arm_reduction.ArmReduction`). It serves an
 objective that moves, too: as time passes P shrinks by a², and an observation of an arm of prior
 variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.
 """
