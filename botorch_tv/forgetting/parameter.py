@@ -104,12 +104,17 @@ class Parameter:
         power = self.power(others) if callable(self.power) else self.power
         return factor**-power
 
+    def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
+        """The natural value of a value where time counts in a unit ``factor`` times as long."""
+        return self.natural(value) * self.stretch(factor, others)
+
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
         """The value where time counts in a unit that is ``factor`` times as long."""
         if not callable(self.power) and self.power == 0:
             return value
-        other = self.value(self.natural(value) * self.stretch(factor, others))
-        return torch.where(factor == 1, value, other)
+        return torch.where(
+            factor == 1, value, self.value(self.natural_counted(value, factor, others))
+        )
 
 
 def with_values(part: Part, values: Mapping[str, Any]) -> Part:

@@ -44,7 +44,7 @@ class PerTrial(Decay):
     def natural(self, name: str) -> Tensor:
         """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
         parameter = self.decay.parameters[name]
-        return parameter.natural(self.values[name]) * parameter.stretch(1 / self.unit, self.values)
+        return parameter.natural_counted(self.values[name], 1 / self.unit, self.values)
 
     def reshaped(self, batch_shape: Size) -> PerTrial:
         """The same for trials in another order of dimensions."""

@@ -118,9 +118,8 @@ class Declared(Module):  # type: ignore[misc]
 
     def natural(self, name: str) -> Tensor:
         """The same as what is proportional to a power of the unit: -ln(1 - ε), -ln γ, or itself."""
-        learned, parameter = self.learned(), self._declared[name]
-        natural = parameter.natural(learned[name])
-        return natural * parameter.stretch(1 / self.unit, learned)
+        learned = self.learned()
+        return self._declared[name].natural_counted(learned[name], 1 / self.unit, learned)
 
     def current(self) -> Any:
         """The formula with the values that its parameters have now, per unit of the input.
@@ -189,7 +188,7 @@ class Declared(Module):  # type: ignore[misc]
             parameter = self._declared[name]
             if parameter.deaf is None or parameter.restless is None:
                 continue
-            natural = parameter.natural(value) * parameter.stretch(step / self.unit, learned)
+            natural = parameter.natural_counted(value, step / self.unit, learned)
             start = torch.full_like(value, parameter.number(parameter.restless))
             start = parameter.value(start * parameter.stretch(self.unit / step, learned))
             self._put(name, torch.where(natural > parameter.number(parameter.deaf), start, value))
