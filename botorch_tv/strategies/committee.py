@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -138,8 +139,7 @@ class Committee(Strategy):
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
         """As :meth:`Strategy.init_like`."""
-        pairs = zip(self.members, state.members)
-        return self._together([one.init_like(own, batch_shape) for one, own in pairs])
+        return self._together([one.init_like(own, batch_shape) for one, own in self._pairs(state)])
 
     def _together(self, states: list[State]) -> State:
         own, shape = states[0].basis.variance, states[0].time.shape
@@ -152,9 +152,7 @@ class Committee(Strategy):
     def _asked(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        suggestions = [
-            one._asked(own, now, context, draws) for one, own in zip(self.members, state.members)
-        ]
+        suggestions = [one._asked(own, now, context, draws) for one, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     @without_gradients
@@ -162,9 +160,7 @@ class Committee(Strategy):
         self, state: State, X: Tensor, *, now: float | Tensor | None = None
     ) -> Suggestion:
         """As :meth:`Strategy.suggestion_at`, by the member that leads."""
-        suggestions = [
-            one.suggestion_at(own, X, now=now) for one, own in zip(self.members, state.members)
-        ]
+        suggestions = [one.suggestion_at(own, X, now=now) for one, own in self._pairs(state)]
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
@@ -246,18 +242,16 @@ class Committee(Strategy):
     @without_gradients
     def arm_means(self, state: State) -> Tensor:
         """As :meth:`Strategy.arm_means`, by the member that leads."""
-        pairs = zip(self.members, state.members)
-        return _picked([one.arm_means(own) for one, own in pairs], self.leading(state))
+        return self._led(state, lambda one, own: one.arm_means(own))
 
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
         """By the member that leads."""
-        pairs = zip(self.members, state.members)
-        return _picked([one._best(own, now, context) for one, own in pairs], self.leading(state))
+        return self._led(state, lambda one, own: one._best(own, now, context))
 
     def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
         """Of the member that leads."""
-        pairs, leading = zip(self.members, state.members), self.leading(state)
-        made = [one._joint(own, choice, now) for one, own in pairs]
+        leading = self.leading(state)
+        made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
         return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
 
     def decision(
@@ -275,8 +269,7 @@ class Committee(Strategy):
 
     def believed_noise(self, state: State) -> Tensor:
         """Noise variance of a new observation in the leading member, `batch_shape`."""
-        pairs = zip(self.members, state.members)
-        return _picked([one.believed_noise(own) for one, own in pairs], self.leading(state))
+        return self._led(state, lambda one, own: one.believed_noise(own))
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         """None: members have bands of their own."""
@@ -284,8 +277,15 @@ class Committee(Strategy):
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
         """As :meth:`Strategy.numbers_per_trial`, of all members."""
-        pairs = zip(self.members, state.members)
-        return sum(one.numbers_per_trial(own, horizon, trials) for one, own in pairs)
+        return sum(one.numbers_per_trial(own, horizon, trials) for one, own in self._pairs(state))
+
+    def _pairs(self, state: State) -> Iterator[tuple[Strategy, State]]:
+        """The members, each with its state."""
+        return zip(self.members, state.members)
+
+    def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
+        """What the member that leads answers, `batch_shape x ...`, of every trial."""
+        return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
 
 
 def _heard_by(member: Strategy, measured: Measured) -> Measured:
