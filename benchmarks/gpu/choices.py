@@ -12,6 +12,7 @@ The file is written anew after every preset.
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,7 @@ SETTINGS = Settings(
 )
 
 
+@functools.cache  # each checks its parts as it is made
 def presets() -> dict[str, Strategy]:
     """Every preset by its usual name; experts draw by the chain, which takes random numbers."""
     found = line_up(list(RIVALS), SETTINGS)
