@@ -26,7 +26,6 @@ settings is not played again.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import time
@@ -39,7 +38,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from benchmarks.speed.common import RESULTS, begin, write
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
 from benchmarks.statistics.learning_loop import DELTA, rival_choice
 from benchmarks.statistics.told_nothing import BAND, POINTS, read, summary
 from benchmarks.statistics.wider_worlds import (
@@ -299,13 +299,11 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     Args:
         arguments: The command line; that of the process unless given.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(
+        "statistics.told_nothing_wider", __doc__, worlds=WORLDS, seeds=10, horizon=300
+    )
     parser.add_argument("--data", type=Path, help="folder of the records")
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--horizon", type=int, default=300, help="most rounds of a trial")
-    parser.add_argument("--out", type=Path, default=RESULTS / "statistics_told_nothing_wider.json")
     options = parser.parse_args(arguments)
     facts, records = begin(1, seed=0), Recordings(options.data)
     source = "made up" if options.data is None else "recorded"
