@@ -15,7 +15,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
-from botorch_tv.strategies.loop.clock import LoopClock, Time
+from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.log import Answer
@@ -308,33 +308,6 @@ class Looking(Record):
             often = "once" if len(times) == 1 else f"{len(times)} times"
             words += f"; everything was forgotten {often}{last}"
         return words + (f"; open: {self._open}." if len(self._open) else ".")
-
-    def _begun(self, first: object) -> LoopClock:
-        """The clock, begun with the first time there is, unless the loop knows one already."""
-        asked = self._open.asked + self._consultations.asked
-        if not self._replay.answers and not asked:
-            if first is None:
-                first = self._units.clock.now()
-            self._units.clock = self._units.clock.begin(first)
-        return self._units.clock
-
-    def _number(self, name: Words, time: object) -> float:
-        return self._begun(time).number(name, time, "give the time of the measurement.")
-
-    def _present(self, now: Time | None) -> float | None:
-        clock, newest = self._begun(now), float(self.state.time)
-        if now is None:
-            here = clock.now()
-            return None if here is None else max(self._number(Cure(Act.NOW), here), newest)
-        present = self._number(Cure(Act.NOW), now)
-        if self._replay.answers and present < newest:
-            raise RefusedInput(
-                (Cure(Act.NOW), f" is {clock.said(present)}, but the newest measurement was made "),
-                (f"at {clock.said(newest)}, and only its own time or a later one can be decided; "),
-                ("leave ", Cure(Act.NOW), " away, or give that time. For old measurements there "),
-                ("is ", Cure(Act.OBSERVE_AT), "."),
-            )
-        return present
 
     def _columns(self, X: Tensor, context: Numbers | None) -> Tensor:
         """Points `* x d` with the context behind, `* x (d + c)`."""

@@ -17,7 +17,8 @@ from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
-from botorch_tv.strategies.loop.clock import LoopClock
+from botorch_tv.strategies.loop.clock import LoopClock, Time
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.input import check_names
@@ -294,6 +295,33 @@ class Record:
             with refused(what, "give a copy of it."):
                 drawn = list(base64.b64decode(file.generator, validate=True))
                 self._generator.set_state(torch.tensor(drawn, dtype=torch.uint8, device="cpu"))
+
+    def _begun(self, first: object) -> LoopClock:
+        """The clock, begun with the first time there is, unless the loop knows one already."""
+        asked = self._open.asked + self._consultations.asked
+        if not self._replay.answers and not asked:
+            if first is None:
+                first = self._units.clock.now()
+            self._units.clock = self._units.clock.begin(first)
+        return self._units.clock
+
+    def _number(self, name: Words, time: object) -> float:
+        return self._begun(time).number(name, time, "give the time of the measurement.")
+
+    def _present(self, now: Time | None) -> float | None:
+        clock, newest = self._begun(now), float(self.state.time)
+        if now is None:
+            here = clock.now()
+            return None if here is None else max(self._number(Cure(Act.NOW), here), newest)
+        present = self._number(Cure(Act.NOW), now)
+        if self._replay.answers and present < newest:
+            raise RefusedInput(
+                (Cure(Act.NOW), f" is {clock.said(present)}, but the newest measurement was made "),
+                (f"at {clock.said(newest)}, and only its own time or a later one can be decided; "),
+                ("leave ", Cure(Act.NOW), " away, or give that time. For old measurements there "),
+                ("is ", Cure(Act.OBSERVE_AT), "."),
+            )
+        return present
 
     def _said(self, time: Tensor) -> str:
         """A time in words."""
