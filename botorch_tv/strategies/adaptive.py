@@ -152,17 +152,19 @@ class Adaptive(Strategy):
 
         It is chosen as if no jump had come since the newest measurement. After one all points are
         alike, so that it speaks for none of them; in a band it would speak for those known to be
-        high, which it makes as uncertain as it makes them likely to fall. What is predicted there
-        takes it into account.
+        high, which it makes as uncertain as it makes them likely to fall. Nor does it count what
+        features leave out, for which no measurement makes up: of four and more coordinates that is
+        much, most of it at the walls, and would draw all choices there. What is predicted takes
+        both into account.
         """
         running = running_mixture(decision.state.data)
         acts = running.units.known
         # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
         if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
             return decision.at(self._start(decision))
-        unbroken = self._inference(decision.state.domain, unbroken=True)
-        chosen = super()._chosen(replace(decision, inference=unbroken), draws)
-        if running.settled and isinstance(unbroken, PointMixture):
+        choosing = self._inference(decision.state.domain, choosing=True)
+        chosen = super()._chosen(replace(decision, inference=choosing), draws)
+        if running.settled and isinstance(choosing, PointMixture):
             return chosen  # with what is to be expected there
         choice = chosen.choice
         if not running.settled:
@@ -202,10 +204,10 @@ class Adaptive(Strategy):
         """How the posterior is computed on a domain."""
         return self._inference(domain)
 
-    def _inference(self, domain: Domain, *, unbroken: bool = False) -> MixtureInference:
+    def _inference(self, domain: Domain, *, choosing: bool = False) -> MixtureInference:
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         samples = self.exploration.samples
-        return kind(self.process, samples=samples, starts=self.starts, unbroken=unbroken)
+        return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; nothing is predicted before."""

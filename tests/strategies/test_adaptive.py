@@ -228,6 +228,37 @@ def test_what_was_measured_is_forgotten_as_time_goes_by(domain):
         assert bool((least[number + 1] > least[number]).all())
 
 
+@pytest.mark.parametrize("kind", ["grid", "box"])
+def test_what_features_leave_out_speaks_for_no_point(kind):
+    """Eight features in four coordinates leave out much of what no measurement ever tells."""
+    bank = Bank(rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(0.01,), features=8)
+    places = torch.cartesian_prod(*[torch.linspace(0, 1, 3, dtype=torch.float64)] * 4)
+    cube = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.float64)
+    player, domain = strategy(bank=bank), Grid(places) if kind == "grid" else Box(cube)
+    state = player.init(domain, batch_shape=(1,))
+    for t in range(10):
+        X = places[7 * t + 5].expand(1, 4)
+        suggestion = player.suggestion_at(state, X, now=float(t))
+        state, _ = player.tell(state, suggestion, torch.sin(3 * X.sum(-1)))
+    suggestion = player.ask(state)
+    running = state.data.running.flat()
+    scale = running.groups[0].scale[0, 0] / (running.shape[0] - 1) * running.units.spread[0] ** 2
+
+    def bands(X):
+        posterior = player.posterior(state, X.unsqueeze(0))
+        left = 1 - state.data.prior.features[0].at(X).square().sum(-1)
+        mean, variance = posterior.mean[0, :, 0], posterior.variance[0, :, 0]
+        root = suggestion.sqrt_beta
+        return mean + root * (variance - scale * left).sqrt(), mean + root * variance.sqrt()
+
+    (chosen, _), (learnable, whole) = bands(suggestion.X), bands(places)
+    assert bool(chosen[0] > learnable.max() - 1e-6)
+    assert learnable.argmax() != whole.argmax()
+    _, whole_there = bands(suggestion.X)
+    predicted = suggestion.mean + suggestion.sqrt_beta * suggestion.sd
+    torch.testing.assert_close(predicted, whole_there)  # predicted it is all the same
+
+
 @pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
 @pytest.mark.parametrize("gap", [1.0, 4.0])
 def test_a_jump_that_may_have_come_speaks_for_no_point(domain, gap):

@@ -9,6 +9,7 @@ from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
+from botorch_tv.inference.mixture.features import WAVE_COLUMNS
 from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
@@ -49,14 +50,16 @@ class MixtureInference(Inference):
         process: Its retention has been checked to keep everything.
         samples: As for all.
         starts: Measurements that set the units.
-        unbroken: Whether no jump is taken to have come since the newest of them.
+        choosing: Whether it is to choose by. No jump is then taken to have come since the newest of
+            them, and what features leave out, which is much beyond three coordinates, counts as
+            known: no measurement ever tells of it.
     """
 
     def __init__(
-        self, process: Process, *, samples: bool = False, starts: int, unbroken: bool = False
+        self, process: Process, *, samples: bool = False, starts: int, choosing: bool = False
     ) -> None:
         super().__init__(process, samples=samples)
-        self.starts, self.unbroken = starts, unbroken
+        self.starts, self.choosing = starts, choosing
 
     def start(self, prior: Prior, batch_shape: Size) -> RunningMixture:
         assert isinstance(prior, BankPrior)
@@ -128,7 +131,14 @@ class MixtureInference(Inference):
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
         running, passage = running_mixture(data).flat(), self._passage_to(data, now)
-        return moments(running.groups, [passage], running.shape)[0]
+        found = moments(running.groups, [passage], running.shape)[0]
+        return self._acted_on(found, bank_prior(data))
+
+    def _acted_on(self, parts: tuple[Moments, ...], prior: BankPrior) -> tuple[Moments, ...]:
+        """Moments without what features leave out, where it is much and to choose by them."""
+        if not self.choosing or len(prior.lower) + prior.context_dim <= WAVE_COLUMNS:
+            return parts
+        return tuple(one._replace(residual=torch.zeros_like(one.residual)) for one in parts)
 
     def unit(self, data: Data) -> Tensor:
         return running_mixture(data).units.spread
@@ -179,7 +189,7 @@ class MixtureInference(Inference):
     def _passage_to(self, data: Data, now: Tensor) -> Passage:
         """What is taken to have happened since the newest measurement, of flat trials."""
         passage = _possible(data, now)
-        return passage._replace(jump=passage.jump * 0) if self.unbroken else passage
+        return passage._replace(jump=passage.jump * 0) if self.choosing else passage
 
     def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
         """A function of a member drawn first, of flat trials."""
@@ -245,8 +255,8 @@ class PointMixture(MixtureInference):
     ) -> MixturePosterior:
         """The posterior at present, of flattened trials, in units of the starts.
 
-        Where no jump is taken to have come it is that to act on; what is to be expected of a choice
-        takes jumps into account.
+        What is to be expected of a choice takes jumps, and what features leave out, into account
+        where it is to choose by, too.
 
         Args:
             data: The observations.
@@ -269,7 +279,7 @@ class PointMixture(MixtureInference):
         parts, expected = moments(groups, ways, running.shape)
         return MixturePosterior(
             prior=prior,
-            parts=parts,
+            parts=self._acted_on(parts, prior),
             expected=expected,
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
