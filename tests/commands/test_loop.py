@@ -26,12 +26,12 @@ def run(*argv: str) -> int:
 
 def test_a_loop_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "loop.json")
-    parameters = ("temperature=20:80", "rate=1e-4:1:log", "layers=1:8:int", "n=1:99:int:log")
+    parameters = ("temperature=20:80", "n=1:99:int:log")
     assert run("new", file, *parameters, "--pending", "2", "--minimize") == 0
     capsys.readouterr()
     assert run("ask", file, "--time", "2026-03-01T08:00+00:00") == 0
     asked: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert list(asked["point"]) == ["temperature", "rate", "layers", "n"]
+    assert list(asked["point"]) == ["temperature", "n"]
     assert (asked["number"], asked["time"]) == (1, "2026-03-01T08:00:00+00:00")
     assert run("ask", file, "--time", "2026-03-01T09:00+00:00") == 0
     assert run("tell", file, "-2.5", "--number", "1", "--time", "2026-03-01T10:00+00:00") == 0
