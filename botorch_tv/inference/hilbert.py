@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,13 +38,19 @@ class BoxFeatures:
     def at(self, U: Tensor) -> Tensor:
         """φ at points of the unit cube, `* x d -> * x r`; differentiable."""
         points, features = U.reshape(-1, U.shape[-1]), U.new_ones(())
-        for dim, number in enumerate(self.number.T):
-            waves = torch.arange(1, int(number.max()) + 1, dtype=U.dtype, device=U.device)
+        for dim, (number, last) in enumerate(zip(self.number.T, self._last)):
+            waves = torch.arange(1, last + 1, dtype=U.dtype, device=U.device)
             frequency = (waves * math.pi / self.side).unsqueeze(-1)
             one = (frequency * (points[:, dim] + (self.side - 1) / 2)).sin()
             # A wave is a row: whole rows are copied several times as fast as columns are.
             features = features * (one * math.sqrt(2 / self.side)).index_select(0, number - 1)
         return features.T.reshape(*U.shape[:-1], -1)
+
+    @cached_property
+    def _last(self) -> list[int]:
+        """The largest n of every coordinate, once: a device is waited for to find them."""
+        last: list[int] = self.number.amax(0).tolist()
+        return last
 
     def density(self, lengthscale: float) -> Tensor:
         """Prior variances S(ω) of a squared exponential kernel of variance 1, `r`, float64."""

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from botorch_tv.inference.hilbert import BoxFeatures, box_features
 
@@ -55,3 +56,21 @@ def test_gradients():
 def test_too_many_waves_are_refused():
     with pytest.raises(ValueError, match=r"lengthscale 0\.01 .*waves.*larger"):
         box_features(0.01, 4, 1e-6)
+
+
+class _Blind(TorchDispatchMode):
+    """Fails whoever reads a number, for which a device would be waited."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is not torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_device_is_waited_for_once_at_most():
+    features, X = box_features(0.3, 2, 1e-3), torch.rand(5, 2, dtype=torch.float64)
+    first = features.at(X)
+    with _Blind():
+        again = features.at(X)
+        with pytest.raises(AssertionError):
+            int(X.argmax())
+    torch.testing.assert_close(again, first, rtol=0, atol=0)
