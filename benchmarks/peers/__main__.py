@@ -124,6 +124,7 @@ def _row(
     if name != "nothing" and both:
         gaps = [seeds[seed][held] - ours[seed][held] for seed in both]
         row["pairs"] = len(both)
+        row["nothing"] = float(np.mean([ours[seed][held] for seed in both]))
         row["above_nothing"] = float(np.mean(gaps))
         row["above_nothing_error"] = standard_error(gaps)
     return row

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers.__main__ import summary
+from benchmarks.peers.leaders import best_peer, verdict
 from benchmarks.peers.mixed import mixed
 from benchmarks.peers.page import PAGE, stored, write_page
 from benchmarks.peers.peers import PEERS
@@ -111,6 +112,7 @@ def test_differences_are_paired_by_seed():
     assert row["above_nothing"] == 3.0
     assert row["above_nothing_error"] == pytest.approx(1.0)
     assert (row["seeds"], row["pairs"]) == (3, 2)
+    assert row["nothing"] == 1.5
     assert "above_nothing" not in summary(runs)["w"]["nothing"]
     assert summary(runs)["w, 0.1 s"]["other"]["regret"] == 90.0
     given = [a_run("other", 1, 80.0, unit=0.1) | {"seconds_charged": 0.3}]
@@ -140,16 +142,39 @@ def test_the_page_says_who_leads_and_who_is_missing(tmp_path):
     write_page(a_record({"turning": 1.0, "jumping": -1.0, "resting": 0.1}), page=file)
     page = file.read_text()
     assert "Of 3 worlds that a peer played on 3 seeds or more, ours" in page
-    assert "ahead of all those peers by 2 standard errors or more on 1, level" in page
+    assert "by 2 standard errors or more on 1 (by 3 or more on 1), level" in page
     assert "than 3: `dear` on turning (-10.00), `dear` on jumping (-10.00), `dear` on" in page
-    assert "level with the best on 1 and behind it on 1. Few" in page
-    assert "| turning | `other` | +1.00 ± 0.06, seeds: 3 | ahead |" in page
-    assert "| jumping | `other` | -1.00 ± 0.06, seeds: 3 | behind |" in page
-    assert "| wandering | `dear` | -10.00, seeds: 1 | not judged |" in page
+    assert "level with one or more of them on 1 and behind one on 1. Level" in page
+    assert "| turning | 1.00 | `other` | 2.00 | +1.00 ± 0.06 | 3 | 1 | ahead (≥ 3) |" in page
+    assert "| jumping | 1.00 | `other` | 0.00 | -1.00 ± 0.06 | 3 | 1 | **behind** `other` |" in page
+    assert "| wandering | 1.00 | `dear` | -9.00 | -10.00 | 1 | 0 | not judged |" in page
     assert "process: `other` 2.5 to 2.5, `dear` 40.0 to 40.0." in page
-    assert "- turning, 3 seeds, but fewer of `dear` 1." in page
+    assert "| turning | 3 | 3 | 1 |" in page
+    assert "| wandering | 1 |  | 1 |" in page
     assert "- Failed: other-resting-7: ValueError: no." in page
     assert "gmpb-f1," in next(line for line in page.splitlines() if "Not run" in line)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "told"),
+    [
+        ({"a": (1.0, 0.3), "b": (9.0, 0.5)}, "ahead (≥ 3)"),
+        ({"a": (1.0, 0.4), "b": (9.0, 0.5)}, "ahead (≥ 2)"),
+        ({"a": (1.0, 0.1), "b": (2.0, 1.5)}, "level with `b`"),  # higher, but on few seeds
+        ({"a": (-1.0, 0.6), "b": (2.0, 1.5), "c": (9.0, 1.0)}, "level with `a`, `b`"),
+        ({"a": (-1.0, 0.4), "b": (2.0, 1.5)}, "**behind** `a`"),
+        ({"a": (1.0, 0.0), "learning": (-1.0, 0.1)}, "ahead (≥ 3)"),
+        ({"learning": (-1.0, 0.1)}, "not judged"),
+    ],
+)
+def test_ours_is_ahead_where_it_is_ahead_of_all(gaps, told):
+    peers = {
+        name: {"pairs": 5, "above_nothing": gap, "above_nothing_error": error}
+        for name, (gap, error) in gaps.items()
+    }
+    seldom = {"pairs": 2, "above_nothing": -9.0, "above_nothing_error": 0.1}
+    assert verdict(peers | {"seldom": seldom, "nothing": {}}) == told
+    assert best_peer(peers | {"nothing": {}}) == ("a" if "a" in gaps else None)
 
 
 def test_the_page_is_that_of_the_files(tmp_path):
