@@ -230,8 +230,10 @@ def test_what_was_measured_is_forgotten_as_time_goes_by(domain):
 
 @pytest.mark.parametrize("kind", ["grid", "box"])
 def test_what_features_leave_out_speaks_for_no_point(kind):
-    """Eight features in four coordinates leave out much of what no measurement ever tells."""
-    bank = Bank(rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(0.01,), features=8)
+    """Twelve features of four coordinates leave out much of what no measurement ever tells."""
+    bank = Bank(
+        rates=(0.0,), hazards=(0.0,), lengthscales=(0.4,), noise_ratios=(0.01,), features=12
+    )
     places = torch.cartesian_prod(*[torch.linspace(0, 1, 3, dtype=torch.float64)] * 4)
     cube = torch.tensor([[0.0] * 4, [1.0] * 4], dtype=torch.float64)
     player, domain = strategy(bank=bank), Grid(places) if kind == "grid" else Box(cube)
@@ -239,7 +241,7 @@ def test_what_features_leave_out_speaks_for_no_point(kind):
     for t in range(10):
         X = places[7 * t + 5].expand(1, 4)
         suggestion = player.suggestion_at(state, X, now=float(t))
-        state, _ = player.tell(state, suggestion, torch.sin(3 * X.sum(-1)))
+        state, _ = player.tell(state, suggestion, torch.sin(5 * X.sum(-1)))
     suggestion = player.ask(state)
     running = state.data.running.flat()
     scale = running.groups[0].scale[0, 0] / (running.shape[0] - 1) * running.units.spread[0] ** 2

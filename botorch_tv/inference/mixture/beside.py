@@ -1,11 +1,10 @@
 """Features of all lengthscales beside each other, and how they change with the points.
 
-For a few points at a time, of which a search asks many times in a row: one sine serves all waves.
+For a few points at a time, of which a search asks many times in a row.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.features import Features, Inducing, Waves, gaussian
+from botorch_tv.inference.mixture.features import Features, Inducing, Products, gaussian
 
 Pull = Callable[[Tensor], Tensor]
 """From derivatives by features, `* x r`, to those by points, `* x d`."""
@@ -28,52 +27,56 @@ class Beside(ABC):
 
 
 def beside(parts: Sequence[Features]) -> Beside:
-    """Features of some lengthscales, all of them waves or none."""
-    waves = [one for one in parts if isinstance(one, Waves)]
+    """Features of some lengthscales, all of them products or none."""
+    products = [one for one in parts if isinstance(one, Products)]
     inducing = [one for one in parts if isinstance(one, Inducing)]
-    return WavesBeside.of(waves) if waves else InducingBeside(inducing)
+    return ProductsBeside.of(products) if products else InducingBeside(inducing)
 
 
 @dataclass(frozen=True, eq=False)
-class WavesBeside(Beside):
-    """Waves written out.
+class ProductsBeside(Beside):
+    """Products of features of one coordinate, those of all lengthscales in a row.
 
     Attributes:
-        frequency: Of the waves of all lengthscales, `d x w`.
-        phase: `d x w`.
-        directions: What a product of sines is worth in every direction, `w_l x r_l` per
-            lengthscale l.
+        place: Which feature of each coordinate a product takes, `1 x d x r`, int64.
+        nodes: Of all lengthscales, `M`.
+        sharpness: 1 / ℓ² of each node's, `M`.
+        inverse: From kernels at the nodes to features of a coordinate, `M x N`.
     """
 
-    frequency: Tensor
-    phase: Tensor
-    directions: tuple[Tensor, ...]
+    place: Tensor
+    nodes: Tensor
+    sharpness: Tensor
+    inverse: Tensor
 
     @classmethod
-    def of(cls, parts: Sequence[Waves]) -> WavesBeside:
+    def of(cls, parts: Sequence[Products]) -> ProductsBeside:
         """Those of some lengthscales."""
-        frequency, phase, directions = [], [], []
+        places, before = [], 0
         for one in parts:
-            side, number = one.waves.side, one.waves.number.T.to(one.directions)
-            frequency.append(number * (math.pi / side))
-            phase.append(frequency[-1] * (0.5 * (side - 1)))
-            directions.append(one.directions * (2 / side) ** (0.5 * len(number)))
-        return cls(torch.cat(frequency, -1), torch.cat(phase, -1), tuple(directions))
+            places.append(one.number.T + before)
+            before += len(one.inverse)
+        return cls(
+            place=torch.cat(places, -1).unsqueeze(0),
+            nodes=torch.cat([one.nodes for one in parts]),
+            sharpness=torch.cat([torch.full_like(one.nodes, one.lengthscale**-2) for one in parts]),
+            inverse=torch.block_diag(*[one.inverse.T for one in parts]),  # type: ignore[no-untyped-call]
+        )
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        angle = torch.addcmul(self.phase, U.unsqueeze(-1), self.frequency)
-        waves = angle.sin()
+        away = U.reshape(-1, U.shape[-1], 1) - self.nodes
+        steep = away * self.sharpness
+        kernel = torch.exp(-0.5 * away * steep)
+        place = self.place.expand(len(away), -1, -1)
+        sides = (kernel @ self.inverse).gather(-1, place)
 
         def pull(by: Tensor) -> Tensor:
-            slopes = angle.cos() * self.frequency
-            for shift in range(1, len(self.frequency)):
-                slopes = slopes * waves.roll(shift, -2)
-            own = torch.split(by, [one.shape[1] for one in self.directions], -1)
-            back = torch.cat([part @ one.T for part, one in zip(own, self.directions)], -1)
-            return (slopes @ back.unsqueeze(-1)).squeeze(-1)
+            slopes = ((-steep * kernel) @ self.inverse).gather(-1, place)
+            for shift in range(1, sides.shape[-2]):
+                slopes = slopes * sides.roll(shift, -2)
+            return (slopes @ by.reshape(len(away), -1, 1)).view_as(U)
 
-        own = torch.split(waves.prod(-2), [len(one) for one in self.directions], -1)
-        return torch.cat([part @ one for part, one in zip(own, self.directions)], -1), pull
+        return sides.prod(-2).view(*U.shape[:-1], -1), pull
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
-from botorch_tv.inference.mixture.features import WAVE_COLUMNS
+from botorch_tv.inference.mixture.features import WELL_TOLD
 from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
@@ -136,7 +136,7 @@ class MixtureInference(Inference):
 
     def _acted_on(self, parts: tuple[Moments, ...], prior: BankPrior) -> tuple[Moments, ...]:
         """Moments without what features leave out, where it is much and to choose by them."""
-        if not self.choosing or len(prior.lower) + prior.context_dim <= WAVE_COLUMNS:
+        if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_TOLD:
             return parts
         return tuple(one._replace(residual=torch.zeros_like(one.residual)) for one in parts)
 

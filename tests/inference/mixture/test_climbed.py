@@ -10,7 +10,7 @@ from botorch_tv.inference.mixture.beside import beside
 from botorch_tv.inference.mixture.climbed import MomentsBeside
 from botorch_tv.inference.mixture.features import (
     Features,
-    Waves,
+    Products,
     features,
     features_among,
 )
@@ -38,13 +38,13 @@ def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tupl
     return mixed(torch.stack([part.weight for part in parts]), means, variances)
 
 
-def waves(columns: int) -> tuple[Features, ...]:
+def products(columns: int) -> tuple[Features, ...]:
     """Too few, enough, and such that at some points more than all of a variance is theirs."""
     like = torch.zeros((), dtype=D)
-    few = features(0.4, columns, 1e-2, 12, like)
+    few = features(0.4, columns, 1e-2, 3, like)
     enough = features(0.8, columns, 1e-2, 200, like)
-    assert isinstance(enough, Waves)
-    return few, enough, replace(enough, directions=1.001 * enough.directions)
+    assert isinstance(enough, Products)
+    return few, enough, replace(enough, inverse=1.001 * enough.inverse)
 
 
 def among(columns: int) -> tuple[Features, ...]:
@@ -52,7 +52,9 @@ def among(columns: int) -> tuple[Features, ...]:
     return tuple(features_among(U, one, 1e-3, 40, U) for one in (0.3, 0.9))
 
 
-@pytest.mark.parametrize(("made", "columns"), [(waves, 1), (waves, 2), (waves, 3), (among, 3)])
+@pytest.mark.parametrize(
+    ("made", "columns"), [(products, 1), (products, 2), (products, 3), (among, 3)]
+)
 def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     generator = torch.Generator().manual_seed(columns)
     own = made(columns)

@@ -1,11 +1,20 @@
 """Features of what may be chosen tell the kernel there, with fewer of them than for the cube."""
 
+import itertools
+
+import numpy as np
 import pytest
 import torch
 
 from botorch_tv import Box, Grid, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.features import features, features_among
+from botorch_tv.inference.mixture.features import (
+    LEAST,
+    WALLS,
+    features,
+    features_among,
+    side_features,
+)
 from botorch_tv.inference.mixture.prior import with_constant
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
@@ -43,10 +52,37 @@ def test_kernel_of_the_cube_is_told_to_the_tolerance(columns: int, lengthscale: 
     X = torch.cat([X, (1.6 * X - 0.3).clamp(0, 1), (1.02 * X - 0.01).clamp(0, 1), X.round()])
     own = features(lengthscale, columns, 1e-3, 320, X)
     phi = own.at(X)
-    assert own.size <= 220
-    # Corners and edges of four coordinates are more than the points looked at.
-    worst = 1e-3 if columns < 4 else 3e-3
-    torch.testing.assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=worst, rtol=0)
+    assert own.size <= (200 if columns < 3 else 300)
+    torch.testing.assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
+def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: float) -> None:
+    """By the eigenvalues of a quadrature of 300 nodes, and by integrals over it."""
+    inner, weight = np.polynomial.legendre.leggauss(300)
+    places = np.append((inner + 1) / 2, [0.0, 1.0])
+    weight = np.append((1 - WALLS) * weight / 2, [WALLS / 2] * 2)
+    apart = (places[:, None] - places) / lengthscale
+    root = np.sqrt(weight)
+    exact = np.linalg.eigvalsh(root[:, None] * np.exp(-0.5 * apart**2) * root)[::-1]
+    _, _, variance = side_features(lengthscale)
+    assert len(variance) == (exact > LEAST).sum()
+    np.testing.assert_allclose(variance, exact[: len(variance)], rtol=1e-9, atol=1e-14)
+    own = features(lengthscale, 1, 1e-8, 320, torch.zeros((), dtype=torch.float64))
+    values = own.at(torch.as_tensor(places).unsqueeze(-1)).numpy()
+    integrals = values.T * weight @ values
+    np.testing.assert_allclose(integrals, np.diag(exact[: own.size]), atol=1e-9)
+
+
+def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
+    lengthscale, columns, most = 0.4, 3, 60
+    own = features(lengthscale, columns, 1e-10, most, torch.zeros((), dtype=torch.float64))
+    variance = side_features(lengthscale)[2].tolist()
+    every = itertools.product(range(len(variance)), repeat=columns)
+    largest = sorted((np.prod([variance[n] for n in one]) for one in every), reverse=True)
+    taken = [np.prod([variance[n] for n in one]) for one in own.number.tolist()]
+    np.testing.assert_allclose(taken, largest[:most], rtol=1e-5)
+    assert len(set(map(tuple, own.number.tolist()))) == most
 
 
 @pytest.mark.parametrize(
