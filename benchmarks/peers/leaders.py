@@ -20,15 +20,6 @@ FEW = 3
 SURELY, AHEAD = f"ahead (≥ {CLEAR:g})", f"ahead (≥ {LEVEL:g})"
 EVEN, BEHIND = "level with", "**behind**"
 UNJUDGED = "not judged"
-WHY = {
-    "gmpb-f3": "one run was traced, at 2d8f97e504bf (seed 0, 159 against TPE's 121 and 183 by "
-    "chance). This landscape is rough below the shortest length that a bank in 5 coordinates "
-    "considers (0.26 of the sides) and has no noise: between rounds 28 and 29 the value falls from "
-    "19 to -208, though no coordinate changes by more than 0.05. That is taken for fast drift and, "
-    "with 93 %, for a jump; the best place known is given up, and the walls are looked at until "
-    "round 47, at a higher regret than by chance, while TPE stays beside its best points."
-}
-"""What was found of worlds on which ours is behind, said while it is."""
 PROCESSOR = "processor_seconds_per_round"
 
 
@@ -43,7 +34,7 @@ def leaders(worlds: Worlds, order: list[str]) -> list[str]:
         "| world | ours | best peer | theirs | less ours | seeds | peers | told nothing is |",
         "|---" * 8 + "|",
     ]
-    found, why = [], []
+    found = []
     for world in order:
         name = best_peer(worlds[world])
         if name is None:
@@ -54,9 +45,7 @@ def leaders(worlds: Worlds, order: list[str]) -> list[str]:
         cells = [world, f"{ours:.2f}", f"`{name}`", f"{ours + row['above_nothing']:.2f}"]
         cells += [gap(row), str(row["pairs"]), str(len(rivals(worlds[world], FEW))), judged]
         lines.append(f"| {' | '.join(cells)} |")
-        if judged.startswith(BEHIND) and world in WHY:
-            why += ["", f"Why ours is behind on {world}: {WHY[world]}"]
-    return [_counted(found), "", *lines, *why, "", _lower(worlds, order), "", thinking(worlds)]
+    return [_counted(found), "", *lines, "", _lower(worlds, order), "", thinking(worlds)]
 
 
 def best_peer(peers: Mapping[str, Row]) -> str | None:

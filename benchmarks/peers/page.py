@@ -42,10 +42,13 @@ Worlds whose names begin with `slice-` are the ten functions of W-DBO's paper, i
 instead of 600 seconds, with boxes and dimensions as far as others quote them (`sliced_suite` says
 which); their seeds change the noise and the first points, not the function. GMPB is noiseless.
 `nothing` is not among the peers of GMPB's F9 and F10, of 10 and 20 coordinates: `Loop(box)`
-refuses boxes of more than 8. On worlds of four coordinates and more (GMPB, Rastrigin, Hartmann-6)
-`nothing` was played before 373a859, since when its choices no longer count, at the walls, what its
-features leave out: these rows are of the older choices. Seconds and processor seconds are per
-query with one thread, memory is the peak of the process. This page is written by `python -m
+refuses boxes of more than 8. Since 373a859 the choices of `nothing` in four coordinates and more
+no longer count, at the walls, what its features leave out. GMPB's F3, F4 and F8, where it had
+stood worst, were played again with it, on three seeds (before, 142, 117 and 174; on F3 it was
+behind TPE, and in the one run traced it went to the walls after a fall in a landscape rougher than
+its lengthscales, which it took for a jump); the rows of GMPB's other functions, of Rastrigin's and
+of Hartmann's with six coordinates are older. Seconds and processor seconds are per query with one
+thread, memory is the peak of the process. This page is written by `python -m
 benchmarks.peers.page` from what `python -m benchmarks.peers --out FOLDER` ran, and what
 `benchmarks.statistics.optuna_drift` did.
 """
