@@ -20,9 +20,10 @@ PAPERS = {
     "Non-stationary Environments",
     "m": "[M] Mauduit, Berthier, Simonetto: No-Regret Gaussian Process Optimization of "
     "Time-Varying Functions",
+    "mk": "[MK] Mandl, Kekkonen (2026): TV-GP-UCB with the same β in every round",
 }
 ANSWERS = {True: "yes", False: "no", None: "nothing to test"}
-HEAD = """# Figures and tables of the five papers, rerun
+HEAD = """# Figures and tables of the papers, rerun
 
 Every line is one command, `botorch-tv paper ID`, on the machine and at the commit named below it.
 "Agrees" is strict: every order or number that the paper claims holds with the standard errors
