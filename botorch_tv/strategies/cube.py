@@ -219,9 +219,11 @@ def _checked(name: str, one: Choice) -> Choice:
     kinds = (str, bool, int, float, type(None))
     odd = [each for each in one.choices if type(each) not in kinds or each != each]
     if odd:
+        listed = len(one.choices) == 1 and isinstance(odd[0], (list, tuple))
+        fix = f"give {Choice(*odd[0])!r}." if listed else "give a name for it."
         raise InputDataError(
             f"{name} has the choice {shown(odd[0])}, but choices are strings, numbers, True, False "
-            "or None, so that a file can hold them; give a name for it."
+            f"or None, so that a file can hold them; {fix}"
         )
     if len(one.choices) < 2 or len(set(one.choices)) < len(one.choices):
         raise InputDataError(

@@ -85,10 +85,11 @@ class Grid(Domain):
 
     def __init__(self, X: Tensor) -> None:
         if not isinstance(X, Tensor) or X.dim() != 2 or X.shape[0] < 1 or X.shape[1] < 1:
-            described = tuple(X.shape) if isinstance(X, Tensor) else type(X).__name__
+            described = f"{tuple(X.shape)}" if isinstance(X, Tensor) else type(X).__name__
+            fix = "use X.unsqueeze(-1) for points on a line."
             raise InputDataError(
                 f"Grid: X is {described}, but arms are a tensor of shape M x d with M, d >= 1; "
-                "use X.unsqueeze(-1) for points on a line."
+                f"{fix if isinstance(X, Tensor) else 'give torch.tensor(X), a row for each.'}"
             )
         if not X.is_floating_point():
             raise InputDataError(

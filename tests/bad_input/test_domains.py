@@ -43,8 +43,8 @@ def among(X):
 
 
 GRIDS = {
-    "None": data(lambda: Grid(None), "NoneType", ARMS, ONE),
-    "list": data(lambda: Grid([[0.0]]), "list", ARMS, ONE),
+    "None": data(lambda: Grid(None), "NoneType", ARMS, "torch.tensor(X)"),
+    "list": data(lambda: Grid([[0.0]]), "list", ARMS, "torch.tensor(X)"),
     "one dimension": data(lambda: Grid(torch.zeros(5)), "(5,)", ARMS, ONE),
     "no arms": data(lambda: Grid(torch.zeros(0, 2)), "(0, 2)", ARMS, ONE),
     "no columns": data(lambda: Grid(torch.zeros(2, 0)), "(2, 0)", ARMS, ONE),

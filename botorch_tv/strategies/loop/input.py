@@ -29,17 +29,24 @@ Column = Numbers | None
 """Of a table, which may lack it."""
 
 
-def check_names(call: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+def check_names(call: str, unknown: Mapping[str, object], known: Iterable[str]) -> None:
     """That a loop is begun with arguments that there are.
+
+    Args:
+        call: Who was called.
+        unknown: Arguments that there are not.
+        known: Names of those that there are.
 
     Raises:
         TypeError: As of any call, but with the name that people know the class by, and the
             argument that was meant.
     """
-    for name in unknown:
+    for name, value in unknown.items():
         meant = did_you_mean(name, known)
         if name in ("minimize", "minimise"):
             meant = " Give maximize=False where the smallest value is wanted."
+        elif not meant and not isinstance(value, (bool, int, float, str)):
+            meant = f" Parameters go in a dict, Loop({{{name!r}: {shown(value)}}})."
         raise TypeError(f"{call}: there is no argument {name}.{meant}")
 
 

@@ -53,7 +53,7 @@ class Record:
 
     def __init__(
         self,
-        strategy: Strategy | Domain | Bounds,
+        strategy: Strategy | Domain | Bounds | None = None,
         domain: Domain | Bounds | None = None,
         *,
         pending: int = 1,
@@ -72,6 +72,10 @@ class Record:
             maximize is None or isinstance(maximize, bool),
             f"Loop: maximize is {shown(maximize)}, but it must be True or False; give False where "
             "the smallest value is wanted.",
+        )
+        require(
+            strategy is not None,
+            "Loop: no domain; give what can be set, as in Loop({'temperature': (20, 80)}).",
         )
         if not isinstance(strategy, Strategy):
             require(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from oracles.dense import squared_exponential
 from strategies.loop.loops import (
     BOX,
@@ -25,6 +26,7 @@ from strategies.loop.loops import (
 
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Retention
 from botorch_tv.strategies import (
+    Choice,
     Float,
     Grid,
     Loop,
@@ -384,6 +386,18 @@ def test_an_argument_that_there_is_not_names_the_one_that_was_meant(name, meant)
     with pytest.raises(TypeError, match=r"^Loop\.from_table: there is no argument") as caught:
         Loop.from_table([(0.0, 1.0)], [[0.5]], [1.0], **{name: True})
     assert re.search(meant, str(caught.value))
+
+
+def test_parameters_go_in_a_dict():
+    with pytest.raises(TypeError, match=r"no argument a\. .*, Loop\({'a': \(0, 1\)}\)\.$"):
+        Loop(a=(0, 1))
+    with pytest.raises(ValueError, match=r"no domain; .* Loop\({'temperature': \(20, 80\)}\)"):
+        Loop()
+
+
+def test_choices_come_one_by_one():
+    with pytest.raises(InputDataError, match=r"give Choice\('sand', 'salt'\)\.$"):
+        Loop({"kind": Choice(["sand", "salt"])})
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
