@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from botorch.acquisition import (
     AcquisitionFunction,
+    LogNoisyExpectedImprovement,
+    NoisyExpectedImprovement,
     OneShotAcquisitionFunction,
     qKnowledgeGradient,
     qLogNoisyExpectedImprovement,
@@ -38,6 +40,12 @@ HELD = {
     "X_baseline": "qLogNoisyExpectedImprovementAtPresent brings them up",
     "X_pending": "give them to set_X_pending() of what at_present gives, which does",
     "mc_points": "give them the time of the present",
+    "candidate_set": "give it the time of the present, and the training inputs that BoTorch adds "
+    "to it, by train_inputs",
+    "optimal_inputs": "give them the time of the present, and outputs drawn there",
+    "pareto_sets": "give them the time of the present",
+    "X_observed": "give them the time of the present, or qLogNoisyExpectedImprovementAtPresent, "
+    "which brings them up",
 }
 """Points that acquisition functions hold, and how they are brought to the present."""
 
@@ -90,7 +98,7 @@ def at_present(
             f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
         )
     for name, cure in HELD.items():
-        points = getattr(acq_function, name, None)
+        points = _held(acq_function, name)
         if isinstance(points, Tensor) and not torch.equal(points, place(points)):
             warnings.warn(
                 f"{name} of {type(acq_function).__name__} holds points of another time than the "
@@ -99,6 +107,14 @@ def at_present(
                 stacklevel=2,
             )
     return AtPresent(acq_function, place)
+
+
+def _held(acq_function: AcquisitionFunction, name: str) -> Any:
+    """Points that an acquisition function was given by a name; None where there are none."""
+    noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
+    if noisy and name == "X_observed":  # all that the model of its fantasies was trained on
+        return acq_function.model.train_inputs[0]
+    return getattr(acq_function, name, None)
 
 
 class AtPresent(AcquisitionFunction):  # type: ignore[misc]

@@ -1,6 +1,7 @@
 """Acquisition at the present: the same values as on all columns, and dense references."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from botorch.acquisition import (
     FixedFeatureAcquisitionFunction,
     LogExpectedImprovement,
+    LogNoisyExpectedImprovement,
     PosteriorMean,
     UpperConfidenceBound,
     qKnowledgeGradient,
@@ -21,8 +23,11 @@ from botorch.acquisition.input_constructors import (
     construct_inputs_qLogNEI,
     get_acqf_input_constructor,
 )
+from botorch.acquisition.joint_entropy_search import qJointEntropySearch
+from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -46,7 +51,7 @@ from botorch_tv.acquisition.present import (
 )
 from botorch_tv.acquisition.upper_confidence import upper_confidence_bound
 from botorch_tv.acquisition.widths import IGPUCB, WGPUCB, AgnosticGPUCB, Logarithmic
-from botorch_tv.forgetting import ExponentialWeights
+from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.NumericsWarning")
@@ -280,6 +285,33 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
             at_present(past)
     now = at_present(qUpperConfidenceBound(made(), 2.0, X_pending=with_time(X[:2, :2])))
     assert (now.X_pending[:, 2] == NOW).all()  # and nothing is said
+
+
+@pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
+def test_optima_of_the_past_are_pointed_out(kind):
+    """Max-value entropy search adds the training inputs to its candidates, at their own times."""
+    X, Y = data()
+    variances = torch.full_like(Y, 0.01)
+    model = TimeVaryingGP(X, Y, variances, forgetting=Markov(0.3), now=NOW, outcome_transform=None)
+    best = torch.ones(len(X), 1, dtype=torch.float64)
+    make, cure = {
+        "MES": (lambda X: qMaxValueEntropy(model, X, train_inputs=X), "candidate_set .* train_inp"),
+        "JES": (lambda X: qJointEntropySearch(model, X, best), "optimal_inputs .* outputs drawn"),
+        "PES": (lambda X: qPredictiveEntropySearch(model, X), "pareto_sets .* time of the pres"),
+        "noisy EI": (
+            lambda X: LogNoisyExpectedImprovement(model, X, num_fantasies=4),
+            "X_observed .*AtPresent",
+        ),
+    }[kind]
+    today = with_time(X[:, :2])
+    with pytest.warns(InputDataWarning, match=cure):
+        at_present(make(X), NOW, time_dim=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InputDataWarning)
+        at_present(make(today), NOW, time_dim=2)
+    if kind == "MES":
+        with pytest.warns(InputDataWarning, match=cure):
+            at_present(qMaxValueEntropy(model, today))
 
 
 @pytest.mark.parametrize("column", [0, 1])
