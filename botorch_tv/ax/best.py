@@ -45,8 +45,8 @@ def best_now(
 
     Raises:
         UserInputError: If the strategy is another one, the time is not that of its parameter, lies
-            before a trial or out of bounds, nothing has been measured, or no setting is predicted
-            to keep the outcome constraints.
+            before a trial or out of bounds, nothing has been measured, an outcome under a
+            constraint in no trial, or no setting is predicted to keep the outcome constraints.
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
@@ -58,6 +58,7 @@ def best_now(
     tried = _tried(experiment, config, name)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = predict(points, now)
+    _check_measured(config, predicted[0])
     eligible = [i for i in range(len(tried)) if _allowed(config, predicted[i])]
     if not eligible:
         raise UserInputError(
@@ -187,6 +188,18 @@ def _tried(experiment: Experiment, config: OptimizationConfig, name: str) -> lis
             "the best."
         )
     return list(last.values())
+
+
+def _check_measured(config: OptimizationConfig, predicted: dict[str, tuple[float, float]]) -> None:
+    """Raise unless all outcomes under a constraint are predicted."""
+    constrained = [name for one in config.outcome_constraints for name, _ in one.metric_weights]
+    unknown = sorted(set(constrained) - set(predicted))
+    if unknown:
+        raise UserInputError(
+            f"No trial has measured {', '.join(unknown)}, which outcome constraints bound; "
+            "complete trials with a value of it in raw_data, or call client.configure_optimization "
+            "without that constraint."
+        )
 
 
 def _weighted(weights: list[tuple[str, float]], predicted: dict[str, tuple[float, float]]) -> float:

@@ -90,6 +90,15 @@ def test_only_settings_that_are_expected_to_keep_constraints(experiment):
         best_now(client, {"t": 4.0})
 
 
+def test_an_outcome_under_a_constraint_that_was_never_measured(experiment, tell):
+    client = tell(experiment(objective="y", constraints=["z <= 1"], **MODEL), ROWS[:4])
+    with pytest.raises(UserInputError, match=r"No trial has measured z, .* complete trials with"):
+        best_now(client, {"t": 4.0})
+    index = client.attach_trial(parameters={"t": 4.0, "x": 0.1})
+    client.complete_trial(index, {"y": 0.0, "z": 0.5})
+    assert "z" in best_now(client, {"t": 4.0})[1]
+
+
 def test_a_sum_of_outcomes(experiment):
     client = experiment(objective="y - 2*z", **MODEL)
     for t, x in enumerate((-0.9, 0.2, 0.9)):
