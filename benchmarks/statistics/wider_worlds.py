@@ -16,14 +16,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.papers.recordings import TRAFFIC, Recordings
-from botorch_tv.papers.sensors import (
-    DAYS,
-    MORNING,
-    ROADS,
-    SENSORS,
-    STEPS_PER_DAY,
-    TRAINING_DAYS,
-)
+from botorch_tv.papers.sensors import ROADS, SENSORS, TRAINING_DAYS, cells, mornings
 from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.test_functions import DriftingFunction, DriftingHartmann, Orbit
@@ -162,7 +155,7 @@ def temperature(records: Recordings, seed: int, horizon: int) -> Trial:
     """Kelvin in cells drawn for the seed, in the last hours of the month."""
     panel = records.temperature()
     assert panel.coordinates is not None
-    chosen = _drawn(len(panel.arms), SENSORS, seed)
+    chosen = cells(len(panel.arms), SENSORS, [2016, seed])
     train = len(panel.values) - HOURS
     return recorded(panel.values[:, chosen], panel.coordinates[chosen], train, horizon)
 
@@ -171,11 +164,8 @@ def traffic(records: Recordings, seed: int, horizon: int, *, usual: bool) -> Tri
     """Speeds on roads drawn for the seed, on a morning; above each road's usual one if wanted."""
     panel, places = records.traffic(), road_places(records)
     known = np.flatnonzero(np.isfinite(places).all(-1))
-    chosen = known[_drawn(len(known), ROADS, seed)]
-    mornings = panel.values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING][:, :, chosen]
-    length = mornings.shape[1]
-    day = PLAYED_DAYS[seed % len(PLAYED_DAYS)]
-    rows = np.concatenate([mornings[one] for one in (*TRAINING_DAYS, day)])
+    chosen = known[cells(len(known), ROADS, [2016, seed])]
+    rows, length = mornings(panel.values[:, chosen], PLAYED_DAYS[seed % len(PLAYED_DAYS)])
     return recorded(
         rows,
         places[chosen],
@@ -208,11 +198,6 @@ def road_places(records: Recordings) -> np.ndarray:
     places = np.full((len(near), 2), np.nan)
     places[joined] = vectors[:, -2:] * np.sqrt(worth[-2:])
     return places
-
-
-def _drawn(number: int, wanted: int, seed: int) -> np.ndarray:
-    random = np.random.default_rng([2016, seed])
-    return np.sort(random.choice(number, min(number, wanted), replace=False))
 
 
 def levy(**moving: Any) -> DriftingFunction:

@@ -10,6 +10,7 @@ independent rows knows little; here 46 cells are spread over the grid of the rea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -35,9 +36,20 @@ TRAINING_DAYS = (0, 1, 4)
 """Thursday, Friday and Monday; Saturday and Sunday are another traffic."""
 
 
-def cells(arms: int, count: int) -> np.ndarray:
-    """`count` arms of `arms`, drawn once and for all."""
-    return np.sort(np.random.default_rng(2016).choice(arms, min(count, arms), replace=False))
+def cells(arms: int, count: int, seed: int | Sequence[int] = 2016) -> np.ndarray:
+    """`count` arms of `arms`, drawn once and for all, or as another seed has it."""
+    return np.sort(np.random.default_rng(seed).choice(arms, min(count, arms), replace=False))
+
+
+def mornings(values: np.ndarray, day: int) -> tuple[np.ndarray, int]:
+    """Rows of the training days' mornings with those of another behind, and how many are of each.
+
+    Args:
+        values: Readings of all days, `rows x arms`.
+        day: The other.
+    """
+    each = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING]
+    return np.concatenate([each[one] for one in (*TRAINING_DAYS, day)]), each.shape[1]
 
 
 def temperature(records: Recordings, *, test: int, standardize: bool, noise: float) -> PanelWorld:
@@ -57,9 +69,7 @@ def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
     """The mornings of three working days for training, each a group, that of another played."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
-    mornings = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING][:, :, chosen]
-    length = mornings.shape[1]
-    rows = np.concatenate([mornings[one] for one in (*TRAINING_DAYS, day)])
+    rows, length = mornings(values[:, chosen], day)
     return PanelWorld(
         rows,
         train=len(TRAINING_DAYS) * length,

@@ -96,7 +96,7 @@ Features = Products | Inducing
 
 def features(
     lengthscale: float, columns: int, tolerance: float, most: int, like: Tensor
-) -> Features:
+) -> Products:
     """Features of a unit squared exponential kernel on the unit cube.
 
     Of all as many, those of Karhunen and Loève leave the least variance on average over points
@@ -125,7 +125,7 @@ def _found(
     most: int,
     dtype: torch.dtype,
     device: torch.device,
-) -> Features:
+) -> Products:
     nodes, inverse, variance = side_features(lengthscale)
     every = Products(_largest(variance, columns, most), nodes, inverse, lengthscale)
     corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], device="cpu").double()] * columns)
