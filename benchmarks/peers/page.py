@@ -42,13 +42,9 @@ Worlds whose names begin with `slice-` are the ten functions of W-DBO's paper, i
 of 600 seconds, with boxes and dimensions as far as others quote them (`sliced_suite` says which);
 their seeds change the noise and the first points, not the function. GMPB is noiseless. `nothing` is
 not among the peers of GMPB's F9 and F10, of 10 and 20 coordinates: `Loop(box)` refuses boxes of
-more than 8. On GMPB and the slices `nothing` was played at ddbe23b, where features of four and more
-coordinates leave out much less than before and what they still leave out draws no choice to the
-walls; before, on three seeds, it had 119, 107, 142, 117, 124, 109 and 174 on F1 to F4 and F6 to F8.
-Its rows of two and three coordinates on the first four worlds are older, of features as good.
-Seconds and processor seconds are per query with one thread, memory is the peak of the process. This
-page is written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers --out
-FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
+more than 8. Seconds and processor seconds are per query with one thread, memory is the peak of the
+process. This page is written by `python -m benchmarks.peers.page` from what `python -m
+benchmarks.peers --out FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
 """
 
 
