@@ -58,7 +58,7 @@ def answers(
     """
     for rule, memory in zip(rules, state.memory.retention):
         log = _log(state, data, now, since, memory, newest)
-        with _looking(rule, "keep", data, newest):
+        with _read_only(rule, "keep", data, newest):
             answer = rule.keep(log)
         if not _ours(rule) and isinstance(answer, (Kept, Tensor)):
             answer = copy.deepcopy(answer)  # the next may come in the same memory
@@ -88,7 +88,7 @@ def remembered(
     facts = (state, data, data.time, data.since)
 
     def updated(part: Part, memory: Any) -> Any:
-        with _looking(part, "update", data, newest):
+        with _read_only(part, "update", data, newest):
             made = part.update(_log(*facts, memory, newest, reset))
         return brought(part, made, memory, data.prior.variance, reset.shape)
 
@@ -98,31 +98,26 @@ def remembered(
     )
 
 
-def _ours(part: Part) -> bool:
-    """Whether all that a part asks is of this package."""
-    return is_ours(type(part)) and is_ours(_asked(part))
-
-
-def _asked(part: Part) -> Any:
-    """What answers for a part: the function of an event trigger, or its class."""
-    return part.rule if isinstance(part, EventTrigger) else type(part)
-
-
 @contextmanager
-def _looking(part: Part, method: str, data: Data, newest: Observation | None) -> Iterator[None]:
-    """Raise an ``InputDataError`` where a part of one's own writes into what it is shown."""
+def _read_only(part: Part, method: str, data: Data, newest: Observation | None) -> Iterator[None]:
+    """Raise an ``InputDataError`` if a part defined outside this package writes into its log."""
     if _ours(part):
         yield
         return
     before = _writes(data, newest)
     yield
     if _writes(data, newest) != before:
-        own = _asked(part) is type(part)
-        name = f"{type(part).__name__}.{method}" if own else f"the rule {part!r}"
+        triggered = isinstance(part, EventTrigger)
+        name = f"the rule {part!r}" if triggered else f"{type(part).__name__}.{method}"
         raise InputDataError(
             f"{name} writes into what it is shown, which states share: this one is damaged. "
             "Compute without in-place operations, or on log.time.clone()."
         )
+
+
+def _ours(part: Part) -> bool:
+    """Whether a part, and the function that an event trigger calls, belong to this package."""
+    return is_ours(type(part)) and (not isinstance(part, EventTrigger) or is_ours(part.rule))
 
 
 def _writes(data: Data, newest: Observation | None) -> int:
@@ -131,7 +126,7 @@ def _writes(data: Data, newest: Observation | None) -> int:
     return writes(*rows, data.time, data.first_time, data.since, *(newest or ()))
 
 
-class _Left:
+class _Rows:
     """The rows of some data."""
 
     def __init__(self, state: State, data: Data) -> None:
@@ -171,7 +166,7 @@ def _log(
     reset: Tensor | None = None,
 ) -> Log:
     return Log(
-        _Left(state, data),
+        _Rows(state, data),
         now=now,
         rounds=data.rounds,
         since=since,
