@@ -22,7 +22,6 @@ from torch import Tensor
 
 from botorch_tv.files import beside, write_whole
 from botorch_tv.identity.versions import libraries
-from botorch_tv.inference.data import Data
 from botorch_tv.inference.rows import Rows
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
@@ -148,15 +147,18 @@ def _stored(part: Any) -> Any:
 def _restored(start: Any, stored: Any) -> Any:
     """A state of these numbers, of the same form as the one before any answer.
 
+    A tensor may have become None since, as ``Data.empty`` does once every trial has data.
+
     Raises:
         ValueError: If it is not of that form.
     """
     if isinstance(start, Tensor):
-        alike = isinstance(stored, Tensor) and (stored.shape, stored.dtype) == (
-            start.shape,
-            start.dtype,
-        )
-        require(alike, "a tensor is of another form")
+        if stored is not None:
+            require(
+                isinstance(stored, Tensor)
+                and (stored.shape, stored.dtype) == (start.shape, start.dtype),
+                "a tensor is of another form",
+            )
         return stored
     if isinstance(start, Rows):
         rows = start.tensor()
@@ -165,8 +167,6 @@ def _restored(start: Any, stored: Any) -> Any:
         return start.replaced(stored)
     if isinstance(start, tuple):
         require(isinstance(stored, list) and len(stored) == len(start), "parts are missing")
-        if isinstance(start, Data) and stored[Data._fields.index("empty")] is None:
-            start = start._replace(empty=None)  # as soon as every trial has data
         parts = [_restored(one, other) for one, other in zip(start, stored)]
         return type(start)(*parts) if hasattr(start, "_fields") else tuple(parts)
     if isinstance(start, (bool, int, float)):
