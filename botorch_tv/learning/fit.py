@@ -96,8 +96,7 @@ def learn(
             of those it declares.
     """
     parts = LearnableKernel.of(kernel)
-    shape, n, d = X.shape[:-2], *X.shape[-2:]
-    loops = shape.numel()
+    d = X.shape[-1]
     sides = torch.ones(d, dtype=torch.float64, device="cpu") if extent is None else extent.detach()
     ordered = layout(refit, parts, decay, noise, parts.columns(sides.unsqueeze(0))[0]).to(X.device)
     rows = {"times": times, "y": y, "live": live}
@@ -108,29 +107,10 @@ def learn(
     if start is None and ordered.learns_decay:
         require_learnable(decay)
     problem = _Problem(refit, parts, decay, ordered, estimates_mean)
-    flat = {name: one.reshape(loops, n) for name, one in rows.items()}
-    packed = _packed({"X": X.reshape(loops, n, d), **flat})
-    unit = median_gap(packed["times"].double(), packed["live"])
-    if not ordered.learns_decay:
-        unit = torch.ones_like(unit)  # what is kept is meant in the user's
-    # Two searches: data of a few rounds often have two explanations, one still and one restless.
-    given = ordered.given.expand(loops, -1)
-    starts = (given, ordered.restless(unit))
-    if start is not None:
-        starts = (start.to(given).reshape(loops, ordered.size), given)
-    ends = problem.solve(packed, torch.stack(starts, 1), unit)
-    vector = ordered.kept(ends.x, unit)
-    lengthscale, variance, learned, natural, _ = (
-        one.reshape((*shape, *one.shape[1:])) for one in ordered.values(ends.x)
-    )
-    return Learned(
-        vector=vector.reshape((*shape, ordered.size)),
-        kernel=parts.with_parameters(lengthscale.to(y), variance.to(y)),
-        noise=learned.to(y),
-        decay=PerTrial(decay, ordered.named(natural), unit.reshape(shape)),
-        log_posterior=-ends.value.reshape(shape),
-        evaluations=ends.evaluations,
-    )
+    packed = _packed(X, rows)
+    unit = problem.unit(packed)
+    ends = problem.solve(packed, problem.starts(unit, start), unit)
+    return problem.learned(ends, unit, y)
 
 
 @dataclass(frozen=True)
@@ -142,6 +122,37 @@ class _Problem:
     decay: Decay
     layout: ParameterLayout
     estimates_mean: bool
+
+    def unit(self, rows: dict[str, Tensor]) -> Tensor:
+        """What time is counted in: the median gap, or the user's unit for a fixed decay, `b`."""
+        gap = median_gap(rows["times"].double(), rows["live"])
+        return gap if self.layout.learns_decay else torch.ones_like(gap)
+
+    def starts(self, unit: Tensor, last: Tensor | None) -> Tensor:
+        """Where the two searches of every loop begin, `b x 2 x p`.
+
+        Without a last result the second assumes a high rate of change: data of a few rounds often
+        have two explanations, one slow and one fast.
+        """
+        given = self.layout.given.expand(len(unit), -1)
+        if last is None:
+            return torch.stack([given, self.layout.restless(unit)], 1)
+        return torch.stack([last.to(given).reshape(given.shape), given], 1)
+
+    def learned(self, ends: Minimum, unit: Tensor, y: Tensor) -> Learned:
+        """The hyperparameters found, in the batch shape and dtype of the observations ``y``."""
+        shape = y.shape[:-1]
+        lengthscale, variance, noise, natural, _ = (
+            one.reshape((*shape, *one.shape[1:])) for one in self.layout.values(ends.x)
+        )
+        return Learned(
+            vector=self.layout.kept(ends.x, unit).reshape((*shape, self.layout.size)),
+            kernel=self.kernel.with_parameters(lengthscale.to(y), variance.to(y)),
+            noise=noise.to(y),
+            decay=PerTrial(self.decay, self.layout.named(natural), unit.reshape(shape)),
+            log_posterior=-ends.value.reshape(shape),
+            evaluations=ends.evaluations,
+        )
 
     def solve(self, rows: dict[str, Tensor], starts: Tensor, unit: Tensor) -> Minimum:
         """The best end of every loop's searches, as many loops at a time as memory allows.
@@ -198,17 +209,15 @@ class _Problem:
         return Minimum(x, value, ends.evaluations)
 
 
-def _packed(rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rows in use first, and as few others as the fullest loop leaves room for."""
-    live = rows["live"]
-    most = min(live.shape[-1], max(1, int(live.sum(-1).max())))
+def _packed(X: Tensor, rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Flat loops, rows in use first, with as few others as the fullest loop leaves room for."""
+    loops, (n, d) = X.shape[:-2].numel(), X.shape[-2:]
+    flat = {name: one.reshape(loops, n) for name, one in rows.items()}
+    live = flat["live"]
+    most = min(n, max(1, int(live.sum(-1).max())))
     order = live.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, :most]
-    return {
-        name: one.gather(
-            1, order if one.dim() == 2 else order.unsqueeze(-1).expand(-1, -1, one.shape[-1])
-        )
-        for name, one in rows.items()
-    }
+    packed = {name: one.gather(1, order) for name, one in flat.items()}
+    return packed | {"X": X.reshape(loops, n, d).gather(1, order.unsqueeze(-1).expand(-1, -1, d))}
 
 
 def _check_shapes(X: Tensor, rows: dict[str, Tensor], start: Tensor | None, size: int) -> None:
