@@ -17,6 +17,7 @@ from botorch.utils.types import DEFAULT, _DefaultType
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
 from gpytorch.means import Mean
+from gpytorch.priors import Prior
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Markov
@@ -38,9 +39,8 @@ from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
 from botorch_tv.models.transform_check import check_transform
 from botorch_tv.validation import require
 
-PRESUMED = 0.01
-"""The ε to start from where nothing is said: over the median time between observations where it is
-learned, per unit of time else."""
+INITIAL_EPSILON = 0.01
+"""The default ε: per median time between observations where learned, else per unit of time."""
 
 
 class TimeVaryingGP(AgingGP):
@@ -126,24 +126,21 @@ class TimeVaryingGP(AgingGP):
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         decay, inflation = _separated(forgetting, covar_module, spatial_module, likelihood)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
-        presumed = forgetting is None and covar_module is None and not aged
-        if presumed:
-            decay = Markov(epsilon=PRESUMED)
+        default_decay = forgetting is None and covar_module is None and not aged
+        if default_decay:
+            decay = Markov(epsilon=INITIAL_EPSILON)
         default_space = covar_module is None and spatial_module is None
-        scaled = learn_forgetting and decay is not None and default_space
-        scaled &= outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
+        standardized = outcome_transform == DEFAULT or isinstance(outcome_transform, Standardize)
+        scaled = learn_forgetting and decay is not None and default_space and standardized
         _, batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
             others, times = train_X.shape[-1] - 1, train_X[..., time]
             require(others > 0, "train_X has no column but time; there is nothing to choose.")
-            each = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times  # of the outputs
             if spatial_module is None:
                 spatial_module = defaults.space(others, batch_shape, scaled=scaled)
-            covar_module = SpatioTemporalKernel(
-                spatial_module,
-                temporal_kernel(decay, each, batch_shape, learn_forgetting),
-                time_dim=time,
-            )
+            per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times
+            temporal = temporal_kernel(decay, per_output, batch_shape, learn_forgetting)
+            covar_module = SpatioTemporalKernel(spatial_module, temporal, time_dim=time)
         if outcome_transform == DEFAULT and not learn_forgetting:
             outcome_transform = None
         if scaled and likelihood is None and train_Yvar is None:
@@ -164,19 +161,30 @@ class TimeVaryingGP(AgingGP):
         check_honoured(self)
         self.time_dim = time
         if inflation is not None:
-            prior = defaults.noise_prior() if scaled else DEFAULT
-            self.likelihood = age_noise(
-                inflation, time, self.likelihood, batch_shape, learn_forgetting, prior
-            ).to(train_X)
-            self.likelihood.aging.restart()
+            noise_prior = defaults.noise_prior() if scaled else DEFAULT
+            self._inflate_noise(inflation, learn_forgetting, noise_prior)
         self.measure()
-        if presumed and learn_forgetting:
-            temporal: Any = self.covar_module.temporal
-            temporal.set_epsilon_per(temporal.unit, PRESUMED)
+        if default_decay and learn_forgetting:
+            self._start_from(INITIAL_EPSILON)
         if default_space:
             self._warn_of_scales(train_X)
         self._subset_batch_dict = batched_parameters(self, own_mean=mean_module is not None)
         self.set_now(self.likelihood.now if now is None and aged else now)
+
+    def _inflate_noise(
+        self, inflation: Inflation, learn: bool, noise_prior: Prior | _DefaultType
+    ) -> None:
+        """Replace the likelihood by one whose noise grows with age."""
+        aged = age_noise(
+            inflation, self.time_dim, self.likelihood, self._aug_batch_shape, learn, noise_prior
+        )
+        self.likelihood = aged.to(self.train_targets)
+        self.likelihood.aging.restart()
+
+    def _start_from(self, epsilon: float) -> None:
+        """Start learning from ε per median time between observations."""
+        temporal: Any = self.covar_module.temporal
+        temporal.set_epsilon_per(temporal.unit, epsilon)
 
     def _warn_of_scales(self, train_X: Tensor) -> None:
         """As BoTorch does where its default kernel meets data of another scale; time has any."""
