@@ -8,15 +8,8 @@ from torch import Tensor
 
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.prior import MOST_COLUMNS, prior_on_box
-from botorch_tv.inference.mixture.running import (
-    FIRST,
-    MixtureUnits,
-    clock_again,
-    first_known,
-    looks_again,
-    mixture_prior,
-    units_of,
-)
+from botorch_tv.inference.mixture.running import mixture_prior
+from botorch_tv.inference.mixture.units import FIRST, MixtureUnits, units_after
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.checks import check_now, column_of_time
@@ -116,20 +109,12 @@ def _corners(bounds: Tensor | None, like: Tensor, columns: int) -> tuple[Tensor,
 
 
 def _units(y: Tensor, time: Tensor) -> MixtureUnits:
-    """Units of every trial as they are after `T x n` observations, in order of time."""
-    trials, n = y.shape
-    good, none = torch.ones_like(y, dtype=torch.bool), y.new_zeros(trials, n, 0)
-    units: MixtureUnits | None = None
-    settled = False
-    for so_far in range(min(n, FIRST), n + 1):
-        rows = slice(None), slice(so_far)
-        if not settled:
-            found = units_of(y[rows], good[rows], time[rows], none[rows], min(n, FIRST))
-            units = found if units is None else first_known(units, found)
-            settled = bool(so_far) and bool(units.known.all())
-        if looks_again(so_far) and units is not None:
-            units, _ = clock_again(units, time[rows], good[rows])
-    if units is None or not settled:
+    """Units of every trial after `T x n` observations, in order of time."""
+    n = y.shape[-1]
+    units = units_after(
+        y, torch.ones_like(y, dtype=torch.bool), time, y.new_zeros(*y.shape, 0), min(n, FIRST)
+    )
+    if not bool(units.known.all()):
         raise InputDataError(
             f"train_Y holds {n} observations without a spread, from which no unit can be told; add "
             "some that differ."

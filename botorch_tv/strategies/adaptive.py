@@ -32,7 +32,7 @@ from botorch_tv.inference.mixture.prior import (
     prior_on_arms,
     prior_on_box,
 )
-from botorch_tv.inference.mixture.running import FIRST
+from botorch_tv.inference.mixture.units import FIRST
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.belief_in_words import believed, in_words
 from botorch_tv.strategies.box import Box

@@ -10,7 +10,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.inference import running_mixture
-from botorch_tv.inference.mixture.running import FIRST
+from botorch_tv.inference.mixture.units import FIRST
 from botorch_tv.strategies import Grid, Loop, adaptive_gp_ucb, gp_ucb
 from botorch_tv.strategies.belief_in_words import Believed, believed, in_words
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from botorch_tv.inference.mixture.filter import Told, observed
 from botorch_tv.inference.mixture.moments import newest_jump, weights
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
-from botorch_tv.inference.mixture.running import SHAPE, MixtureUnits, RunningMixture, passages
+from botorch_tv.inference.mixture.running import SHAPE, RunningMixture, passages
+from botorch_tv.inference.mixture.units import MixtureUnits
 
 LIKELY = 0.5
 """From this chance on a jump is noted."""

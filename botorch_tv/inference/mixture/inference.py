@@ -24,13 +24,10 @@ from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
     RunningMixture,
     begun_anew,
-    clock_again,
-    first_known,
-    looks_again,
     mixture_prior,
     passages,
-    units_of,
 )
+from botorch_tv.inference.mixture.units import clock_again, first_known, looks_again, units_of
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal

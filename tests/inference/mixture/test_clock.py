@@ -8,7 +8,7 @@ from inference.mixture.still import STILL, by_the_book
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.running import FIRST, looks_again
+from botorch_tv.inference.mixture.units import FIRST, looks_again
 from botorch_tv.models import adaptive_model
 
 JUMPY = Bank(

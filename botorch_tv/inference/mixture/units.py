@@ -1,0 +1,119 @@
+"""The units of a bank: a mean and a scale of y and of the context, and a clock.
+
+They come from the first measurements of a trial, so that y, context and time may be in any units.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.inference.linalg import leading
+
+FIRST = 4
+"""Measurements that set the units unless said. Each costs about a round of random search. More
+of them find narrow peaks more often where little is explored; at the usual width the band does."""
+
+
+APART = 3.0
+"""How far the clock may be from the median time between all measurements, as a factor; that
+between rates that a bank holds possible. Beyond it the rates are no longer those of the data."""
+
+
+class MixtureUnits(NamedTuple):
+    """Found from the first measurements."""
+
+    centre: Tensor
+    """Their mean, `batch_shape`."""
+    spread: Tensor
+    """Their standard deviation, positive, `batch_shape`."""
+    clock: Tensor
+    """The median time between them, or between all so far where that was looked at again and lay
+    far from it, `batch_shape`, float64."""
+    context_centre: Tensor
+    """Mean of the context, `batch_shape x c`."""
+    context_spread: Tensor
+    """Its standard deviation, `batch_shape x c`."""
+    known: Tensor
+    """Whether there were enough, and they differed, `batch_shape`, bool."""
+
+
+def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
+    """Units from all that has been told so far.
+
+    Args:
+        y: `T x n`.
+        good: Which of them did not fail, `T x n`, bool.
+        time: `T x n`.
+        context: `T x n x c`.
+        least: Measurements that are enough.
+    """
+    number = good.sum(-1)
+    share = good.to(y) / number.clamp_min(1).unsqueeze(-1)
+    centre = (share * y).sum(-1)
+    spread = (share * (y - centre.unsqueeze(-1)).square()).sum(-1).sqrt()
+    # What differs by rounding alone does not differ.
+    largest = (good * y.abs()).amax(-1) if y.shape[-1] else torch.zeros_like(centre)
+    differs = spread > 1e3 * torch.finfo(y.dtype).eps * largest
+    middle = (share.unsqueeze(-1) * context).sum(-2)
+    around = (share.unsqueeze(-1) * (context - middle.unsqueeze(-2)).square()).sum(-2).sqrt()
+    return MixtureUnits(
+        centre=centre,
+        spread=torch.where(differs, spread, 1.0),
+        clock=median_gap(time, good),
+        context_centre=middle,
+        context_spread=torch.where(around > 0, around, 1.0),
+        known=(number >= least) & differs,
+    )
+
+
+def first_known(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
+    """The units of trials that have them already, and what was found for the others."""
+    where = units.known
+    return MixtureUnits(
+        *(torch.where(leading(where, new.dim()), old, new) for old, new in zip(units, found))
+    )
+
+
+def looks_again(number: int) -> bool:
+    """Whether the clock is compared with all that was told after so many rounds: 8, 16, 32, ..."""
+    return number >= 2 * FIRST and number & (number - 1) == 0
+
+
+def clock_again(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[MixtureUnits, Tensor]:
+    """Units whose clock is that of all measurements so far, where it was far from it.
+
+    A trial run in seconds before a night of hours, or the first suggestions that take no time to
+    compute, would else count rates in a unit in which no drift that matters is slow enough.
+
+    Args:
+        units: Before.
+        time: Of all measurements, `T x n`.
+        good: Which of them did not fail, `T x n`, bool.
+
+    Returns:
+        The units, and which trials have another clock, `T`, bool. What these learned counts in the
+        old one and is to be learned anew.
+    """
+    found = median_gap(time, good)
+    ratio = found / units.clock
+    apart = units.known & ((ratio > APART) | (ratio < 1 / APART))
+    return units._replace(clock=torch.where(apart, found, units.clock)), apart
+
+
+def units_after(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
+    """The units of trials that were told these measurements one by one; arguments as above."""
+
+    def found(told: int) -> MixtureUnits:
+        return units_of(y[:, :told], good[:, :told], time[:, :told], context[:, :told], least)
+
+    units = found(least)
+    for told in range(least, y.shape[-1] + 1):
+        if not bool(units.known.all()):
+            units = first_known(units, found(told))
+        if looks_again(told):
+            units, _ = clock_again(units, time[:, :told], good[:, :told])
+    return units
