@@ -103,7 +103,7 @@ plt.show()
 # ## What it says
 #
 # `loop.describe()` says in words what is believed. Where most of the weight lies at the edge of
-# what the bank holds possible it says so, "the least it considers": the truth may lie beyond. Where
+# what the bank holds possible it says "or less", or "or more": the truth may lie beyond. Where
 # it is not sure it says "probably", and what was presumed before any measurement.
 
 # %%

@@ -224,8 +224,8 @@ class Adaptive(Strategy):
     ) -> str:
         """What is believed now, in words, in the units of the data.
 
-        Where most of the weight lies on the least or the largest value that the bank holds it says
-        "the least it considers", or the like: the truth may lie beyond.
+        Where most of the weight lies on the least or the largest value that the bank holds, nearly
+        all on the least noise, it says "or less", or "or more": the truth may lie beyond.
 
         Args:
             state: Of one trial.

@@ -25,8 +25,8 @@ LEARNED = 0.05
 
 
 Edge = Literal["least", "most"] | None
-"""Whether the least or the largest value that the bank holds is more likely than all others: the
-truth may then lie beyond."""
+"""Whether the weight lies on the least or the largest value that the bank holds: the truth may then
+lie beyond."""
 
 
 class Believed(NamedTuple):
@@ -86,7 +86,7 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
         lengthscale=float((shares * lengths).sum().exp()),
         lengthscale_edge=_edge(shares, lengthscales),
         noise=spread * float((share * s2 * members.noise).sum().sqrt()),
-        noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios),
+        noise_edge=_edge(by_part.sum((0, 1, 2)), bank.noise_ratios, least=SURE),
         scale=spread * float((share * s2).sum().sqrt()),
     )
 
@@ -109,7 +109,7 @@ def _drift(one: Believed, unit: str) -> str:
         jumps = " but for jumps" if one.jumps else ""
         probably, chance = _guessed(one.standing, one.presumed_standing)
         return f"It {probably}stands still{jumps} ({chance})."
-    edge = _edged(one.rate_edge, "slowest", "fastest")
+    edge = _beyond(one.rate_edge, least=" or more", most=" or less")  # the slower, the longer
     probably, chance = _guessed(1 - one.standing, 1 - one.presumed_standing)
     return (
         f"It {probably}drifts ({chance}): {'if so, ' if probably else ''}its correlation with what "
@@ -139,16 +139,16 @@ def _jump(one: Believed, said: Callable[[float], str]) -> str:
 
 
 def _size(one: Believed) -> str:
-    length = _edged(one.lengthscale_edge, "shortest", "longest")
-    noise = _edged(one.noise_edge, "least", "most")
+    length, noise = _beyond(one.lengthscale_edge), _beyond(one.noise_edge)
     return (
         f"It varies by {one.scale:.3g} over lengths of {one.lengthscale:.2g} of the sides{length}; "
         f"the noise of a measurement is {one.noise:.2g}{noise} (standard deviations)."
     )
 
 
-def _edged(edge: Edge, least: str, most: str) -> str:
-    return "" if edge is None else f", the {least if edge == 'least' else most} it considers"
+def _beyond(edge: Edge, least: str = " or less", most: str = " or more") -> str:
+    """Where the truth may be besides, for a number that is said."""
+    return "" if edge is None else least if edge == "least" else most
 
 
 def _chance(share: float) -> str:
@@ -158,12 +158,20 @@ def _chance(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "less than 1 %"
 
 
-def _edge(share: Tensor, values: Sequence[float]) -> Edge:
-    """Whether most of the weight is on the least value, or on the largest, of several."""
+def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge:
+    """Whether the weight is on the least value, or on the largest, of several.
+
+    Args:
+        share: The weights.
+        values: Of these.
+        least: Share of the weight from which the least value is told. Of noise nearly all, as one
+            of two values always has most. The largest is told at once, since drift and jumps
+            explain a part of what more noise would.
+    """
     if len(values) < 2:
         return None
     total = float(share.sum())
-    if float(share[values.index(min(values))]) > LIKELY * total:
+    if float(share[values.index(min(values))]) > least * total:
         return "least"
     return "most" if float(share[values.index(max(values))]) > LIKELY * total else None
 

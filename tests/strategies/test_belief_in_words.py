@@ -1,6 +1,7 @@
 """What is said of a world is so."""
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,15 +18,15 @@ from botorch_tv.strategies.belief_in_words import Believed, believed, in_words
 DOMAIN = Grid.regular(points=12, dim=1)
 
 
-def told(jump: bool, clock: float = 1.0):
-    """A state after 60 readings of a wave, noise 0.2, scale near 3, that changes at 40 or stays."""
+def told(jump: bool, clock: float = 1.0, noise: float = 0.2):
+    """A state after 60 readings of a wave, scale near 3, that changes at 40 or stays."""
     player, generator = adaptive_gp_ucb(), torch.Generator().manual_seed(0)
     state = player.init(DOMAIN)
     for t in range(60):
         X = DOMAIN.X[(5 * t) % 12]
         suggestion = player.suggestion_at(state, X, now=clock * t)
         phase = 2.5 if jump and t >= 40 else 0.0
-        error = 0.2 * torch.randn((), generator=generator, dtype=torch.float64)
+        error = noise * torch.randn((), generator=generator, dtype=torch.float64)
         y = 70 + 4 * torch.sin(7 * X.sum() + phase) + error
         state, _ = player.tell(state, suggestion, y)
     return player, state
@@ -39,7 +40,7 @@ def test_a_world_that_stands_still():
     noise = float(player.believed_noise(state).sqrt())
     assert 0.1 < noise < 0.5
     # Readings vary by 0.2, and the bank holds no less noise possible than what it says.
-    assert f"the noise of a measurement is {noise:.2g}, the least it considers" in words
+    assert f"the noise of a measurement is {noise:.2g} or less (standard" in words
     assert float(player.weights(state).sum()) == pytest.approx(1.0)
     assert float(player.weights(state)[:, 0].sum()) > 0.5
 
@@ -117,8 +118,8 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
             "hours",
             "It drifts (96 %): its correlation with what it was falls by half in 40 hours.",
         ),
-        ({"rate_edge": "most"}, "", "by half in 40 units of time, the fastest it considers."),
-        ({"rate_edge": "least"}, "", "in 40 units of time, the slowest it considers."),
+        ({"rate_edge": "most"}, "", "by half in 40 units of time or less."),
+        ({"rate_edge": "least"}, "", "in 40 units of time or more."),
         ({"standing": 0.999}, "", "It stands still but for jumps (more than 99 %)."),
         ({"drifts": False}, "", f"It has not been seen to jump. {SIZE}"),
         (
@@ -145,13 +146,13 @@ SIZE = "It varies by 8 over lengths of 0.2 of the sides; the noise of a measurem
             "",
             "measurement of time 13 h and the one before (97 %)",
         ),
-        ({"noise_edge": "least"}, "", f"{SIZE[:-1]}, the least it considers (standard dev"),
-        ({"noise_edge": "most"}, "", "0.5, the most it considers (standard deviations)."),
-        ({"lengthscale_edge": "most"}, "", "0.2 of the sides, the longest it considers; the noise"),
+        ({"noise_edge": "least"}, "", f"{SIZE[:-1]} or less (standard dev"),
+        ({"noise_edge": "most"}, "", "0.5 or more (standard deviations)."),
+        ({"lengthscale_edge": "most"}, "", "0.2 of the sides or more; the noise"),
         (
             {"lengthscale_edge": "least"},
             "",
-            "0.2 of the sides, the shortest it considers; the noise",
+            "0.2 of the sides or less; the noise",
         ),
     ],
 )
@@ -177,8 +178,8 @@ def test_weight_at_the_edge_of_the_bank_is_told():
     """What lies beyond what the bank holds cannot be told from its edge."""
     _, state = told(jump=False)
     for ratios, words in (
-        ((0.01, 0.05), ", the least it considers"),
-        ((1e-5, 1e-4), ", the most it considers"),
+        ((0.01, 0.05), " or less"),
+        ((1e-5, 1e-4), " or more"),
         ((1e-4,), ""),
     ):
         other = adaptive_gp_ucb(bank=Bank(noise_ratios=ratios, features=64))
@@ -187,6 +188,17 @@ def test_weight_at_the_edge_of_the_bank_is_told():
             again, _ = other.tell(again, other.suggestion_at(again, DOMAIN.X[X]), y)
         noise = float(other.believed_noise(again).sqrt())
         assert f" {noise:.2g}{words} (standard deviations)" in other.describe(again)
+
+
+@pytest.mark.parametrize(("noise", "edge"), [(0.05, " or less"), (0.4, ""), (3.0, " or more")])
+def test_noise_within_the_bank_is_said_to_be_what_it_is(noise, edge):
+    """Of two values one always has most of the weight, which by itself tells nothing."""
+    player, state = told(jump=False, noise=noise)
+    said = re.search(r"the noise of a measurement is ([\d.]+)( or \w+)? \(", player.describe(state))
+    assert said is not None
+    assert (said[2] or "") == edge
+    if not edge:
+        assert 0.75 * noise < float(said[1]) < 1.25 * noise
 
 
 def test_a_loop_says_times_as_dates_and_expects_nothing_before_it_can():
