@@ -1,5 +1,7 @@
 """What the notebooks say in words is what their outputs show, and what a run of today shows."""
 
+import math
+import os
 import re
 
 import nbformat
@@ -7,7 +9,8 @@ import pytest
 
 from notebooks import execute
 
-NUMBERS = {8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
+_WORDS = ("six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen")
+NUMBERS = dict(enumerate(_WORDS, start=6))
 """As words write them."""
 
 
@@ -127,3 +130,132 @@ def test_what_forgetting_is_worth_in_optuna(outputs):
     once, present = (float(now[row][-1]) for row in ("study.best_params", "best_now(study)"))
     assert f"would now bring {once:.1f} percent" in words
     assert f"takes for the best {present:.1f}." in words
+
+
+def test_how_fast_the_world_drifts(outputs):
+    outs, words = outputs("learning_how_fast_the_world_drifts")
+    learned = re.findall(
+        r"^truth +([\d.]+): learned ([\d.]+) .* largest ([\d.]+)", printed(outs), re.M
+    )
+    (_, still, _), *drifting = learned
+    lasts = half_life(float(still))
+    rounds = int(re.search(r"^(\d+) rounds,", printed(outs), re.M)[1])
+    assert f"at the learned {still} half of the correlation would last for" in words
+    assert f"for {round(lasts, -2):,.0f} rounds, {NUMBERS[round(lasts / rounds)]} times" in words
+    assert "within a factor of about two" in words
+    for pair in drifting:
+        truth, mean, largest = map(float, pair)
+        assert 0.5 < mean / truth <= largest / truth < 2
+    for rate in (0.03, 0.01):
+        assert f"{half_life(rate):.0f} rounds" in words.split("Think in half-lives")[1]
+    row = r"^covariance (known|.*?by PanelWorld|.*? in|.*? out) +([\d.]+)$"
+    found = [float(rate) for _, rate in re.findall(row, printed(outs), re.M)]
+    known, estimated, left_in, taken_out = found
+    assert estimated > known  # "the world looks faster than it is"
+    assert left_in > max(known, taken_out)  # "charged to ε"
+
+
+def half_life(epsilon):
+    return 2 * math.log(2) / -math.log1p(-epsilon)
+
+
+def test_what_a_wrong_rate_costs(outputs):
+    outs, words = outputs("learning_how_fast_the_world_drifts")
+    row = r"^ +([\d.]+) +[\d.]+ +(-?[\d.]+) ± ([\d.]+) +(-?\d+)%$"
+    costs = {float(one[0]): one[1:] for one in re.findall(row, printed(outs), re.M)}
+    more, error, _ = map(float, costs[0.003])
+    assert "three times too small costs nothing here" in words
+    assert abs(more) < 2 * error
+    percent = {rate: float(one[-1]) for rate, one in costs.items()}
+    assert f"ten times too small {percent[0.001]:.0f} %" in words
+    assert f"three times too large, {percent[0.03]:.0f} %" in words
+    assert f"and ten times, {percent[0.1]:.0f} %" in words
+    assert {0.0, 0.3} == set(sorted(percent, key=percent.get)[-2:])  # "What costs most"
+    assert "200 rounds that ignore it cost half as much again" in words
+    assert percent[0.0] == pytest.approx(50, abs=10)
+
+
+def test_many_loops_are_cheaper_together(outputs):
+    outs, words = outputs("many_loops_at_once")
+    loops = {int(number) for number in re.findall(r" (\d+) loops, ", printed(outs))}
+    assert "Sixty-four will." in words
+    assert "## Sixty-four worlds" in words
+    assert loops == {64}
+    cost = {int(n): float(ms) for n, ms in re.findall(r"(\d+) loops: +([\d.]+) ms", printed(outs))}
+    assert cost[1] > 2 * cost[8] > 4 * cost[64]  # "A batch starts each operation once"
+    after = re.findall(r"after +the jump: +([-+][\d.]+) ± ([\d.]+)", printed(outs))
+    (_, *forgets) = [(float(mean), float(error)) for mean, error in after]
+    assert all(mean < -3 * error for mean, error in forgets)  # what it "saves after"
+    noticed, of, false = map(
+        int, re.search(r"(\d+) of (\d+) loops noticed .*; (\d+) false", printed(outs)).groups()
+    )
+    assert of == 64
+    assert noticed > of / 2 > 10 * false
+
+
+def test_a_botorch_loop_before_and_after(outputs):
+    outs, words = outputs("time_in_your_botorch_loop")
+    told = printed(outs)
+    real, seen = re.search(r"measurement: ([\d.]+); as the model sees it: ([\d.]+)", told).groups()
+    assert "**noise**, several times what is really there" in words
+    assert float(seen) > 3 * float(real)
+    row = r"^(\w[\w, ]+?) {2,}([\d.]+) ± [\d.]+ +([\d.]+) ± ([\d.]+)$"
+    loops = {name: one for name, *one in re.findall(row, told, re.M)}
+    without, within = loops["SingleTaskGP"], loops["SingleTaskGP, time an input"]
+    assert "nearly twice as much as `TimeVaryingGP`" in words
+    assert 1.7 < float(without[0]) / float(loops["TimeVaryingGP"][0]) < 2
+    assert "{} ± {} a round is no difference".format(*within[1:]) in words
+    assert abs(float(within[1])) < 2 * float(within[2])
+    errors = dict(re.findall(r"^(\w+) +leave-one-out error ([\d.]+)", told, re.M))
+    assert float(errors["TimeVaryingGP"]) < float(errors["SingleTaskGP"])  # "your data drift"
+    ever, now = re.search(r"ever measured (\S+); best value expected now (\S+)", told).groups()
+    assert float(now) < float(ever)  # "what the model says it is worth *today*"
+
+
+def test_what_a_loop_told_nothing_finds(outputs):
+    outs, words = outputs("told_nothing")
+    said = dict(re.findall(r"^hour (\d+): (.*)$", printed(outs), re.M))
+    assert "leave open whether the world is still or slow. What comes then decides" in words
+    assert [said[hour].startswith("It probably") for hour in ("3", "39")] == [True, True]
+    assert said["89"].startswith("It drifts (")
+    assert '"the least it considers"' in words
+    assert any("the least it considers" in one for one in said.values())
+    assert 'it says "probably", and what was presumed before any measurement' in words
+    for one in said.values():
+        assert ("It probably" in one) == ("before any measurement" in one)
+    assert "a step of it looks like a small jump. The jump shows in a single hour." in words
+    assert "after hour 90" in words
+    small, jump = (re.search(r"It jumped .*? \((.*?)\)", said[hour]) for hour in ("89", "129"))
+    assert float(small[1].split()[0]) < 90
+    # Begun on the first of March at 8: 90 hours later.
+    assert "the measurement of time 2026-03-05 02:00:00 and the one before" in jump[0]
+    assert jump[1] == "more than 99 %"
+
+
+def test_whoever_is_told_is_hard_to_beat(outputs):
+    outs, words = outputs("told_nothing")
+    (table,) = (one for one in tables(outs) if "told nothing" in one)
+    regret = {name: float(table[name][0]) for name in ("TV", "told nothing", "trigger", "static")}
+    assert "there the strategies that are told are hard to beat" in words
+    assert list(regret) == sorted(regret, key=regret.get)
+
+
+def test_who_found_the_hottest_place(outputs, request):
+    if "fresh" in request.node.callspec.id and "PANEL" not in os.environ:
+        pytest.skip("its words hold for one record; give it as PANEL")
+    outs, words = outputs("who_finds_the_hottest_place")
+    (contest,) = (one for one in tables(outs) if "Random" in one)
+    players = ("TV 0.03", "SW", "TV", "ET", "GP", "R")
+    best, *others = (name for name in contest if name in players)
+    regret = {name: float(contest[name][0]) for name in (best, *others)}
+    ratio = {name: float(contest[name][-1]) for name in others}
+    learned = float(re.search(r"^epsilon ([\d.]+) per hour", printed(outs), re.M)[1])
+    assert "told the usual 0.03" in words
+    assert "at the *slower* rate, wins" in words
+    assert (best, learned > 0.03) == ("TV 0.03", True)
+    assert f"by {NUMBERS[round(ratio[others[0]])]} of them over the next" in words
+    assert f"and {NUMBERS[round(ratio['GP'])]} over never to forget" in words
+    assert f"which costs {regret['GP'] - regret[best]:.1f} K more an hour" in words
+    assert "To forget everything at set times is no better than that" in words
+    assert regret["R"] >= regret["GP"]
+    assert float(contest["Random"][0]) > max(regret.values())  # "chance costs most"
