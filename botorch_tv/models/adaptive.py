@@ -45,7 +45,8 @@ def adaptive_model(
         train_X: Inputs, `batch_shape x n x d`, one column of which is time, in float64.
         train_Y: Observations, `batch_shape x n x 1`.
         bounds: Least and largest value of the columns other than time, `2 x (d - 1)`; the unit
-            cube unless given.
+            cube unless given. Lengthscales are held possible in shares of these sides, where
+            ``TimeVaryingGP`` learns them in the units of the columns.
         time_dim: Column of time.
         now: Present time, a number or `batch_shape`; that of the newest observation where None.
         bank: Which processes are held possible.

@@ -21,10 +21,12 @@ def check_inputs(X: Tensor, columns: int | None = None) -> None:
         BotorchTensorDimensionError: If it is not.
     """
     if X.dim() < 2 or (columns is not None and X.shape[-1] != columns):
-        wanted = "d" if columns is None else str(columns)
+        wanted, cure = "d" if columns is None else str(columns), "."
+        if X.dim() >= 2 and X.shape[-1] + 1 == columns:
+            cure = "; add the time of each row, or ask acquisition functions by at_present."
         raise BotorchTensorDimensionError(
             f"X is {tuple(X.shape)}, but inputs are batch_shape x n x {wanted}, one column of "
-            "which is time."
+            f"which is time{cure}"
         )
 
 

@@ -135,7 +135,11 @@ class TimeVaryingGP(AgingGP):
         _, batch_shape = self.get_batch_dimensions(train_X, train_Y)
         if covar_module is None:
             others, times = train_X.shape[-1] - 1, train_X[..., time]
-            require(others > 0, "train_X has no column but time; there is nothing to choose.")
+            require(
+                others > 0,
+                "train_X has no column but time, so that there is nothing to choose; put the time "
+                "of each row behind its x, torch.cat([x, time], -1).",
+            )
             if spatial_module is None:
                 spatial_module = defaults.space(others, batch_shape, scaled=scaled)
             per_output = times.unsqueeze(-2) if train_Y.shape[-1] > 1 else times

@@ -5,15 +5,17 @@ import re
 
 import pytest
 import torch
+from botorch.acquisition import PosteriorMean
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.models.transforms import ChainedInputTransform, Normalize
 from botorch.models.transforms.input import AppendFeatures, InputPerturbation, Log10, Round
 from gpytorch.kernels import RBFKernel
 from models.cases import assert_same, build, data, present
 
+from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import Decay, ExponentialWeights, Markov, UncertaintyInjection, Wiener
 from botorch_tv.likelihoods import AgeNoiseLikelihood
-from botorch_tv.models import TimeVaryingGP
+from botorch_tv.models import TimeVaryingGP, adaptive_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.InputDataWarning")
 X, Y = data()
@@ -204,8 +206,19 @@ def test_options_that_contradict_each_other(options, said):
 
 
 def test_time_alone_is_nothing_to_choose():
-    with pytest.raises(ValueError, match="no column but time"):
+    with pytest.raises(ValueError, match=r"no column but time.* torch\.cat\(\[x, time\], -1\)"):
         TimeVaryingGP(X[:, 2:], Y)
+
+
+@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+def test_points_without_their_time(build):
+    model = build(X, Y)
+    with pytest.raises(BotorchTensorDimensionError, match="add the time of each row, or"):
+        model.posterior(X[:, :2])
+    with pytest.raises(BotorchTensorDimensionError, match=r"one column of which is time\.$"):
+        model.posterior(X[:, :1])
+    at = at_present(PosteriorMean(model), now=float(X[:, 2].max()))
+    assert at(X[:1, :2].unsqueeze(0)).shape == (1,)  # which the message advises
 
 
 def test_the_transform_named_in_the_message_works():
