@@ -240,12 +240,9 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
         return _checked(name, bounds)
     if isinstance(bounds, BoxParameter):
         return bounds
-    if isinstance(bounds, (list, tuple, set)) and any(isinstance(one, str) for one in bounds):
-        raise InputDataError(
-            f"{name} is {shown(bounds)}, which are no bounds; give "
-            f"Choice({', '.join(map(repr, bounds))}), or count what has an order, Integer(1, "
-            f"{max(len(bounds), 2)})."
-        )
+    meant = _meant(bounds)
+    if meant:
+        raise InputDataError(f"{name} is {shown(bounds)}, which are no bounds; give {meant}.")
     try:
         low, high = cast(tuple[float, float], bounds)
         return Float(low, high)
@@ -255,3 +252,21 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
             f"{name} is {shown(bounds)}{reason}; give (low, high) with low below high, "
             "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
         ) from error
+
+
+def _meant(bounds: object) -> str:
+    """What says the same as things that are no bounds; empty where that cannot be told."""
+    if bounds is bool:
+        return "Choice(True, False)"
+    if not isinstance(bounds, (list, tuple, set, range)) or not bounds:
+        return ""
+    listed = f"Choice({', '.join(map(repr, bounds))})"
+    if any(isinstance(one, str) for one in bounds):
+        return f"{listed}, or count what has an order, Integer(1, {max(len(bounds), 2)})"
+    if all(isinstance(one, bool) for one in bounds):
+        return "Choice(True, False)"
+    if isinstance(bounds, range):
+        return f"Integer({min(bounds)}, {max(bounds)})"
+    if len(bounds) > 2 and all(isinstance(one, numbers.Real) for one in bounds):
+        return f"the least and the largest, ({min(bounds)}, {max(bounds)}), or {listed}"
+    return ""

@@ -165,7 +165,11 @@ def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
     [
         ({"x": (1, 0)}, r"x is \(1, 0\) \(Float: low is 1 and high 0"),
         ({"x": 3}, "x is 3; give"),
-        ({"x": (0, 1, 2)}, r"x is \(0, 1, 2\); give"),
+        ({"x": (0, 3, 2)}, r"x is \(0, 3, 2\), .* largest, \(0, 3\), or Choice\(0, 3, 2\)\.$"),
+        ({"x": range(20, 80)}, r"no bounds; give Integer\(20, 79\)\.$"),
+        ({"x": range(0)}, r"x is range\(0, 0\); give \(low, high\)"),
+        ({"x": bool}, r"no bounds; give Choice\(True, False\)\.$"),
+        ({"x": (True, False)}, r"no bounds; give Choice\(True, False\)\.$"),
         ({"x": (0, math.inf)}, r"x is .* must lie in \(-1e150, 1e150\)"),
         (
             {"tool": ["old", "new", "worn"]},

@@ -110,6 +110,8 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         return as_points(name, value, state.domain.dim, state)
     if isinstance(value, Mapping):
         return parameters.place(value, like(state), "the point").unsqueeze(0)
+    if hasattr(value, "columns"):
+        _check_columns(name, value.columns, parameters)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     if not isinstance(records, (list, tuple)):
         records = [records]
@@ -117,6 +119,20 @@ def as_places(name: str, value: object, state: State) -> Tensor:
         parameters.place(one, like(state), f"{name}[{row}]") for row, one in enumerate(records)
     ]
     return torch.stack(places) if places else like(state).new_empty(0, parameters.columns)
+
+
+def _check_columns(name: str, columns: Iterable[Any], parameters: Parameters) -> None:
+    """That a table has columns for parameters alone; which lack one is told row by row.
+
+    Raises:
+        InputDataError: If it has others besides all of them.
+    """
+    others = [one for one in columns if one not in parameters]
+    if others and set(parameters) <= set(columns):
+        raise InputDataError(
+            f"{name} has the columns {', '.join(map(str, others))} besides the parameters; give "
+            f"{name}[{list(parameters)}]."
+        )
 
 
 def _as_cube(name: str, value: Tensor, parameters: Parameters, state: State) -> Tensor:

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import torch
 from botorch.exceptions import InputDataError
@@ -53,6 +53,15 @@ from botorch_tv.strategies.loop.shown import (
 from botorch_tv.strategies.loop.turn import in_turn
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.validation import shown
+
+CALLED = {
+    **dict.fromkeys(("best", "best_point", "best_params", "optimum"), "recommend(now=...)"),
+    **dict.fromkeys(("suggest", "next", "propose", "get_next_trials"), "ask(now=...)"),
+    **dict.fromkeys(("report", "update", "register", "complete_trial"), "tell(y)"),
+    **dict.fromkeys(("predict", "mean", "model"), "posterior(X, now=...)"),
+    **dict.fromkeys(("data", "results", "trials", "measurements"), "table()"),
+}
+"""Methods by the names that they have elsewhere."""
 
 
 class Loop(Looking):
@@ -125,6 +134,13 @@ class Loop(Looking):
         >>> loop = Loop.load("loop.json")  # after a power failure; with its strategy, if it has one
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
+
+    if not TYPE_CHECKING:  # for which there are the names below, and no other
+
+        def __getattr__(self, name: str) -> Never:
+            meant = f". Did you mean {CALLED[name]}?" if name in CALLED else ""
+            words = f"{type(self).__name__!r} object has no attribute {name!r}{meant}"
+            raise AttributeError(words, name=name, obj=self)
 
     @classmethod
     def from_table(
@@ -272,7 +288,8 @@ class Loop(Looking):
         if more or isinstance(y, NumberedSuggestion):
             given = ", ".join(shown(one) for one in (y, *more))
             raise InputDataError(
-                f"tell({given}): y alone goes without its name; give tell(y, suggestion=...)."
+                f"tell({given}): y alone goes without its name; give tell(y, suggestion=...), or "
+                "observe(X, y) for a point that nobody suggested."
             )
         plan = self._meant(suggestion)
         value = as_number("y", y, SAYS_FAILED) if ok else None

@@ -46,6 +46,10 @@ class NumberedSuggestion:
     row: Planned = field(kw_only=True)
     said: str = field(kw_only=True)
 
+    def __getitem__(self, name: str | int) -> Any:
+        """One parameter of ``point``: ``suggestion["temperature"]``."""
+        return self.point[name]
+
     def __repr__(self) -> str:
         at = self.said
         given = "" if self.context is None else f", context {short(self.context.tolist())}"

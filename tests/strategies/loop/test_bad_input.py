@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError
 from strategies.loop.loops import BOX, GRID, STRATEGIES, WITH_CONTEXT, made, measured
 
 from botorch_tv.strategies import Loop
+from botorch_tv.strategies.loop.loop import CALLED
 
 nan, inf = float("nan"), float("inf")
 
@@ -102,6 +103,32 @@ def test_refused_and_nothing_changed(name: str, loop: Loop, tmp_path: Path) -> N
         call(loop)
     assert content(loop, tmp_path) == before
     assert loop.state is state
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda loop: loop.observe([0.5, 0.5], value=1.0), r"observe\(X, y, \*, time, noise, cont"),
+        (lambda loop: loop.tell([0.5, 0.5], y=1.0), r"tell\(y, \*, suggestion, .*'y'\.$"),
+        (lambda loop: loop.ask(3.0), r"^Loop\.ask\(\*, now, context\): too many positional"),
+        (lambda loop: loop.recommend(time=3.0), r"recommend\(\*, now, context\): .*'time'\.$"),
+    ],
+)
+def test_a_call_that_does_not_fit_says_how_it_goes(call: Any, message: str, loop: Loop) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(loop)
+
+
+def test_methods_by_other_names() -> None:
+    loop = made(("static", "grid"))
+    for name, call in CALLED.items():
+        assert hasattr(Loop, call.partition("(")[0])
+        assert not hasattr(loop, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'best'. Did you mean recommend\(now"):
+        _ = loop.best  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"has no attribute 'recomend'$") as error:
+        _ = loop.recomend  # type: ignore[attr-defined]
+    assert (error.value.name, error.value.obj) == ("recomend", loop)  # Python finds what is close
 
 
 def test_time_runs_forward_for_questions(tmp_path: Path) -> None:

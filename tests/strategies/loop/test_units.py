@@ -50,6 +50,7 @@ def test_points_go_in_and_out_by_name() -> None:
         assert 20 <= point["temperature"] <= 80
         assert 1e-4 <= point["rate"] <= 1
         assert type(point["layers"]) is int
+        assert {name: suggestion[name] for name in MACHINE} == point
         loop.tell(measured(point, t))
     best = loop.recommend()
     loop.observe(best, 0.5)
@@ -273,6 +274,14 @@ REFUSED: dict[str, tuple[Callable[[Loop], object], str]] = {
     "column too many": (
         lambda loop: Loop.from_table({"rate": (0, 1)}, [{"rate": 0.5, "rates": 1}], [1.0]),
         r"X\[0\] has 'rates', but the parameters are rate; leave it out\.$",
+    ),
+    "table of more than parameters": (
+        lambda loop: Loop.from_table({"x": (0, 1)}, pd.DataFrame({"x": [0.5], "gain": 1}), [1.0]),
+        r"X has the columns gain besides the parameters; give X\[\['x'\]\]\.$",
+    ),
+    "table of a loop": (
+        lambda loop: loop.posterior(loop.table()),
+        r"columns number, time, y, ok, .* give X\[\['temperature', 'rate', 'layers'\]\]",
     ),
     "decimal comma": (
         lambda loop: Loop.from_table({"x": (0, 1)}, [{"x": "0,5"}], [1.0]),
