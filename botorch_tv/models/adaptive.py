@@ -1,4 +1,4 @@
-"""The mixture of a bank, fitted to a table."""
+"""The adaptive model: a bank of processes conditioned on a dataset."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ def adaptive_model(
     now: float | Tensor | None = None,
     bank: Bank | None = None,
 ) -> AdaptiveModel:
-    """A model that is told nothing of rate, lengthscale, noise or scale; it needs no fitting.
+    """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
-    See :mod:`botorch_tv.inference.mixture` for the members. Observations are in any unit: the first
-    four in order of time, or more where these do not differ, set that of y and of time, as in
-    ``adaptive_gp_ucb()``, which believes the same of the same data. Its posterior is a mixture;
-    acquisition functions draw a member, then a function. It predicts from the newest observation
-    on, so hold time by :func:`~botorch_tv.acquisition.present.at_present`.
+    See :mod:`botorch_tv.inference.mixture` for its members. Observations may be in any units: the
+    first four in order of time, or more if these do not differ, set the units of y and of time, as
+    in ``adaptive_gp_ucb()``, which has the same posterior given the same data. The posterior is a
+    mixture; acquisition functions draw a member, then a function. Predictions start at the newest
+    observation, so fix time with :func:`~botorch_tv.acquisition.present.at_present`.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, one column of which is time, in float64.
         train_Y: Observations, `batch_shape x n x 1`.
-        bounds: Least and largest value of the columns other than time, `2 x (d - 1)`; the unit
-            cube unless given. Lengthscales are held possible in shares of these sides, where
+        bounds: Smallest and largest values of the columns other than time, `2 x (d - 1)`; the unit
+            cube by default. Candidate lengthscales are fractions of these sides, whereas
             ``TimeVaryingGP`` learns them in the units of the columns.
-        time_dim: Column of time.
-        now: Present time, a number or `batch_shape`; that of the newest observation where None.
-        bank: Which processes are held possible.
+        time_dim: Index of the time column.
+        now: Present time, a number or `batch_shape`; that of the newest observation if None.
+        bank: The candidate processes.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
         InputDataError: If a value is not finite, a point lies out of bounds, an observation is
             later than ``now``, all y are the same, dtypes are not float64, or there are more than 8
             columns besides time.
-        ValueError: If ``time_dim`` names no column, or bounds are not in order.
+        ValueError: If there is no column ``time_dim``, or bounds are not in order.
 
     Example:
         >>> model = adaptive_model(train_X, train_Y)

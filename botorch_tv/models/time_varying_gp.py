@@ -1,4 +1,4 @@
-"""The drop-in ``SingleTaskGP`` for an objective that changes with time."""
+"""A drop-in replacement of ``SingleTaskGP`` for an objective that changes with time."""
 
 from __future__ import annotations
 
@@ -44,64 +44,64 @@ INITIAL_EPSILON = 0.01
 
 
 class TimeVaryingGP(AgingGP):
-    """A single-task GP whose observations are worth less as time goes by.
+    """A single-task GP whose observations are discounted with age.
 
-    Time is a column of ``X``, in any unit, in any steps. Where the objective drifts by a decay of
-    covariance (``Markov``, ``Wiener``), time is one more input of the kernel and predictions are
-    made at whatever time ``X`` has; where observations age (``ExponentialWeights``,
-    ``UncertaintyInjection``), their noise grows with ``now - t``. Both together work too.
+    Time is a column of ``X``, in any unit and with any spacing. If the objective drifts, described
+    by a decay of covariance (``Markov``, ``Wiener``), time is another input of the kernel, and
+    predictions are for the times in ``X``. If observations age (``ExponentialWeights``,
+    ``UncertaintyInjection``), their noise grows with ``now - t``. The two can be combined.
 
-    To optimise at the present, take the acquisition function there, by
-    :func:`~botorch_tv.acquisition.present.at_present`, or hold the column of time fixed, by
+    To optimise at the present, evaluate the acquisition function there with
+    :func:`~botorch_tv.acquisition.present.at_present`, or fix the time column with
     ``optimize_acqf(..., fixed_features={d - 1: now})``.
 
-    Categories are a column of whole numbers under BoTorch's kernel for them,
-    ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``, optimised by
-    ``optimize_acqf_mixed``.
+    Categorical inputs are a column of whole numbers under BoTorch's categorical kernel,
+    ``spatial_module=RBFKernel(active_dims=[0]) * CategoricalKernel(active_dims=[1])``; optimise
+    them with ``optimize_acqf_mixed``.
 
-    The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, by
-    ``Normalize(d, indices=[...])`` without the column of time, and standardise outcomes. Where a
-    decay is learned from standardised outcomes, the default kernel has an output scale besides and
-    the prior of the noise is wider, see :mod:`botorch_tv.models.defaults`. Rates are learned in the
-    median time between observations, whatever unit time is told in.
+    The priors are those of ``SingleTaskGP``: scale the spatial columns to the unit cube, using
+    ``Normalize(d, indices=[...])`` without the time column, and standardise outcomes. When a decay
+    is learned from standardised outcomes, the default kernel also has an output scale and the noise
+    prior is wider, see :mod:`botorch_tv.models.defaults`. Rates are learned per median time between
+    observations, whatever the unit of time.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, one column of which is time.
         train_Y: Observations, `batch_shape x n x m`.
-        train_Yvar: Their noise variances when they were made, `batch_shape x n x m`; one variance
-            for all is learned where None.
-        likelihood: A Gaussian likelihood of one's own. An ``AgeNoiseLikelihood`` is told the data
-            and ``now`` by the model.
-        covar_module: A kernel over all columns, time included, as in ``SingleTaskGP``; it then is
-            the decay. For a kernel over the other columns see ``spatial_module``.
-        mean_module: The prior mean; a constant to learn where None.
-        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` unless given, which changes with
-            every dataset what a variance carried over from the last one means. None by default
-            where ``learn_forgetting`` is false.
+        train_Yvar: Noise variances of the observations when they were made, `batch_shape x n x m`;
+            if None, a single variance is learned.
+        likelihood: A Gaussian likelihood. The model passes the data and ``now`` to an
+            ``AgeNoiseLikelihood``.
+        covar_module: A kernel over all columns including time, as in ``SingleTaskGP``, which takes
+            the place of a decay. For a kernel over the other columns use ``spatial_module``.
+        mean_module: The prior mean; a learned constant if None.
+        outcome_transform: As in ``SingleTaskGP``: ``Standardize`` by default, so a variance carried
+            over from another dataset changes its meaning. None by default if ``learn_forgetting``
+            is False.
         input_transform: A transform of the columns other than time.
-        forgetting: A decay, an inflation, or one of each in a sequence, from
-            ``botorch_tv.forgetting`` or of your own; the parameters they declare start where these
-            have them. ``Static()`` for nothing forgotten. By default ``Markov``, from ε = 0.01 over
-            the median time between observations, or what ``covar_module`` or an
-            ``AgeNoiseLikelihood`` has instead.
-        time_dim: Column of ``train_X`` that holds time.
-        now: Present time, a number or `batch_shape`, no earlier than any observation. It follows
-            the newest observation where None.
-        spatial_module: Kernel over the columns other than time; BoTorch's default where None.
-        learn_forgetting: Whether fitting changes what these declare, such as ε, σ_w², γ, α and κ;
-            fixed without priors else.
+        forgetting: A decay, an inflation, or a sequence of one each, from
+            ``botorch_tv.forgetting`` or your own; the values of their parameters are the initial
+            ones. ``Static()`` to forget nothing. By default ``Markov``, starting from ε = 0.01 per
+            median time between observations, unless ``covar_module`` or an ``AgeNoiseLikelihood``
+            is given.
+        time_dim: Index of the time column in ``train_X``.
+        now: Present time, a number or `batch_shape`, no earlier than any observation; if None, the
+            time of the newest observation.
+        spatial_module: Kernel over the columns other than time; BoTorch's default if None.
+        learn_forgetting: Whether fitting learns the parameters of ``forgetting``, such as ε, σ_w²,
+            γ, α and κ; otherwise they are fixed and have no priors.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform touches time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
-        ValueError: If ``forgetting`` and the other arguments contradict each other, or the
-            likelihood is of a class that overrides ``marginal`` or ``__call__``.
+        ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
+            overrides ``marginal`` or ``__call__``.
 
     Example:
         >>> model = TimeVaryingGP(train_X, train_Y, forgetting=Markov(epsilon=0.03))
         >>> fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-        >>> model.forgetting  # the rate as learned
+        >>> model.forgetting  # the learned rate
         Markov(epsilon=0.027)
         >>> model = model.condition_on_observations(X, Y)
     """
@@ -191,7 +191,7 @@ class TimeVaryingGP(AgingGP):
         temporal.set_epsilon_per(temporal.unit, epsilon)
 
     def _warn_of_scales(self, train_X: Tensor) -> None:
-        """As BoTorch does where its default kernel meets data of another scale; time has any."""
+        """Warn of unscaled data under the default kernel, as BoTorch does, but not of time."""
         targets = self.train_targets
         with torch.no_grad():
             validate_input_scaling(
@@ -202,13 +202,13 @@ class TimeVaryingGP(AgingGP):
 
     @property
     def forgetting(self) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
-        """What the model forgets by, with the values learned so far, per unit of time.
+        """The model's decay and inflation with their current values, per unit of time.
 
-        One decay or inflation, such as ``Markov(epsilon=0.027)``, or a tuple where there are both
-        or neither; the argument of another model. Values of a batch are tensors, `batch_shape`.
+        A single one, such as ``Markov(epsilon=0.027)``, or a tuple if there are both or neither;
+        can be passed to another model. Values of a batch are tensors, `batch_shape`.
 
         Raises:
-            ValueError: If time is told in so long a unit that ε is 1 to all digits.
+            ValueError: If the unit of time is so long that ε rounds to 1.
         """
         return current(self)
 
@@ -219,21 +219,21 @@ class TimeVaryingGP(AgingGP):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        """As ``SingleTaskGP``'s, at the times that ``X`` has.
+        """As for ``SingleTaskGP``, at the times in ``X``.
 
-        With ``observation_noise=True`` an observation at ``now`` or later has the noise of a new
-        one, and one in the past that of its age.
+        With ``observation_noise=True`` observations at ``now`` or later have the noise of a new
+        one, and observations in the past that of their age.
         """
         check_inputs(X, self.train_inputs[0].shape[-1])
         return super().posterior(X, output_indices, observation_noise, posterior_transform)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model given q more observations as well: O(n² q), and what a refit would be.
+        """The model conditioned on q more observations, in O(n² q), equal to a refit on all data.
 
-        While ``now`` follows the newest observation, one later than all before makes these older.
-        Their noise then changes and the factor is computed anew, O(n³). Not even exponential
-        weights spare that: they multiply all noises by one c, but a factor of K + N is none of
-        K + cN. With ``now`` set by :meth:`set_now`, or without age noise, it does not happen.
+        With age noise, while ``now`` follows the newest observation, a later one makes all others
+        older. Their noise changes and the factor is recomputed, O(n³). Exponential weights do not
+        avoid this: they multiply all noise by a common c, but a factor of K + N does not give one
+        of K + cN. It is avoided by setting ``now`` with :meth:`set_now`.
 
         See :meth:`GrowingGP.condition_on_observations`; ``noise`` is that at lag 0.
 
@@ -257,7 +257,7 @@ class TimeVaryingGP(AgingGP):
         spatial_module: Kernel | None = None,
         learn_forgetting: bool = True,
     ) -> dict[str, Any]:
-        """Arguments of the constructor from a dataset, and options as Ax passes them.
+        """Constructor arguments from a dataset, with options as Ax passes them.
 
         Args:
             training_data: Inputs, observations and, where known, their variances.
@@ -277,10 +277,10 @@ class TimeVaryingGP(AgingGP):
         }
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """The model of some of the outputs alone.
+        """The model of a subset of the outputs.
 
         Args:
-            idcs: Their indices.
+            idcs: Indices of the outputs.
         """
         subset = super().subset_output(idcs)
         if subset.train_inputs[0].dim() != self.train_inputs[0].dim() or len(idcs) > 1:
@@ -303,7 +303,7 @@ def _separated(
     spatial_module: Kernel | None,
     likelihood: Likelihood | None,
 ) -> tuple[Decay | None, Inflation | None]:
-    """A decay and an inflation; raises where modules leave no place for them."""
+    """The decay and the inflation; raises if other arguments already define them."""
     decay, inflation = separate(forgetting)
     require(
         covar_module is None or (decay is None and spatial_module is None),
@@ -324,7 +324,7 @@ def _checked_time(
     input_transform: InputTransform | None,
     time_dim: int,
 ) -> int:
-    """The column of time, from 0 on; raises unless the data can be trained on."""
+    """The index of the time column; raises unless the data can be trained on."""
     time = column_of_time(train_X, time_dim)
     check_outputs(train_X, train_Y, train_Yvar)
     check_times(train_X[..., time])

@@ -1,4 +1,4 @@
-"""A strategy for people who know only their box and their clock."""
+"""The adaptive strategy, which needs only a domain and a clock."""
 
 from __future__ import annotations
 
@@ -48,33 +48,34 @@ from botorch_tv.validation import require, require_integer, shown
 
 
 def _unused_kernel() -> RBFKernel:
-    """What no bank looks at, the same whatever PyTorch's defaults: files describe it."""
+    """A placeholder no bank uses, independent of PyTorch's defaults because files describe it."""
     with torch.device("cpu"):
         return RBFKernel().float()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Adaptive(Strategy):
-    """A bandit that is told nothing: a bank of processes, weighed by how well they predict.
+    """A bandit without prior knowledge: a bank of processes, weighted by how well they predict.
 
     See :mod:`botorch_tv.inference.mixture` for the model. The first measurements fill the domain,
-    each far from those before it; their mean, standard deviation and median time apart are the
-    units of all that follows, so that y, x and time may be in any. After 8, 16, 32, ... rounds the
-    median time apart is looked at again, and where it is another by more than a factor of three
-    everything is learned anew in it: a trial run in seconds before a night of hours sets no rates.
-    What is predicted is the mixture's mean and variance; a sample is that of a member drawn first.
+    each far from the previous ones. Their mean, standard deviation and median time apart become the
+    units of everything that follows, so y, x and time may be in any units. After 8, 16, 32, ...
+    rounds the median time apart is checked again; if it has changed by more than a factor of three,
+    everything is relearned with the new one. Thus a test run lasting seconds does not set the rates
+    of a night of hours. Predictions are the mixture's mean and variance; a sample is drawn from a
+    randomly chosen member.
 
-    An observation that lies before others is refused, as by all strategies; :class:`Loop` replays
-    its log. ``tell(noise=)`` is refused: while the scale of y is integrated out a variance in units
-    of y is another ratio under every scale, and no member could weigh it exactly. ``init`` takes
-    float64 alone, and domains of up to 8 coordinates.
+    An observation earlier than others is refused, as by all strategies; :class:`Loop` replays its
+    log instead. ``tell(noise=)`` is refused: the scale of y is integrated out, so a variance in
+    units of y is a different noise ratio under every scale, and no member could weight it exactly.
+    ``init`` takes float64 only, and domains of up to 8 coordinates.
 
     Args:
-        bank: Which processes are held possible.
-        starts: Measurements that set the units; more where the first do not differ.
+        bank: The candidate processes.
+        starts: Measurements that set the units; more if the first do not differ.
 
     Raises:
-        ValueError: If a part is given that the bank decides on.
+        ValueError: If a part is given that the bank determines.
     """
 
     kernel: Kernel | Tensor = field(default_factory=_unused_kernel, init=False)
@@ -139,7 +140,7 @@ class Adaptive(Strategy):
         return self._initial(domain, prior, shape)
 
     def step(self, state: State) -> Tensor:
-        """The median time between measurements that rates count in, or of all before it is set."""
+        """The time unit of rates, once set; until then the median time between measurements."""
         running, log = running_mixture(state.data), state.history
         step = running.units.clock.view(state.time.shape).to(state.time)
         if running.settled:
@@ -185,11 +186,11 @@ class Adaptive(Strategy):
 
     @property
     def usual_noise(self) -> float:
-        """NaN: the noise is found, and is :meth:`believed_noise`."""
+        """NaN, since the noise is estimated; see :meth:`believed_noise`."""
         return math.nan
 
     def _start(self, decision: Decision) -> Tensor:
-        """The point that is due while the domain is being filled."""
+        """The next point while the domain is being filled."""
         state, domain = decision.state, decision.state.domain
         prior, shape = bank_prior(state.data), state.time.shape
         place = prior.starts[state.told % len(prior.starts)]
@@ -210,12 +211,12 @@ class Adaptive(Strategy):
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def predicts(self, state: State) -> Tensor:
-        """Whether the units are known, `batch_shape`, bool; nothing is predicted before."""
+        """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
         require_state(state)
         return running_mixture(state.data).units.known.view(state.time.shape)
 
     def jump(self, state: State) -> Tensor:
-        """Chance that the newest measurement came after a jump, `batch_shape`."""
+        """Probability of a jump just before the newest measurement, `batch_shape`."""
         running = running_mixture(state.data).flat()
         return jump_chance(running.groups, running.time).view(state.time.shape)
 
@@ -286,14 +287,13 @@ def adaptive_gp_ucb(
     starts: int = FIRST,
     **common: Unpack[Untold],
 ) -> Adaptive:
-    """A strategy that is told nothing: no kernel, noise, scale or rate of change.
+    """A strategy without prior knowledge: it needs no kernel, noise, scale or rate of change.
 
     See :class:`~botorch_tv.strategies.adaptive.Adaptive`. No regret bound is proved for it.
 
     Args:
-        width: The confidence schedule sqrt(beta_t); Logarithmic() unless given.
-        bank: Which processes are held possible; those of
-            :class:`~botorch_tv.inference.mixture.bank.Bank` unless given.
+        width: The confidence schedule sqrt(beta_t); ``Logarithmic()`` by default.
+        bank: The candidate processes; :class:`~botorch_tv.inference.mixture.bank.Bank` by default.
         starts: Measurements that set the units.
     """
     # With c1 = 1.2 fewer runs stay on a lower peak of a static world, 0 of 64 for 5 over 400 rounds

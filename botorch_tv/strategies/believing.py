@@ -1,4 +1,4 @@
-"""What a strategy believes once it has been told something."""
+"""What a strategy predicts, recommends and reports, given its data."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from botorch_tv.strategies.state import State, Suggestion
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Believing(Parts):
-    """The posterior of a :class:`~botorch_tv.strategies.core.Strategy`, and what it recommends."""
+    """Predictions and recommendations of a :class:`~botorch_tv.strategies.core.Strategy`."""
 
     def predicts(self, state: State) -> Tensor:
-        """Whether anything is predicted yet, `batch_shape`, bool: always, by who is told a prior.
+        """Whether predictions are available, `batch_shape`, bool; always, given a prior.
 
-        Where nothing is, ``mean`` and ``sd`` of a suggestion mean nothing either.
+        Where they are not, ``mean`` and ``sd`` of a suggestion are meaningless.
         """
         require_state(state)
         return torch.ones_like(state.time, dtype=torch.bool)
@@ -40,11 +40,11 @@ class Believing(Parts):
     def describe(
         self, state: State, *, said: Callable[[float], str] = "{:g}".format, unit: str = ""
     ) -> str:
-        """What is believed of the objective now, in words; of most strategies what they were told.
+        """The model of the objective in words; for most strategies, what they were given.
 
         Args:
-            state: All that has been told.
-            said: How a time is written.
+            state: The current state.
+            said: Formats a time.
             unit: Of time, such as "hours".
         """
         require_state(state)
@@ -60,10 +60,10 @@ class Believing(Parts):
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
-        The context, where there is one, comes behind.
+        The context follows, if there is one.
 
         Args:
-            state: All that has been told.
+            state: The current state.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """
@@ -73,16 +73,16 @@ class Believing(Parts):
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
-        """The number of the arm that :meth:`recommend` names, `batch_shape`, int64; on a grid."""
+        """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid."""
         require_state(state)
         return self._best(state, now, as_context(state, None))
 
     @without_gradients
     def arm_means(self, state: State) -> Tensor:
-        """The mean of f on all arms of a grid, a :meth:`step` after the newest time told.
+        """The posterior mean of f on all arms of a grid, one :meth:`step` after the newest data.
 
         Args:
-            state: All that has been told.
+            state: The current state.
 
         Returns:
             `batch_shape x M`, the prior mean included.
@@ -98,12 +98,12 @@ class Believing(Parts):
         now: float | Tensor | None = None,
         observation_noise: bool = False,
     ) -> GPyTorchPosterior:
-        """The posterior of f_now at some points.
+        """The posterior of f_now at given points.
 
         Args:
-            state: All that has been told.
-            X: Points of the domain, `e x batch_shape x q x d` with any dimensions e, or what can be
-                expanded to that; the context, where there is one, comes behind.
+            state: The current state.
+            X: Points of the domain, `e x batch_shape x q x d` with any leading dimensions e, or a
+                shape that expands to it, followed by the context if there is one.
             now: As in :meth:`ask`.
             observation_noise: Whether to add the noise of a new observation.
 
@@ -132,16 +132,16 @@ class Believing(Parts):
         """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
 
         Args:
-            state: All that has been told.
+            state: The current state.
             now: As in :meth:`ask`.
         """
         require_state(state)
         return StrategyModel(self, state, now)
 
     def numbers_per_trial(self, state: State, horizon: int, trials: int = 1) -> int:
-        """Numbers held and worked on per trial by round ``horizon``, for sizing batches.
+        """Numbers held in memory per trial by round ``horizon``, for sizing batches.
 
-        The most there can be. On a grid it is above what is needed as far as arms are played again.
+        An upper bound; on a grid the actual number is smaller when arms are played repeatedly.
 
         Args:
             state: Any state of this strategy.
@@ -158,9 +158,9 @@ class Believing(Parts):
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
-        """What |y - mean| must exceed to set off a reset, `batch_shape`.
+        """The threshold on |y - mean| above which a trigger resets, `batch_shape`.
 
-        The smallest of those that rules tell; None where none does.
+        The smallest of all rules; None if no rule has one.
 
         Args:
             state: The state that made the suggestion.
@@ -178,7 +178,7 @@ class Believing(Parts):
         return settled(self.inference_for(state.domain, state.basis), state, now)[0]
 
     def step(self, state: State) -> float | Tensor:
-        """Time from the newest measurement to the next, where nobody says when it is: 1."""
+        """Default time from the newest measurement to the next: 1."""
         return 1.0
 
     def decision(
@@ -187,10 +187,10 @@ class Believing(Parts):
         now: float | Tensor | None = None,
         context: Tensor | None = None,
     ) -> Decision:
-        """What is known of f_now when a round is to be decided.
+        """The posterior and everything else that the choice of a round depends on.
 
         Args:
-            state: All that has been told.
+            state: The current state.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
         """

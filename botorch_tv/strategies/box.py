@@ -31,34 +31,34 @@ Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple
 ROUNDING = 1e-9
 """Points may lie outside by this share of a side, or what rounding makes of it."""
 PROBES = 13
-"""Points besides middle and corners at which a kernel is looked at."""
+"""Points besides centre and corners at which a kernel is evaluated."""
 
 
 class Box(Domain):
-    """A domain: all points between two corners, or all values of named parameters.
+    """A continuous domain: all points between two corners, or all values of named parameters.
 
     Args:
-        bounds: Lower and upper corner as a tensor, `2 x d`, as BoTorch has them; or the sides in
-            float64, ``[(low, high), ...]``; or named parameters in their own units,
-            ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers": Integer(1,
-            8), "kind": Choice("a", "b")}``. Points are then places in the unit cube, shares of the
-            sides, in which lengthscales are measured; ``parameters.named`` and ``parameters.place``
-            lead there and back, and a :class:`~botorch_tv.strategies.Loop` does so by itself. With
-            a choice a box serves one trial at a time.
+        bounds: Lower and upper corner as a tensor, `2 x d`, as in BoTorch; or a list of sides,
+            ``[(low, high), ...]``, which are taken in float64; or named parameters in their own
+            units, ``{"temperature": (20, 80), "rate": Float(1e-5, 0.1, log=True), "layers":
+            Integer(1, 8), "kind": Choice("a", "b")}``. With named parameters points lie in the unit
+            cube, and lengthscales are fractions of the sides; ``parameters.named`` and
+            ``parameters.place`` convert between the two, as :class:`~botorch_tv.strategies.Loop`
+            does automatically. A box with a :class:`Choice` supports one trial at a time.
         context_dim: Number c of coordinates that are not chosen but known before each round, such
-            as the weather. The kernel sees them behind the d coordinates of the box, and
-            ``ask(context=...)`` needs them.
-        search: How an acquisition function is maximised: :class:`~botorch_tv.strategies.MultiStart`
-            gradient ascent unless given; :class:`~botorch_tv.strategies.DiscreteSearch` restricts
-            the choice to some points.
+            as the weather. The kernel sees them after the d coordinates of the box, and
+            ``ask(context=...)`` requires them.
+        search: How an acquisition function is maximised: by
+            :class:`~botorch_tv.strategies.MultiStart` gradient ascent by default;
+            :class:`~botorch_tv.strategies.DiscreteSearch` restricts the choice to given points.
 
     Attributes:
         bounds: `2 x d`.
 
     Raises:
-        InputDataError: If ``bounds`` is no finite floating-point `2 x d` tensor whose upper corner
-            is above the lower one, or two lists that may be sides or corners; or candidates lie
-            outside.
+        InputDataError: If ``bounds`` is not a finite floating-point `2 x d` tensor whose upper
+            corner is above the lower one, or is two lists that could be either sides or corners;
+            or if candidates lie outside.
 
     Example:
         >>> domain = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
@@ -81,7 +81,7 @@ class Box(Domain):
         self._in_features: dict[tuple[object, ...], PointBasis | str] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """What is kept of a box: not what was computed of kernels on it."""
+        """The state to pickle, without cached features of kernels."""
         return {**self.__dict__, "_in_features": {}}
 
     @property
@@ -117,7 +117,7 @@ class Box(Domain):
     def in_features(
         self, process: Process, box_prior: BoxPrior, tolerance: float, most: int
     ) -> PointBasis | str:
-        """As :func:`botorch_tv.inference.features.in_features`, found once for equal kernels."""
+        """As :func:`botorch_tv.inference.features.in_features`, cached by the kernel's formula."""
         said = formula(box_prior.kernel)
         like = box_prior.variance
         key = (said, process.noise, tolerance, most, like.dtype, like.device)
@@ -130,7 +130,7 @@ class Box(Domain):
         return found
 
     def probe(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Points at which a kernel is looked at: the middle, corners, and some between, `q x d`."""
+        """Points at which to evaluate a kernel: centre, corners and some between, `q x d`."""
         points = torch.zeros(3 + PROBES, self.columns, dtype=dtype, device=device)
         points[0, : self.dim] = self.center(points)
         points[1:3, : self.dim] = self._corners.like(points)
@@ -150,9 +150,9 @@ class Box(Domain):
         return choice
 
     def from_unit(self, U: Tensor) -> Tensor:
-        """Points of the unit cube, brought to this box, `* x d`.
+        """Map points of the unit cube to this box, `* x d`.
 
-        Each whole number has an equal share of its side; see :class:`Parameters`.
+        Each integer gets an equal share of its side; see :class:`Parameters`.
         """
         if self.parameters is not None:
             if self.parameters.mixed:
@@ -166,14 +166,14 @@ class Box(Domain):
         return X
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Points of this box, brought to the unit cube, `* x d`."""
+        """Map points of this box to the unit cube, `* x d`."""
         if self.parameters is not None:
             plain = self.parameters.all_float or self.parameters.mixed
             return X if plain else self.parameters.to_uniform(X)
         return self._shares(X)
 
     def _shares(self, X: Tensor) -> Tensor:
-        """Where points lie between the corners, `* x d`."""
+        """Positions of points between the corners, as fractions of the sides, `* x d`."""
         lower, upper = self._corners.like(X)
         U: Tensor = (X - lower) / (upper - lower)
         return U
@@ -197,12 +197,12 @@ class Box(Domain):
 
     @property
     def extent(self) -> Tensor:
-        """Lengths of the sides, and 1 for every coordinate of the context, `d + c`."""
+        """Lengths of the sides, followed by 1 for each context coordinate, `d + c`."""
         sides = self.bounds[1] - self.bounds[0]
         return torch.cat([sides, sides.new_ones(self.context_dim)])
 
     def center(self, like: Tensor) -> Tensor:
-        """The middle, `d`."""
+        """The centre, `d`."""
         if self.parameters is not None:
             return self.from_unit(like.new_full((self.dim,), 0.5))
         lower, upper = self._corners.like(like)
@@ -229,7 +229,8 @@ def _checked_corners(bounds: object) -> Tensor:
     """Bounds of a box as corners `2 x d`.
 
     Raises:
-        InputDataError: If they are none, or a side is empty, not finite or too short for the dtype.
+        InputDataError: If they are not bounds, or a side is empty, infinite or too short for the
+            dtype.
     """
     if isinstance(bounds, (list, tuple)):
         bounds = _corners_of(bounds)
@@ -254,10 +255,10 @@ def _checked_corners(bounds: object) -> Tensor:
 
 
 def _chosen_search(search: Search | None, parameters: Parameters | None) -> Search:
-    """The search asked for, or the one that the parameters need.
+    """The given search, or the default for the parameters.
 
     Raises:
-        ValueError: If it is no search, or cannot search named parameters.
+        ValueError: If it is not a search, or cannot search named parameters.
     """
     require(
         search is None or isinstance(search, Search),
@@ -280,7 +281,7 @@ def _chosen_search(search: Search | None, parameters: Parameters | None) -> Sear
 
 
 def _require_extent(bounds: Tensor, dtype: torch.dtype) -> None:
-    """Raise unless points of a box can be told apart and squared in a dtype.
+    """Raise unless points of a box can be distinguished and squared in a dtype.
 
     Raises:
         InputDataError: If a bound is too large, or a side is below 64 rounding errors of its ends.

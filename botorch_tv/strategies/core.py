@@ -1,8 +1,8 @@
-"""Strategy, the frozen configuration of a bandit, and how it plays.
+"""Strategy, the frozen configuration of a bandit, with its ask and tell interface.
 
 A strategy serves one trial (``batch_shape=()``) or thousands that advance together. Its methods are
-pure: they return new states and leave the old ones as they were. Its parts are in
-:mod:`botorch_tv.strategies.parts`, what it believes in :mod:`botorch_tv.strategies.believing`.
+pure: they return new states and leave the old ones unchanged. Its parts are defined in
+:mod:`botorch_tv.strategies.parts`, its predictions in :mod:`botorch_tv.strategies.believing`.
 """
 
 from __future__ import annotations
@@ -57,46 +57,47 @@ class Strategy(Believing):
 
         mean(x) = k~ᵀ (K ∘ D + N)⁻¹ y,   var(x) = k(x, x) - k~ᵀ (K ∘ D + N)⁻¹ k~,
 
-    where the decay fills D and k~, the inflation N, and the retention picks the rows. A choice
-    usually maximises mean(x) + sqrt(beta) sd(x); of arms within 1e-7 standard deviations of the
-    best the lowest index wins, and without data index 0; on a box, without data, the middle.
+    where the decay determines D and k~, the inflation determines N, and the retention selects the
+    rows. The choice usually maximises mean(x) + sqrt(beta) sd(x). Arms within 1e-7 standard
+    deviations of the best tie, and the lowest index wins. Without data the choice is index 0, or
+    the centre of a box.
 
     Args:
         kernel: Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`. Like
-            decay, inflation and width it is copied, so that later changes to it do not change the
-            strategy; retention and exploration are used as they are, and do not change by contract.
+            decay, inflation and width it is copied, so later changes to it do not affect the
+            strategy. Retention and exploration are not copied; by contract they never change.
         noise: Noise variance σ² of a new observation (λ for exponential weights).
         decay: How covariance falls with the time between measurements.
         inflation: How the noise of a measurement grows with its age.
-        retention: Which measurements are kept; of several rules, those that all keep.
-        width: The confidence schedule sqrt(beta_t); the explorations that compare improvements, or
-            nothing, do without it.
-        exploration: How the posterior becomes a choice: upper confidence bounds unless given.
-        maximize: False where the smallest value is wanted. Predictions stay in the units of y.
-        mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant that
-            generalised least squares finds in the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N;
-            its own uncertainty is not added to the variance.
-        inference: ``"features"`` (factor the kernel once; constant noise advances by rank-one
-            steps), ``"exact"`` (regression on the log at every round), or ``"auto"``, what is
-            faster and makes the same choices. On a box features make an error, which
-            :class:`~botorch_tv.strategies.Features` bounds and which is refused where it cannot be
-            kept; a round then takes the same time always. Where the kernel is learned, or an
-            expert's answers replace data, there is regression alone.
-        learning: Which hyperparameters are learned as it goes, and when; on a box. ``kernel``,
-            ``noise`` and ``decay`` are then where learning starts. The guarantees of widths and
-            triggers are proved for known hyperparameters and do not hold then.
+        retention: Which measurements are kept; of several rules, those that all of them keep.
+        width: The confidence schedule sqrt(beta_t), used by explorations based on confidence
+            bounds.
+        exploration: How the posterior becomes a choice; upper confidence bounds by default.
+        maximize: False to minimise. Predictions stay in the units of y.
+        mean: Prior mean of the objective: a number, or ``"estimated"`` for the constant found by
+            generalised least squares from the data in use, 1ᵀA⁻¹y / 1ᵀA⁻¹1 with A = K ∘ D + N. The
+            uncertainty of the estimate is not added to the variance.
+        inference: ``"features"`` (factor the kernel once; with constant noise each observation is a
+            rank-one update), ``"exact"`` (regression on the log in every round), or ``"auto"``, the
+            faster of the two that makes the same choices. On a box features are approximate: the
+            error is bounded by :class:`~botorch_tv.strategies.Features`, a kernel that cannot meet
+            the bound is refused, and the cost of a round does not grow. Only regression is
+            available when the kernel is learned or when an expert's answers replace data.
+        learning: Which hyperparameters are learned online, and when; boxes only. ``kernel``,
+            ``noise`` and ``decay`` are then the initial values. The guarantees of widths and
+            triggers are proved for known hyperparameters and do not hold in this case.
 
     Raises:
-        ValueError: If ``noise`` is not positive, ``mean`` not finite, or a part is of the wrong
-            kind.
+        ValueError: If ``noise`` is not positive, ``mean`` is not finite, or a part is of the wrong
+            type.
     """
 
     consults: ClassVar[bool] = False
-    """Whether :meth:`consult` ever asks anything."""
+    """Whether :meth:`consult` may ask an expert."""
     expects: ClassVar[bool] = True
-    """Whether it was told a scale and a clock, so that data may be far from what it expects."""
+    """Whether scale and clock are given, so that data far from what they imply merit a warning."""
     follows: ClassVar[bool] = False
-    """Whether it must be told which of several strategies made a suggestion; no file keeps that."""
+    """Whether ``tell`` must know which of several strategies made a suggestion; files do not."""
 
     # ---------------------------------------------------------------- the contract
 
@@ -114,15 +115,15 @@ class Strategy(Believing):
         Args:
             domain: Where to choose, a :class:`Grid` or a :class:`Box`.
             batch_shape: Shape of the trials that advance together; empty for one.
-            dtype: Of all that is computed, float64 or float32.
-            device: Where it is computed; the domain's unless given.
+            dtype: Of all computations, float64 or float32.
+            device: Of all computations; the domain's by default.
 
         Returns:
             A state to pass to :meth:`ask`.
 
         Raises:
             InputDataError: If the kernel does not fit the domain or is indefinite.
-            ValueError: If ``batch_shape`` is no tuple.
+            ValueError: If ``batch_shape`` is not a tuple.
         """
         require_floating(dtype)
         require_place(type(self).__name__, domain, batch_shape)
@@ -163,7 +164,7 @@ class Strategy(Believing):
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
-        """The state before the first round of other trials, sharing what these have computed.
+        """The initial state of other trials on the same domain, sharing its factored kernel.
 
         Args:
             state: Any state of this strategy.
@@ -194,24 +195,24 @@ class Strategy(Believing):
         context: Tensor | None = None,
         generator: Generators | Draws | None = None,
     ) -> Suggestion:
-        """Choose where to measure.
+        """Choose where to measure next.
 
         Args:
-            state: All that has been told.
-            now: Time of the measurement, a number or `batch_shape`; a :meth:`step` after the newest
-                time told unless given. Given, the age of noise is counted from it, too.
-            context: What is known before this round and not chosen, `batch_shape x c`, on a box
-                with ``context_dim`` c.
-            generator: Where randomised explorations draw from: a ``torch.Generator``, one per
-                trial in a list, or anything with ``normal`` and ``uniform`` like
-                :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's own unless given.
+            state: The current state.
+            now: Time of the measurement, a number or `batch_shape`; one :meth:`step` after the
+                newest observation by default. If given, noise ages up to this time.
+            context: Coordinates known before this round and not chosen, `batch_shape x c`, for a
+                box with ``context_dim`` c.
+            generator: Source of random numbers for randomised explorations: a ``torch.Generator``,
+                a list with one per trial, or an object with ``normal`` and ``uniform`` such as
+                :class:`~botorch_tv.simulation.streams.Stream`; PyTorch's global one by default.
 
         Returns:
             The choice of every trial.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, the context does not fit the
-                domain, or the generators are not one per trial.
+                domain, or there is not one generator per trial.
         """
         require_state(state)
         return self._asked(state, now, as_context(state, context), draws_from(generator, state))
@@ -219,27 +220,27 @@ class Strategy(Believing):
     def _asked(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        """The choice of every trial, of arguments that have been looked at."""
+        """The choice of every trial; arguments have been checked."""
         decision = self.decision(state, now, context)
         return self._suggestion(decision, self._chosen(decision, draws))
 
     def _chosen(self, decision: Decision, draws: Draws) -> Choice:
-        """What is chosen in a round."""
+        """The choice of a round."""
         return decision.chosen(self.exploration, draws)
 
     @without_gradients
     def suggestion_at(
         self, state: State, X: Tensor, *, now: float | Tensor | None = None
     ) -> Suggestion:
-        """A suggestion for a choice made elsewhere: history, or somebody's own idea.
+        """A suggestion at given points, such as historical data or choices made elsewhere.
 
         Args:
-            state: All that has been told.
-            X: The points, `batch_shape x d`; the context, where there is one, comes behind.
+            state: The current state.
+            X: The points, `batch_shape x d`, followed by the context if there is one.
             now: As in :meth:`ask`.
 
         Returns:
-            What :meth:`tell` needs to take in an observation made at ``X``.
+            What :meth:`tell` needs to add an observation made at ``X``.
 
         Raises:
             InputDataError: If a point is outside the domain or the shape does not fit.
@@ -261,32 +262,32 @@ class Strategy(Believing):
         check: bool = True,
         consume: bool = False,
     ) -> tuple[State, Info]:
-        """Take in an observation.
+        """Add an observation.
 
         Args:
-            state: The state that made the suggestion, or a later one: where several are measured
-                side by side, each is told as it comes in, to the newest state.
-            suggestion: What was measured, and what was predicted before. With that prediction, made
-                without what has been told since, a trigger compares ``y``; the posterior takes in
-                ``y`` as if it had been asked for now. Told twice, it counts as two measurements.
-            y: The observations, `batch_shape`; with ``batch_shape=()`` a number will do.
-            time: When they were really made, a number or `batch_shape`; the suggestion's time
-                unless given.
-            ok: Where False the measurement failed, bool, `batch_shape`: the round counts, but
+            state: The state that made the suggestion, or a later one. When several suggestions are
+                measured in parallel, pass each result with the newest state.
+            suggestion: What was measured, with its prediction. An event trigger compares ``y`` with
+                that prediction, which ignores observations added since; the posterior uses all of
+                them. A suggestion passed twice counts as two measurements.
+            y: The observations, `batch_shape`; a number if ``batch_shape=()``.
+            time: When they were actually made, a number or `batch_shape`; the suggestion's time by
+                default.
+            ok: False where the measurement failed, bool, `batch_shape`: the round counts, but
                 nothing is learned from it, and y may be anything.
             noise: Variance of this observation, positive, a number or `batch_shape`; the
-                strategy's unless given.
-            check: Whether to look at the values; doing so waits for the device.
-            consume: Whether ``state`` may be used up: its memory then becomes the new state's,
-                which is faster for many trials, and ``state`` must not be used again.
+                strategy's by default.
+            check: Whether to validate the values, which synchronises with the device.
+            consume: Whether the new state may reuse the memory of ``state``, which is faster for
+                many trials; ``state`` must not be used afterwards.
 
         Returns:
             The state of the next round, and what happened.
 
         Raises:
-            InputDataError: If an observation is NaN or infinite, or shape, dtype or device differ
-                from the state's, or time runs backwards, or the suggestion is of another strategy
-                or domain. The state is not changed.
+            InputDataError: If an observation is NaN or infinite, shape, dtype or device differ from
+                the state's, time runs backwards, or the suggestion is from another strategy or
+                domain. The state is not changed.
         """
         require_state(state)
         measured = as_measured(
@@ -306,11 +307,11 @@ class Strategy(Believing):
         return self._taken_in(state, measured, consume=consume)
 
     def _noise_for(self, noise: float | Tensor | None) -> float:
-        """Variance of an observation that is told without one; raises where ``noise`` is no use."""
+        """Default variance of an observation; raises if the strategy takes no ``noise``."""
         return self.noise
 
     def _look_at(self, state: State, measured: Measured) -> None:
-        """Warn of an observation, or refuse it, for what this strategy believes."""
+        """Warn of an observation, or refuse it, given what this strategy assumes."""
         if not self.expects:
             return
         y, variance, when = measured.y, measured.noise, measured.time
@@ -319,7 +320,7 @@ class Strategy(Believing):
             warn_of_clock(self.process, state, when)
 
     def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
-        """The state with an observation more, and what happened."""
+        """The state with one more observation, and what happened."""
         require_begun_with(state, self._begins_with, self.process.retention)
         inference, rules = self.inference_for(state.domain, state.basis), self.process.retention
         suggestion = measured.suggestion
@@ -363,15 +364,15 @@ class Strategy(Believing):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """What to ask an expert about f now, after :meth:`tell` and before :meth:`ask`.
+        """Which points an expert should measure again, after :meth:`tell` and before :meth:`ask`.
 
         Args:
-            state: All that has been told.
+            state: The current state.
             generator: As in :meth:`ask`.
 
         Returns:
-            Points to be measured again, their number, and for which trials; None where nothing is
-            asked, as by all strategies that consult no expert.
+            The points, their number, and for which trials; None if nothing is asked, as always for
+            strategies without an expert.
         """
         require_state(state)
         return None
@@ -385,14 +386,14 @@ class Strategy(Believing):
         ok: Tensor | None = None,
         check: bool = True,
     ) -> State:
-        """Take in an expert's answers.
+        """Add an expert's answers.
 
         Args:
             state: That of the consultation, or a later one.
             consultation: What was asked.
             y: The answers, `batch_shape x Q`.
-            ok: Which points were answered, bool, `batch_shape x Q`; all unless given.
-            check: Whether to look at the values; doing so waits for the device.
+            ok: Which points were answered, bool, `batch_shape x Q`; all by default.
+            check: Whether to validate the values, which synchronises with the device.
 
         Raises:
             InputDataError: If the answers do not fit, or this strategy consults no expert.
@@ -403,14 +404,14 @@ class Strategy(Believing):
         )
 
     def without_expert(self) -> Strategy:
-        """The same strategy where there is nobody to consult, of which it does not warn."""
+        """The same strategy for use without an expert; it does not warn of its absence."""
         return self
 
     def warn_of_absence(self, state: State, stacklevel: int = 2) -> None:
-        """Warn if an expert was to be asked after the newest round, but has not answered.
+        """Warn if an expert was due after the newest round, but has not answered.
 
         Args:
-            state: All that has been told.
+            state: The current state.
             stacklevel: As in ``warnings.warn``.
         """
 

@@ -1,4 +1,4 @@
-"""Where a strategy may choose."""
+"""Domains: what a strategy may choose from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GRID_TOLERANCE = 1e-9
 
 
 class Domain(ABC):
-    """Where a strategy may choose."""
+    """What a strategy may choose from."""
 
     @property
     @abstractmethod
@@ -38,12 +38,12 @@ class Domain(ABC):
     @property
     @abstractmethod
     def columns(self) -> int:
-        """Coordinates of a point that the kernel sees: d, and those of the context."""
+        """Number of coordinates the kernel sees: d plus those of the context."""
 
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where the domain was made."""
+        """The device of the domain's tensors."""
 
     @abstractmethod
     def prior(
@@ -54,7 +54,7 @@ class Domain(ABC):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Basis | BoxPrior:
-        """What a kernel says about functions on this domain."""
+        """The prior that a kernel defines over functions on this domain."""
 
     @abstractmethod
     def no_choices(self, batch_shape: Size, *, dtype: torch.dtype, device: torch.device) -> Rows:
@@ -62,15 +62,15 @@ class Domain(ABC):
 
     @abstractmethod
     def locate(self, X: Tensor) -> Tensor:
-        """Points `* x columns` as a log keeps them: numbers of arms, `*`, or the points."""
+        """Points `* x columns` as the log stores them: arm indices, `*`, or the points."""
 
     @abstractmethod
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        """The points `* x columns` that a log kept, in the dtype of ``like``."""
+        """The points `* x columns` stored in the log, in the dtype of ``like``."""
 
 
 class Grid(Domain):
-    """A domain: finitely many arms.
+    """A finite domain: a set of arms.
 
     Args:
         X: The arms, `M x d`, one point per row.
@@ -80,7 +80,7 @@ class Grid(Domain):
         shape: Points per dimension of a regular grid, else ``(M,)``.
 
     Raises:
-        InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M >= 1.
+        InputDataError: If ``X`` is not a finite floating-point `M x d` tensor with M, d >= 1.
     """
 
     def __init__(self, X: Tensor) -> None:
@@ -108,23 +108,22 @@ class Grid(Domain):
     def regular(
         cls, points: int, dim: int, bounds: Sequence[tuple[float, float]] | Tensor | None = None
     ) -> Grid:
-        """Equally spaced points per dimension, the last dimension running fastest.
+        """Equally spaced points per dimension, the last dimension varying fastest.
 
         Args:
             points: Points per dimension, at least 1; both ends of each side are included.
             dim: Dimension d, at least 1.
             bounds: Lower and upper end of each side, ``[(low, high), ...]``, or the lower and the
-                upper corner as a tensor `2 x d`, as :class:`Box` has them; the unit cube unless
-                given.
+                upper corner as a tensor, `2 x d`, as for :class:`Box`; the unit cube by default.
 
         Returns:
-            A grid of ``points ** dim`` arms in float64, where a tensor of bounds is; in two
-            dimensions arm ``points * i + j`` is (i, j) / (points - 1) of the sides.
+            A grid of ``points ** dim`` arms in float64, on the device of a tensor of bounds. In two
+            dimensions arm ``points * i + j`` lies at (i, j) / (points - 1) of the sides.
 
         Raises:
             ValueError: If ``points`` or ``dim`` is below 1, or ``bounds`` are not d sides whose
                 lower end is below the upper one.
-            InputDataError: If they are two lists that may be sides or corners.
+            InputDataError: If ``bounds`` are two lists that could be either sides or corners.
         """
         points = require_integer(
             "Grid.regular: points", points, 1, "give the number per dimension."
@@ -166,7 +165,7 @@ class Grid(Domain):
         dtype: torch.dtype,
         device: torch.device,
     ) -> Basis:
-        """The kernel factored over the arms; factored once, then remembered by this grid.
+        """The kernel factored over the arms; computed once, then cached by this grid.
 
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
@@ -175,13 +174,13 @@ class Grid(Domain):
             device: Of the basis.
         """
         settings = (inference, dtype, device)
-        # Strategies and worlds ask for one kernel many times over; evaluating and digesting it is
-        # spared where its formula tells it apart.
+        # Strategies and worlds ask for the same kernel many times. If its formula identifies it,
+        # it need not be evaluated and hashed.
         known = formula(kernel) if isinstance(kernel, Kernel) else None
         if known is not None and (known, *settings) in self._factored:
             return self._factored[known, *settings]
-        # On the host, wherever the basis goes: devices differ in the eigenvectors they find, and
-        # with these worlds and samples would differ.
+        # On the CPU, whatever the device of the basis: devices compute different eigenvectors, and
+        # worlds and samples would differ with them.
         covariance = covariance_matrix(kernel, self.X.cpu())
         key = known or hashlib.sha256(covariance.numpy().tobytes()).digest()
         if (key, *settings) not in self._factored:
@@ -219,10 +218,10 @@ class Grid(Domain):
         return {**kept, "_factored": {}}
 
     def index_of(self, X: Tensor) -> Tensor:
-        """The arms that some points are, `* x d -> *`, int64.
+        """Indices of the arms at given points, `* x d -> *`, int64.
 
         Raises:
-            InputDataError: If the last dimension is not d, or a point is no grid point.
+            InputDataError: If the last dimension is not d, or a point is not on the grid.
         """
         if X.shape[-1:] != (self.dim,):
             raise InputDataError(
@@ -246,13 +245,13 @@ class Grid(Domain):
 
 
 def require_sides(name: str, bounds: Sequence[Any]) -> None:
-    """Raise an ``InputDataError`` if a list of two lists could as well be the corners of a box.
+    """Raise an ``InputDataError`` if a list of two lists could also be the corners of a box.
 
-    ``[[0, 5], [10, 50]]`` are sides, from 0 to 5 and from 10 to 50; as a tensor, `2 x d`, the same
-    numbers are corners, and the sides from 0 to 10 and from 5 to 50.
+    ``[[0, 5], [10, 50]]`` are sides from 0 to 5 and from 10 to 50. As a tensor, `2 x d`, the same
+    numbers are corners, of sides from 0 to 10 and from 5 to 50.
 
     Args:
-        name: What they are, for the error.
+        name: Name of the argument, for the error.
         bounds: Sides.
     """
     if len(bounds) != 2 or not all(isinstance(one, list) and len(one) == 2 for one in bounds):

@@ -1,4 +1,4 @@
-"""A parameter in its own unit, and its place on a side of the unit cube."""
+"""Parameters in their own units, and their mapping to the unit interval."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import torch
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 DIGITS = {torch.float64: 9, torch.float32: 5}
-"""Decimal digits of a side, or of a value on a logarithmic scale, to which values are kept. They
-are fewer than arithmetic has, so that a value becomes the same value again by way of its place."""
+"""Decimal digits to which values are rounded, relative to the side (or the value, on a logarithmic
+scale). Fewer than the dtype has, so that mapping a value to its place and back returns it."""
 
 
 class BoxParameter(ABC):
-    """What is chosen, in a unit of its own; its place in the unit cube is a share of its side.
+    """A numeric parameter; its place in the unit cube is a fraction of its range.
 
     Attributes:
         low: Smallest value.
         high: Largest value.
-        log: Whether ratios count, not differences: places are then shares of the logarithm.
+        log: Whether the scale is logarithmic: places are then fractions of the logarithm's range.
     """
 
     low: float
@@ -32,12 +32,12 @@ class BoxParameter(ABC):
     """Whether values are integers."""
 
     def place(self, value: float) -> float:
-        """Share of the side at which a value lies, 0 at ``low`` and 1 at ``high``."""
+        """Position of a value in its range, 0 at ``low`` and 1 at ``high``."""
         low, high = self.scaled(self.low), self.scaled(self.high)
         return min(max((self.scaled(value) - low) / (high - low), 0.0), 1.0)
 
     def value(self, place: float, dtype: torch.dtype) -> float:
-        """The value at a place, as far as a dtype tells places apart."""
+        """The value at a place, to the precision that a dtype allows."""
         low, high = self.scaled(self.low), self.scaled(self.high)
         value = low + (high - low) * place
         return self.rounded(math.exp(value) if self.log else value, dtype)
@@ -48,10 +48,10 @@ class BoxParameter(ABC):
 
     @abstractmethod
     def rounded(self, value: float, dtype: torch.dtype) -> float:
-        """A value from ``low`` to ``high``, as it is kept."""
+        """A value between ``low`` and ``high``, rounded as it is stored."""
 
     def scaled(self, value: float) -> float:
-        """The value on the scale in which places are shares: itself, or its logarithm."""
+        """The value on the parameter's scale: itself, or its logarithm."""
         return math.log(value) if self.log else value
 
     def _check(self) -> None:
@@ -73,16 +73,16 @@ class BoxParameter(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Float(BoxParameter):
-    """A parameter that is a real number.
+    """A real-valued parameter.
 
     Args:
         low: Smallest value.
         high: Largest value.
-        log: Whether ratios count: from 0.001 to 0.01 is then as far as from 0.01 to 0.1.
+        log: Whether the scale is logarithmic: 0.001 to 0.01 is then as far as 0.01 to 0.1.
 
     Raises:
-        ValueError: If ``low`` is not below ``high``, they are as good as equal, or not finite, or
-            ``log`` is wanted and ``low`` not positive.
+        ValueError: If ``low`` is not below ``high``, the two are equal to five digits or not
+            finite, or ``low`` is not positive on a logarithmic scale.
 
     Example:
         >>> rate = Float(1e-5, 1e-1, log=True)
@@ -114,16 +114,16 @@ class Float(BoxParameter):
 
 @dataclass(frozen=True, repr=False)
 class Integer(BoxParameter):
-    """A parameter that is a whole number; only such are looked at when a point is chosen.
+    """An integer parameter; only integers are considered when a point is chosen.
 
     Args:
         low: Smallest value.
         high: Largest value.
-        log: Whether ratios count: from 1 to 10 is then as far as from 10 to 100.
+        log: Whether the scale is logarithmic: 1 to 10 is then as far as 10 to 100.
 
     Raises:
-        ValueError: If ``low`` is not below ``high``, they are no integers below 10⁶ in size, or
-            ``log`` is wanted and ``low`` below 1.
+        ValueError: If ``low`` is not below ``high``, they are not integers of at most 10⁶ in size,
+            or ``low`` is below 1 on a logarithmic scale.
 
     Example:
         >>> layers = Integer(1, 8)
@@ -150,14 +150,14 @@ class Integer(BoxParameter):
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """A parameter that is one of some things, in no order.
+    """A categorical parameter: one of several values, in no order.
 
-    Any two of them are as far apart as the ends of a range, see
-    :class:`~botorch_tv.strategies.mixed.space.Axis`; in the cube they take one coordinate fewer
-    than there are.
+    Any two values are as far apart as the ends of a range, see
+    :class:`~botorch_tv.strategies.mixed.space.Axis`; k values take k - 1 coordinates of the unit
+    cube.
 
     Args:
-        choices: These, two or more where they are to be chosen from.
+        choices: The values; a box needs two or more, all different.
 
     Example:
         >>> kind = Choice("sand", "salt", "soap")
@@ -173,14 +173,14 @@ class Choice:
 
     @property
     def single(self) -> bool:
-        """Whether there is nothing to choose."""
+        """Whether there is only one value."""
         return len(self.choices) == 1
 
     def index(self, value: Any) -> int:
-        """Which it is, told from its equals of another type, as True from 1.
+        """Position of a value, distinguished from equal ones of other types, such as True and 1.
 
         Raises:
-            ValueError: If it is none of them.
+            ValueError: If it is not among the choices.
         """
         for number, one in enumerate(self.choices):
             both_nan = one != one and value != value

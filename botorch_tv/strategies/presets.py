@@ -1,16 +1,15 @@
-"""The algorithms of the papers, by their names there.
+"""The algorithms of the papers, under the papers' names.
 
-Each is a composition of parts; the table in the package's README is this file at a glance. Every
-preset takes the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance,
-its own parameters by the paper's names, and optionally ``width``, its confidence schedule,
-``maximize`` (False where the smallest value is wanted), ``mean``, the prior mean (a number or
-``"estimated"``), and ``inference``.
+Each is a composition of parts; the table in the README summarises this file. Every preset takes
+the spatial ``kernel`` (a GPyTorch kernel or an M x M matrix), the ``noise`` variance, its own
+parameters by the paper's names, and optionally ``width``, its confidence schedule, ``maximize``
+(False to minimise), ``mean``, the prior mean (a number or ``"estimated"``), and ``inference``.
 
-Default widths are those of the papers, and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB,
-TV-GP-UCB and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and
-SW-GP-UCB, ``WGPUCB`` for WGP-UCB, ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and
-W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting, so a
-comparison of ways to forget should pass the same ``width`` to all.
+Default widths are the papers' and differ: ``Logarithmic(c1=0.8)`` for GP-UCB, R-GP-UCB, TV-GP-UCB
+and UI-TVBO, ``c1=0.4`` for ET-GP-UCB, ``IGPUCB`` for IGP-UCB, GP-TS, BR-GP-UCB and SW-GP-UCB,
+``WGPUCB`` for WGP-UCB, and ``Heteroscedastic`` for UI-GP-UCB and for SparQ-GP-UCB and
+W-SparQ-GP-UCB, which consult an expert. Regret depends on the width as well as on forgetting, so
+pass the same ``width`` to all when comparing ways to forget.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ from botorch_tv.validation import require_noise
 
 @preset
 def gp_ucb(**common: Unpack[Common]) -> Strategy:
-    """GP-UCB: forgets nothing. Width :class:`Logarithmic` unless given; [C17] §3.1 for another."""
+    """GP-UCB, which never forgets; the width is :class:`Logarithmic` by default, see [C17] §3.1."""
     return Strategy(**with_width(common, Logarithmic()))
 
 
 @preset
 def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
-    """IGP-UCB, [C17] Algorithm 1: forgets nothing; width from the information gain."""
+    """IGP-UCB, [C17] Algorithm 1: never forgets; the width follows from the information gain."""
     return Strategy(**with_width(common, igp_width(common)))
 
 
@@ -69,7 +68,7 @@ def igp_ucb(**common: Unpack[SubGaussian]) -> Strategy:
 def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
     """GP-TS, [C17] Algorithm 2: plays the best arm of a sample from GP(mean, v_t² c).
 
-    v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))) unless a ``width`` is given.
+    By default v_t = B + R sqrt(2 (g + 1 + ln(2 / delta))); a ``width`` replaces it.
     """
     return Strategy(exploration=Thompson(), **with_width(common, igp_width(common, parts=2)))
 
@@ -78,13 +77,13 @@ def gp_ts(**common: Unpack[SubGaussian]) -> Strategy:
 def gp_ei(
     *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
 ) -> Strategy:
-    """GP-EI, compared with in [C17] §6: expected improvement on an incumbent.
+    """GP-EI, a baseline in [C17] §6: expected improvement over an incumbent.
 
     Args:
-        incumbent: What is to be improved on: the best ``"posterior"`` mean among the points
-            observed, which forgets as the posterior does, or the best value ``"observed"``, with
-            which the paper's orders come out on functions that stand still.
-        ties: Which of the arms that tie is played, the ``"first"``, or one at ``"random"``.
+        incumbent: The value to improve on: the best ``"posterior"`` mean among the points observed,
+            which forgets as the posterior does, or the best value ``"observed"``, which reproduces
+            the paper's rankings on static functions.
+        ties: Which of several tying arms to play, the ``"first"`` or a ``"random"`` one.
     """
     return Strategy(exploration=ExpectedImprovement(ties=ties, incumbent=incumbent), **common)
 
@@ -93,7 +92,7 @@ def gp_ei(
 def gp_pi(
     *, incumbent: Incumbent = "posterior", ties: Ties = "first", **common: Unpack[Modelled]
 ) -> Strategy:
-    """GP-PI, compared with in [C17] §6: probability of improvement on an incumbent.
+    """GP-PI, a baseline in [C17] §6: probability of improvement over an incumbent.
 
     Args:
         incumbent: As for :func:`gp_ei`. With ``"posterior"`` it seldom leaves its first arm.
@@ -104,13 +103,13 @@ def gp_pi(
 
 @preset
 def random_search(**common: Unpack[Modelled]) -> Strategy:
-    """Uniform choices; the model serves predictions and recommendations only."""
+    """Uniform random choices; the model is used for predictions and recommendations only."""
     return Strategy(exploration=UniformChoice(), **common)
 
 
 @preset
 def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> Strategy:
-    """R-GP-UCB, [B16] Algorithm 1: forgets everything every so many rounds.
+    """R-GP-UCB, [B16] Algorithm 1: forgets everything at regular intervals.
 
     Args:
         period: Rounds N between resets.
@@ -120,10 +119,10 @@ def r_gp_ucb(*, period: float, **common: Unpack[Common]) -> Strategy:
 
 @preset
 def br_gp_ucb(*, period: float, **common: Unpack[SubGaussian]) -> Strategy:
-    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted every so many rounds.
+    """BR-GP-UCB, quoted in [W22] §7: IGP-UCB restarted at regular intervals.
 
     Args:
-        period: Rounds H between restarts, which follow from a variation budget.
+        period: Rounds H between restarts, derived from a variation budget.
     """
     return Strategy(retention=PeriodicReset(period), **with_width(common, igp_width(common)))
 
@@ -133,7 +132,7 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> Strategy:
     """SW-GP-UCB, [W22] §7 and [ET] Appendix A: keeps the newest rounds.
 
     Args:
-        window: How many, W.
+        window: Number of rounds W to keep.
     """
     return Strategy(retention=SlidingWindow(window), **with_width(common, igp_width(common)))
 
@@ -142,14 +141,14 @@ def sw_gp_ucb(*, window: float, **common: Unpack[SubGaussian]) -> Strategy:
 def tv_gp_ucb(*, epsilon: float, **common: Unpack[Common]) -> Strategy:
     """TV-GP-UCB, [B16] Algorithm 2: the objective is a Markov process.
 
-    ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026), whose text could not be
-    had, so that their rule for beta is not here: on the world of their figure 1, ε = 0.001, 0.01
-    and 0.1, a beta of 6.36, 4.34 and 2.12 was best. Asked with ``now=`` and told with ``time=``, it
-    has the covariance between the times themselves, (1 - ε)^(Δt / 2): the setting of Imamura et al.
-    (2020), in which evaluations take different times.
+    ``width=Constant(beta)`` is the algorithm of Mandl and Kekkonen (2026). Their paper was not
+    available, so their rule for beta is not implemented; on the world of their figure 1, for
+    ε = 0.001, 0.01 and 0.1, a beta of 6.36, 4.34 and 2.12 was best. With ``ask(now=)`` and
+    ``tell(time=)`` covariance depends on the actual times, (1 - ε)^(Δt / 2): the setting of Imamura
+    et al. (2020), in which evaluations take different times.
 
     Args:
-        epsilon: Its rate of change ε per unit of time.
+        epsilon: The objective's rate of change ε per unit of time.
     """
     return Strategy(decay=Markov(epsilon), **with_width(common, Logarithmic()))
 
@@ -159,7 +158,7 @@ def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> Strategy:
     """WGP-UCB, [W22] Algorithm 1: the weight of an observation falls with age; ``noise`` is λ.
 
     Args:
-        gamma: How many times as much it counts after every round.
+        gamma: Factor on the weight per round.
     """
     width = WGPUCB(B=common["B"], R=_scale(common), noise=common["noise"], delta=common["delta"])
     return Strategy(inflation=ExponentialWeights(gamma), **with_width(common, width))
@@ -167,10 +166,10 @@ def w_gp_ucb(*, gamma: float, **common: Unpack[SubGaussian]) -> Strategy:
 
 @preset
 def ui_tvbo(*, sigma_w2: float, **common: Unpack[Common]) -> Strategy:
-    """UI-TVBO, compared with in [ET]: the objective is a random walk.
+    """UI-TVBO, a baseline in [ET]: the objective is a random walk.
 
     Args:
-        sigma_w2: Variance that it gains per unit of time.
+        sigma_w2: Variance gained per unit of time.
     """
     return Strategy(decay=Wiener(sigma_w2), **with_width(common, Logarithmic()))
 
@@ -181,7 +180,7 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
     Args:
         alpha: Exponent of the age.
-        kappa: Its factor.
+        kappa: Factor on the age.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return Strategy(inflation=UncertaintyInjection(alpha, kappa), **with_width(common, width))
@@ -194,20 +193,20 @@ def et_gp_ucb(
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
     Args:
-        delta: δ_B, the chance of a false alarm on an objective that stands still.
-        rule: The test, the paper's unless given.
+        delta: δ_B, the probability of a false alarm on a static objective.
+        rule: The test; the paper's by default.
     """
     width = Logarithmic(c1=0.4, c2=4.0)
     return Strategy(retention=EventTrigger(delta, rule), **with_width(common, width))
 
 
 def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:
-    """The width whose failure probability is one of some equal parts of ``delta``."""
+    """The width whose failure probability is an equal part of ``delta``."""
     whole = IGPUCB(B=common["B"], R=_scale(common), delta=common["delta"])
     return whole if parts == 1 else replace(whole, delta=whole.delta / parts)
 
 
 def _scale(common: SubGaussian) -> float:
-    """The sub-Gaussian scale of the noise: its standard deviation unless given."""
+    """The sub-Gaussian scale of the noise; its standard deviation by default."""
     R = common["R"]
     return require_noise("noise", common["noise"]) ** 0.5 if R is None else R

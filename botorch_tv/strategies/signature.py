@@ -1,4 +1,4 @@
-"""What presets take alike, said once: names, types, defaults and descriptions."""
+"""Arguments that presets share: names, types, defaults and descriptions, defined once."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ ARGUMENTS = {
         "Spatial covariance: a GPyTorch kernel, or a matrix over the arms, `M x M`."
     ),
     "noise": Argument("Noise variance of an observation."),
-    "B": Argument("Bound of the norm of the objective in the kernel's space.", 1.0),
-    "R": Argument("Sub-Gaussian scale of the noise; its standard deviation unless given.", None),
-    "delta": Argument("Chance that the band, and so the bound of the regret, fails.", 0.1),
-    "width": Argument("The confidence schedule sqrt(beta_t); the paper's unless given.", None),
-    "maximize": Argument("False where the smallest value is wanted.", True),
+    "B": Argument("Bound on the RKHS norm of the objective.", 1.0),
+    "R": Argument("Sub-Gaussian scale of the noise; its standard deviation by default.", None),
+    "delta": Argument("Probability that the band, and so the regret bound, fails.", 0.1),
+    "width": Argument("The confidence schedule sqrt(beta_t); the paper's by default.", None),
+    "maximize": Argument("False to minimise.", True),
     "mean": Argument(
         'Prior mean of the objective: a number, or "estimated" from the data in use.', 0.0
     ),
@@ -56,7 +56,7 @@ ARGUMENTS = {
 
 
 class Modelled(TypedDict, total=False):
-    """Every preset takes these."""
+    """Arguments of every preset."""
 
     kernel: Required[Kernel | Tensor]
     noise: Required[float]
@@ -66,38 +66,38 @@ class Modelled(TypedDict, total=False):
 
 
 class Common(Modelled, total=False):
-    """Presets with a confidence band take these."""
+    """Arguments of presets with a confidence band."""
 
     width: Width | None
 
 
 class Untold(TypedDict, total=False):
-    """What a strategy takes that is told nothing."""
+    """Arguments of the adaptive strategy."""
 
     maximize: bool
 
 
 class Bounded(Common, total=False):
-    """Those whose band is proved for objectives of bounded norm."""
+    """Arguments of presets whose band is proved for objectives of bounded norm."""
 
     B: float
     delta: float
 
 
 class SubGaussian(Bounded, total=False):
-    """And for sub-Gaussian noise."""
+    """Arguments of presets whose band is proved for sub-Gaussian noise as well."""
 
     R: float | None
 
 
 class Settled(Modelled):
-    """What a strategy takes of these."""
+    """Arguments of :class:`Strategy` among these."""
 
     width: Width
 
 
 def with_width(common: Common, width: Width) -> Settled:
-    """The arguments of a strategy, with this width unless another is given."""
+    """The arguments of a strategy, with ``width`` as the default width."""
     given = common["width"]
     return {
         "kernel": common["kernel"],
@@ -110,16 +110,16 @@ def with_width(common: Common, width: Width) -> Settled:
 
 
 def preset(make: Callable[Given, Made]) -> Callable[Given, Made]:
-    """A preset that lists and describes all it takes, and takes nothing else.
+    """A preset whose signature and docstring list all arguments, and which rejects any other.
 
     Args:
-        make: Takes arguments of its own by name, which are the last thing that its docstring
-            describes, and ``**common: Unpack[Common]`` or another of the above. It gets all of
-            these, by default as in ``ARGUMENTS``.
+        make: Takes its own arguments by name, described last in its docstring, and
+            ``**common: Unpack[Common]`` or another of the above, of which it gets all, with the
+            defaults in ``ARGUMENTS``.
 
     Returns:
-        The same with the whole list as its signature. A ``TypeError`` says what it takes where a
-        name is unknown or missing.
+        The same function with the full signature. An unknown or missing name raises a
+        ``TypeError`` that lists the arguments.
     """
     signature = inspect.signature(make, eval_str=True)
     *own, rest = signature.parameters.values()

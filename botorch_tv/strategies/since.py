@@ -1,7 +1,7 @@
-"""Algorithms since the five papers, of the same parts.
+"""Algorithms later than the five papers, composed of the same parts.
 
-What a paper proves is proved of its own constants. Where its text could not be had, the constants
-are arguments without a default, and the docstring says so.
+A paper's guarantees hold for its own constants. Where its text was not available, the constants are
+arguments without a default, and the docstring says so.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from botorch_tv.validation import shown
 def glr_gp_ucb(
     *, chance: float, delta: float = 0.1, longest: int = 64, **common: Unpack[Common]
 ) -> Strategy:
-    """Detection-augmented GP-UCB: forgets when a likelihood ratio tells of a change.
+    """Detection-augmented GP-UCB: forgets when a likelihood ratio detects a change.
 
     After Gerogiannis, Huang, Bose, Veeravalli (arXiv:2501.19401); see
-    :class:`~botorch_tv.forgetting.GLRTrigger` for what is theirs. Their rule for ``chance`` could
-    not be had.
+    :class:`~botorch_tv.forgetting.GLRTrigger` for what follows their paper. Their rule for
+    ``chance`` was not available.
 
     Args:
-        chance: Share of rounds that explore by chance, so that no change stays out of sight.
-        delta: Chance of a false alarm on an objective that stands still.
-        longest: Most rounds ago that a change is looked for.
+        chance: Share of rounds with a uniformly random choice, so that no change goes unseen.
+        delta: Probability of a false alarm on a static objective.
+        longest: How many rounds back to look for a change.
     """
     return Strategy(
         retention=GLRTrigger(delta, longest),
@@ -61,8 +61,8 @@ def pe_gp_ucb(
     See :class:`~botorch_tv.strategies.elimination.PriorElimination`, which takes any priors.
 
     Args:
-        epsilons: Rates of change ε that are held possible.
-        delta: Chance that noise alone ever rejects a prior whose bands hold.
+        epsilons: Candidate rates of change ε.
+        delta: Probability that noise alone ever rejects a prior whose bands hold.
     """
     usual = with_width(common, Logarithmic())
     members = tuple(Strategy(decay=Markov(one), **usual) for one in epsilons)
@@ -73,16 +73,16 @@ def pe_gp_ucb(
 def bob_gp_ucb(
     *, windows: tuple[int, ...], block: int, horizon: int, **common: Unpack[SubGaussian]
 ) -> BanditOverBandits:
-    """BOB of SW-GP-UCB, Cheung, Simchi-Levi, Zhu (AISTATS 2019): which window is learned.
+    """BOB over SW-GP-UCB, Cheung, Simchi-Levi, Zhu (AISTATS 2019): learns which window to use.
 
-    For a budget of variation that nobody knows; see
+    For an unknown variation budget; see
     :class:`~botorch_tv.strategies.over_bandits.BanditOverBandits`. Everything is forgotten when a
-    block begins, and ``B`` bounds the objective, too, whose kernel has variance 1.
+    block begins. ``B`` also bounds the objective, whose kernel has variance 1.
 
     Args:
-        windows: Window lengths W in rounds, of which a block takes one.
+        windows: Candidate window lengths W in rounds; each block uses one.
         block: Rounds H of a block.
-        horizon: Rounds T in all.
+        horizon: Total number of rounds T.
     """
     usual = with_width(common, igp_width(common))
     members = tuple(
@@ -97,12 +97,12 @@ def bob_gp_ucb(
 def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedElimination:
     """R-PERP, Iwazaki, Takeno (AISTATS 2025): phases of elimination in random order, restarted.
 
-    See :class:`~botorch_tv.strategies.phases.PhasedElimination`, which says what is theirs. On a
-    grid. Their rules for both numbers could not be had.
+    See :class:`~botorch_tv.strategies.phases.PhasedElimination` for what follows their paper. For
+    grids. Their rules for both numbers were not available.
 
     Args:
         period: Rounds H between restarts.
-        beta: The square of the bands' half width in standard deviations.
+        beta: Squared half width of the bands, in standard deviations.
     """
     return PhasedElimination(period=period, width=Constant(beta), **common)
 
@@ -111,14 +111,14 @@ def r_perp(*, period: int, beta: float, **common: Unpack[Modelled]) -> PhasedEli
 def tv_bayesopt(
     *, epsilon: float, cycle: float, cycle_lengthscale: float, **common: Unpack[Common]
 ) -> Strategy:
-    """TV-BayesOpt, Fleming et al. (2023): the objective comes back, and less so every time.
+    """TV-BayesOpt, Fleming et al. (2023): the objective is periodic and drifts from cycle to cycle.
 
-    It explores by upper confidence bounds here.
+    This implementation explores by upper confidence bounds.
 
     Args:
-        epsilon: Rate of change ε per unit of time, whatever comes back.
+        epsilon: Rate of change ε per unit of time, besides the cycle.
         cycle: Length of a cycle, in units of time.
-        cycle_lengthscale: How different its phases are; see
+        cycle_lengthscale: Lengthscale within a cycle; see
             :class:`~botorch_tv.forgetting.PeriodicMarkov`.
     """
     decay = PeriodicMarkov(epsilon, cycle, cycle_lengthscale)
@@ -127,18 +127,19 @@ def tv_bayesopt(
 
 @preset
 def w_dbo(*, epsilon: float, alpha: float = 0.25, **common: Unpack[Common]) -> Strategy:
-    """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes what the future would not miss.
+    """W-DBO, Bardou, Thiran, Ranieri (NeurIPS 2024): removes data irrelevant to future predictions.
 
-    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. Their package learns kernel,
-    rate and noise in every round and explores by beta = 0.2 d ln(2 n), with n observations in use.
+    TV-GP-UCB with :class:`~botorch_tv.forgetting.WassersteinRemoval`. The authors' package learns
+    kernel, rate and noise in every round and explores with beta = 0.2 d ln(2 n), where n is the
+    number of observations in use.
 
     Args:
         epsilon: Rate of change ε per unit of time.
-        alpha: How fast the budget of removals grows; 0 removes nothing.
+        alpha: Growth rate of the removal budget; 0 removes nothing.
 
     Raises:
-        ValueError: If the kernel is neither an ``RBFKernel`` nor a ``MaternKernel`` over all
-            coordinates, scaled or not, or ``mean`` is no number.
+        ValueError: If the kernel is not an ``RBFKernel`` or a ``MaternKernel`` over all
+            coordinates, scaled or not, or ``mean`` is not a number.
     """
     mean = common["mean"]
     if isinstance(mean, str):

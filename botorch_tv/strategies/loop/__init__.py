@@ -1,4 +1,4 @@
-"""A loop with a memory of its own, for people who run a machine overnight."""
+"""A stateful optimisation loop, for people who run a machine overnight."""
 
 from botorch_tv.strategies.loop.loop import Loop
 from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion, Table

@@ -1,4 +1,4 @@
-"""What a loop knows, as people look at it: the best point, a table, a picture, words."""
+"""How to inspect a loop: its best point, a table, plots, and a summary in words."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ NOTHING_MEASURED: tuple[Words, ...] = (
 
 
 class Looking(Record):
-    """A record that can be looked at."""
+    """A loop's record with methods to inspect it."""
 
     @in_turn
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point whose predicted mean is best, as ``suggestion.point`` has it.
+        """The point with the best predicted mean, in the format of ``suggestion.point``.
 
         Args:
             now: As in :meth:`ask`.
-            context: As there.
+            context: As in :meth:`ask`.
 
         Returns:
-            Plain numbers, or a dict of named parameters in their own units.
+            A list of numbers, or a dict of named parameters in their own units.
         """
         best = self._best(self._present(now), context)
         return self._units.point(best.tolist()[: self.domain.dim])
@@ -66,11 +66,13 @@ class Looking(Record):
     def posterior(
         self, X: Points, *, now: Time | None = None, context: Numbers | None = None
     ) -> GPyTorchPosterior:
-        """What real answers say about the objective at some points, without observation noise.
+        """The posterior of the objective at given points, without observation noise.
+
+        Open suggestions play no part in it.
 
         Args:
-            X: `q x d`; with named parameters a dict, a list of dicts or a DataFrame, or a tensor
-                of places in the unit cube.
+            X: `q x d`; with named parameters a dict, a list of dicts, a DataFrame, or a tensor of
+                points in the unit cube.
             now: As in :meth:`ask`.
             context: The same for all points, `c`.
 
@@ -83,15 +85,15 @@ class Looking(Record):
 
     @in_turn
     def table(self) -> pd.DataFrame:
-        """Everything measured, in order of time and in its own units, for which pandas is needed.
+        """All measurements in order of time and in their own units, as a DataFrame.
 
         Returns:
-            A row per measurement: ``number`` of the suggestion, 0 where there was none; a column
-            per parameter, ``x0, x1, ...`` where they have no names, and ``time (parameter)`` where
-            one is called like another column; ``context0, ...``;
-            ``time``; ``y``, NaN where it failed; ``ok``; ``noise``, the variance, NaN where the
-            strategy finds it; ``mean`` and ``sd``, which were predicted before it, NaN where nobody
-            suggested it; ``reset``, whether everything before was forgotten with it.
+            A row per measurement: ``number`` of the suggestion, 0 if it was not suggested; a column
+            per parameter, named ``x0, x1, ...`` if they have no names, and ``time (parameter)`` if
+            the name is taken by another column; ``context0, ...``; ``time``; ``y``, NaN if the
+            measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates it;
+            ``mean`` and ``sd``, the prediction made with the suggestion, NaN if it was not
+            suggested; ``reset``, whether it made the strategy forget everything before.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -109,11 +111,12 @@ class Looking(Record):
 
     @in_turn
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
-        """What is believed now, in words: of forgetting, of what was measured, of the best point.
+        """A summary in words: how the objective changes, what was measured, and the best point.
 
         Args:
             now: As in :meth:`ask`.
-            context: As there; without it the best point of a domain with context is left out.
+            context: As in :meth:`ask`; without it the best point of a domain with context is left
+                out.
         """
         process, state = self._strategy.process, self.state
         learned = state.basis.decay if isinstance(state.basis, BoxPrior) else None
@@ -146,17 +149,18 @@ class Looking(Record):
         now: Time | None = None,
         context: Numbers | None = None,
     ) -> Figure:
-        """Draw what was got and chosen over time, and the objective as it is believed to be now.
+        """Plot observations and choices over time, and the predicted objective now.
 
-        Above, what was measured, beside what was predicted before each measurement, two standard
-        deviations to either side. Below, for each parameter, where was measured over time, and a
-        slice through the best point of now; none while the strategy predicts nothing yet.
+        The upper panel shows the observations with the prediction before each, plus and minus two
+        standard deviations. Below, each parameter has a panel with its chosen values over time and
+        one with a slice of the posterior through the current best point, once there are
+        predictions.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            ax: Axes for the upper part alone; nothing else is drawn then.
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes for the upper panel alone; nothing else is drawn then.
             now: As in :meth:`ask`.
-            context: As there; without it slices of a domain with context are left out.
+            context: As in :meth:`ask`; without it slices of a domain with context are left out.
 
         Raises:
             ImportError: If matplotlib is not installed.
@@ -173,20 +177,20 @@ class Looking(Record):
     def plot_weights(
         self, path: str | PathLike[str] | None = None, *, ax: Axes | None = None
     ) -> Figure:
-        """Draw what a strategy that is told nothing came to believe, measurement by measurement.
+        """Plot how the weights of the adaptive strategy change, measurement by measurement.
 
-        For each rate of change, chance of a jump, lengthscale and noise how likely it is, and the
-        chance that a jump came before each measurement. Until units are known all are as likely.
-        Where the usual time between measurements was found anew, rates and jumps are shown since.
+        Shows the probability of each rate of change, jump hazard, lengthscale and noise ratio, and
+        the probability of a jump before each measurement. All are equally likely until the units
+        are known. After the typical time between measurements has been re-estimated, rates and
+        hazards are shown from then on.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
+            path: Where to write the figure; its extension selects the format.
             ax: Axes for the weights of rates alone; nothing else is drawn then.
 
         Raises:
             ImportError: If matplotlib is not installed.
-            InputDataError: If there is no measurement yet, or the strategy is told what it
-                believes.
+            InputDataError: If there is no measurement yet, or the strategy has no weights.
         """
         player = self._strategy
         if not isinstance(player, Adaptive):
@@ -211,7 +215,7 @@ class Looking(Record):
 
     @property
     def parameters(self) -> Parameters | None:
-        """The named parameters; None where coordinates have no names."""
+        """The named parameters; None if coordinates have no names."""
         return self._units.parameters
 
     # ---------------------------------------------------------------- within

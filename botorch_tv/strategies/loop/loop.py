@@ -1,4 +1,4 @@
-"""A loop with a memory of its own, for people who run a machine overnight."""
+"""A stateful optimisation loop, for people who run a machine overnight."""
 
 from __future__ import annotations
 
@@ -65,73 +65,73 @@ CALLED = {
 
 
 class Loop(Looking):
-    """A strategy at work: it asks where to measure, is told what came out, and remembers.
+    """A running optimisation: asks where to measure, takes in the results, and remembers them.
 
-    The same choices as ``strategy.ask`` and ``strategy.tell`` make by hand, for one trial. Besides,
-    several suggestions may be open at once; answers come in any order, late, or never; and
-    everything is saved in a file from which the loop goes on as if never stopped.
+    It makes the same choices as ``strategy.ask`` and ``strategy.tell``, for one trial. In addition,
+    several suggestions may be open at once; answers may arrive in any order, late, or never; and
+    the loop is saved to a file from which it resumes exactly where it stopped.
 
-    **Several at once.** While suggestions are open, the next is chosen as if each of them had been
-    answered with the mean predicted for it (GP-BUCB, Desautels et al., 2014), so that it goes
-    somewhere else. What a suggestion itself predicts rests on real answers alone.
+    **Several suggestions at once.** While suggestions are open, the next is chosen as if each had
+    been answered with its predicted mean (GP-BUCB, Desautels et al., 2014), so that it goes
+    elsewhere. Predictions reported with a suggestion use real answers only.
 
-    **Failures.** A point that failed rests, ``tell(ok=False)``: it is not asked for again before
-    one other answer, after two failures in a row before three, then seven, and so on; on a box that
-    holds for its surroundings, a twentieth of every side at first, twice as far after each failure,
-    up to a quarter. A success there ends it. A strategy that would choose
-    what rests draws again, or gets the best of the rest by its own confidence bound.
+    **Failures.** After a failure, ``tell(ok=False)``, a point is not suggested again until one
+    other answer has come in; after two failures in a row until three have, then seven, and so on.
+    On a box this applies to its neighbourhood: a twentieth of every side at first, twice as far
+    after each failure, up to a quarter. A success there ends it. If the strategy chooses a blocked
+    point, it draws again or takes the best of the others by its own confidence bound.
 
-    **Late answers.** An answer that was measured before the newest one known is taken in at its
-    place: what came after it is told anew. That is cheap where those are fewer than 2
-    ``pending``, and takes as long as telling everything where they are many more.
+    **Late answers.** An answer measured before the newest known one is inserted at its time, and
+    those after it are replayed. This is cheap while they are fewer than 2 ``pending``; with many
+    more it takes as long as replaying everything.
 
-    **Triggers.** An event trigger compares an answer with the prediction its suggestion was made
-    with, or, where nobody suggested it, with the one made when it came in. Told anew, it is
-    compared with the same prediction; only rounds since the last reset are counted anew. If an
-    answer that came after the suggestion has fired the trigger, the prediction is of a model that
-    is forgotten, and one from what is left takes its place: otherwise every suggestion open at a
-    change would fire again, and forget the first measurements made after it.
+    **Triggers.** An event trigger compares an answer with the prediction made with its suggestion
+    or, for a measurement that was not suggested, with the prediction at its arrival. Replayed
+    answers are compared with the same predictions; only the rounds since the last reset are
+    recounted. If the trigger fired after a suggestion was made, that prediction belongs to a
+    forgotten model, and one from the remaining data replaces it. Otherwise every suggestion open at
+    a change would fire again, and discard the first measurements made after it.
 
-    **Times** are numbers, or datetimes, with a zone or without, one kind for a loop. A file shows
-    them as they were given.
+    **Times** are numbers or datetimes, with or without a time zone, but of one kind within a loop.
+    Files show them as they were given.
 
-    **Experts.** After ``tell``, :meth:`consult` says what an expert is to measure again now, and
-    :meth:`absorb` takes the answers: some, all, rounds later, or never. An expert is asked about
-    the time of the newest measurement; whatever was measured before is set aside once it answers,
-    also what is told late. What was measured since is kept beside its answers.
+    **Experts.** After ``tell``, :meth:`consult` returns what an expert should measure again now,
+    and :meth:`absorb` takes the answers: some or all of them, rounds later, or never. An expert is
+    asked about the time of the newest measurement. Once it answers, all earlier measurements are
+    set aside, even those that arrive late; later ones are kept beside its answers.
 
     Args:
-        strategy: Any; with one of :mod:`botorch_tv.experts` the loop consults. Left out,
-            ``Loop(domain)``, it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs to
-            be told nothing.
-        domain: Where to choose: a :class:`Box` or :class:`Grid`, or the bounds of a box. With named
-            parameters points are dicts, in their own units.
-        pending: Most suggestions open at once; may be changed later.
-        seed: For strategies that draw random numbers, or the points they ask an expert about.
+        strategy: Any strategy; one of :mod:`botorch_tv.experts` makes the loop consult. By default,
+            ``Loop(domain)``, it is :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no
+            prior knowledge.
+        domain: A :class:`Box` or :class:`Grid`, or the bounds of a box. With named parameters,
+            points are dicts in their own units.
+        pending: Maximum number of open suggestions; may be changed later.
+        seed: For strategies that draw random numbers, or that sample the points to ask about.
         unit: Of the clock, ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``,
-            where times are datetimes; rates of forgetting are then meant per unit. Unless given,
-            the first time decides: with a datetime, hours are counted from it.
-        maximize: Whether the largest value is wanted, where the strategy is left out, True unless
-            given; a strategy that is given says it itself.
-        dtype: Of all that is computed, float64 or float32.
-        device: Where it is computed; the domain's unless given.
-        unknown: Nothing; refused with the name that was meant.
+            when times are datetimes; rates of forgetting are per unit. By default the first time
+            decides: if it is a datetime, time is counted in hours from it.
+        maximize: False to minimise with the default strategy; any other strategy has a setting of
+            its own.
+        dtype: Of all computations, float64 or float32.
+        device: Of all computations; the domain's by default.
+        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
         TypeError: If there is no such argument.
-        ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` is not what
-            the strategy has, or the strategy does not fit the domain.
+        ValueError: If ``pending`` is below 1, there is no such ``unit``, ``maximize`` contradicts
+            the strategy, or the strategy does not fit the domain.
         InputDataError: As :meth:`Strategy.init`.
 
     Example:
-        >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the clock on the wall
+        >>> loop = Loop({"temperature": (20, 80)}, unit="hours")  # by the wall clock
         >>> for _ in range(100):
         ...     suggestion = loop.ask()
         ...     loop.tell(measure(suggestion.point))
         ...     loop.save("loop.json")
         >>> loop.recommend()
         {'temperature': 56.3}
-        >>> loop = Loop.load("loop.json")  # after a power failure; with its strategy, if it has one
+        >>> loop = Loop.load("loop.json")  # after a power failure; pass the strategy, if any
         >>> suggestion = loop.open[0] if loop.open else loop.ask()
     """
 
@@ -161,28 +161,28 @@ class Loop(Looking):
         device: torch.device | str | None = None,
         **unknown: Never,
     ) -> Loop:
-        """A loop that begins with what has been measured before.
+        """A loop that starts from earlier measurements.
 
         Args:
             strategy: As for the class; it may be left out, ``Loop.from_table(domain, X, y)``.
             domain: As for the class.
-            X: Where was measured, `n x d`; with named parameters a list of dicts, or a DataFrame.
-            y: What came out, `n`.
-            time: When, `n`, in any order, numbers or datetimes; 1, 2, ..., n unless given.
-            noise: Variance of each measurement, `n`; the strategy's unless given.
-            context: What was known beforehand, `n x c`, for a domain with a context.
+            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
+            y: Observations, `n`.
+            time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
+            noise: Variance of each measurement, `n`; the strategy's by default.
+            context: Context of each measurement, `n x c`, for a domain with a context.
             pending: As for the class.
             seed: As for the class.
             unit: As for the class.
             maximize: As for the class.
             dtype: As for the class.
             device: As for the class.
-            unknown: Nothing; refused with the name that was meant.
+            unknown: Rejected, with the likely name if misspelt.
 
         Raises:
-            InputDataError: If the columns do not fit each other or the domain, or a value is not
-                finite; rows without a measurement are to be left out. If columns of pandas have
-                different row labels.
+            InputDataError: If the columns do not match each other or the domain, a value is not
+                finite (leave out rows without a measurement), or pandas columns have different row
+                labels.
             TypeError: If there is no such argument.
             ValueError: If there is no domain, X or y.
         """
@@ -216,11 +216,10 @@ class Loop(Looking):
         """Choose where to measure next.
 
         Args:
-            now: Time of the measurement. Unless given it is one more than the newest time told; a
-                strategy that is told nothing takes the usual time between measurements, and where
-                times are datetimes it is the time by the clock of this computer. It may not lie
-                before the newest measurement.
-            context: What is known before this round and not chosen, `c` numbers, on a box with
+            now: Time of the measurement, no earlier than the newest one. By default it is one after
+                the newest time, or the typical time between measurements after it for the adaptive
+                strategy; if times are datetimes, it is this computer's clock.
+            context: Coordinates known before this round and not chosen, `c` numbers, for a box with
                 ``context_dim`` c.
 
         Returns:
@@ -266,23 +265,23 @@ class Loop(Looking):
         noise: float | None = None,
         ok: bool = True,
     ) -> bool:
-        """Take in the answer to a suggestion.
+        """Add the answer to a suggestion.
 
         Args:
-            y: What came out; not looked at where ``ok`` is False.
-            more: Nothing; all else goes by name.
-            suggestion: Which suggestion it answers, or its number; the only open one unless given.
-            time: When it was really measured; the suggestion's time unless given. It may lie before
+            y: The observation; ignored if ``ok`` is False.
+            more: Rejected; all other arguments are passed by name.
+            suggestion: The suggestion it answers, or its number; the only open one by default.
+            time: When it was actually measured; the suggestion's time by default. It may lie before
                 that of other answers.
-            noise: Variance of this measurement; the strategy's unless given. A strategy that is
-                told nothing finds the noise itself and refuses it.
-            ok: False where the measurement failed: the round counts, but nothing is learned.
+            noise: Variance of this measurement; the strategy's by default. The adaptive strategy
+                estimates the noise itself and refuses this argument.
+            ok: False if the measurement failed: the round counts, but nothing is learned.
 
         Returns:
             Whether the answer made the strategy forget everything before it.
 
         Raises:
-            InputDataError: If the suggestion is not open, or ``y``, ``time`` or ``noise`` is no
+            InputDataError: If the suggestion is not open, or ``y``, ``time`` or ``noise`` is not a
                 finite number. The loop is not changed.
         """
         if more or isinstance(y, NumberedSuggestion):
@@ -308,16 +307,17 @@ class Loop(Looking):
         noise: float | None = None,
         context: Numbers | None = None,
     ) -> bool:
-        """Take in a measurement that nobody suggested.
+        """Add a measurement that was not suggested.
 
         Args:
-            X: Where, `d` numbers, or a dict of named parameters; a tensor is a place in the unit
-                cube there, as ``suggestion.X``.
-            y: What came out.
-            time: When; as in :meth:`ask` unless given. It may lie before the newest time told.
-            noise: Variance of this measurement; the strategy's unless given. A strategy that is
-                told nothing finds the noise itself and refuses it.
-            context: What was known beforehand, `c` numbers.
+            X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
+                is a point of the unit cube, like ``suggestion.X``.
+            y: The observation.
+            time: When it was made; the default is that of :meth:`ask`. It may lie before the newest
+                measurement.
+            noise: Variance of this measurement; the strategy's by default. The adaptive strategy
+                estimates the noise itself and refuses this argument.
+            context: The context, `c` numbers.
 
         Returns:
             Whether it made the strategy forget everything before it.
@@ -350,10 +350,10 @@ class Loop(Looking):
 
     @in_turn
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
-        """Give up a suggestion whose answer will never come.
+        """Drop a suggestion that will never be answered.
 
         Args:
-            suggestion: It or its number; the only open one unless given.
+            suggestion: The suggestion or its number; the only open one by default.
 
         Raises:
             InputDataError: If it is not open.
@@ -364,16 +364,16 @@ class Loop(Looking):
 
     @in_turn
     def consult(self) -> NumberedConsultation | None:
-        """What an expert is to measure again now; to be called after :meth:`tell`.
+        """What an expert should measure again now; call it after :meth:`tell`.
 
-        The schedule counts measurements as they are told, late ones when they come in. Those of a
-        table, or that nobody suggested, count as well, but nothing is asked about the time before.
+        The schedule counts measurements as they arrive, late ones included. Those from a table, or
+        that were not suggested, count too, but nothing is asked about earlier times.
 
         Returns:
-            The points and the time, open until :meth:`absorb` takes answers to it or to a newer
-            one, and at most 16 of them; the same again until there is a newer measurement. None
-            where no consultation is due, or its answers are in already, and for strategies that
-            consult no expert.
+            The points and the time. A consultation is open until :meth:`absorb` takes answers to it
+            or to a newer one, and at most 16 are open at once; repeated calls return the same one
+            until there is a newer measurement. None if no consultation is due or it has been
+            answered, and for strategies without an expert.
         """
         replay, state, newest = self._replay, self.state, self._consultations.newest
         if newest is None or replay.place_of(newest) < state.told:
@@ -397,21 +397,21 @@ class Loop(Looking):
         *,
         ok: bool | Sequence[bool] | Tensor | None = None,
     ) -> int:
-        """Take in an expert's answers, which replace those before and older measurements.
+        """Add an expert's answers, which replace earlier answers and older measurements.
 
         Args:
-            consultation: What was asked, or its number.
-            y: The answers, `Q`; where ``ok`` is False not looked at.
-            ok: Which points were answered, `Q`, or one bool for all; all unless given.
+            consultation: The consultation, or its number.
+            y: The answers, `Q`; ignored where ``ok`` is False.
+            ok: Which points were answered, `Q`, or one bool for all; all by default.
 
         Returns:
-            How many points were left without answer. Where that is all of them an
-            ``ExpertWarning`` says so, and the strategy goes on with the data it has.
+            The number of points without an answer. If that is all of them, an ``ExpertWarning`` is
+            issued and the strategy continues with the data it has.
 
         Raises:
-            InputDataError: If there are not as many answers as points, an answer is NaN or
-                infinite, or the consultation is not open: absorbed, or overtaken by a newer one.
-                The loop is not changed.
+            InputDataError: If the number of answers differs from the number of points, an answer
+                is NaN or infinite, or the consultation is not open because it was absorbed or
+                superseded by a newer one. The loop is not changed.
         """
         if not self._strategy.consults:
             raise InputDataError(
@@ -452,10 +452,10 @@ class Loop(Looking):
 
 
 def _in_order(*given: Any) -> list[Any]:
-    """What was given of strategy, domain, X and y, of which the strategy may have been left out.
+    """The arguments strategy, domain, X and y, of which the strategy may be missing.
 
     Raises:
-        ValueError: If another is missing, or the strategy is not the first.
+        ValueError: If another one is missing, or the strategy does not come first.
     """
     there = [one for one in given if one is not None]
     wanted = len(given) if there and isinstance(there[0], Strategy) else len(given) - 1

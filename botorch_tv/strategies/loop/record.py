@@ -1,4 +1,4 @@
-"""All that a loop knows, how it is shown, and how it is kept."""
+"""The record of a loop: what it knows, and how it is saved and loaded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from botorch_tv.validation import as_path, require, require_integer, shown
 
 
 class Record:
-    """The strategy, what it was told, what it waits for, and its random numbers."""
+    """A strategy with its data, open suggestions and random number generator."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Record:
     @property
     @in_turn
     def history(self) -> Table:
-        """Everything measured, in order of time; of named parameters ``points`` has the units."""
+        """All measurements, in order of time; ``points`` has named parameters in their units."""
         rows = (
             Measured(one.number, one.point, one.y, one.time, one.noise, reset)
             for one, reset in zip(self._replay.answers, self._replay.resets)
@@ -119,7 +119,7 @@ class Record:
     @property
     @in_turn
     def expert_history(self) -> Table:
-        """Everything an expert was asked and answered, a row per point, by consultation."""
+        """All questions to an expert and their answers, a row per point, by consultation."""
         rows = (
             Measured(one.number, point, y, one.time, None, reset=False)
             for one in self._replay.replies
@@ -136,13 +136,13 @@ class Record:
     @property
     @in_turn
     def open_consultations(self) -> list[NumberedConsultation]:
-        """Consultations that wait for an expert, oldest first."""
+        """Consultations without an answer, oldest first."""
         waiting = self._consultations.rows.values()
         return [numbered_consultation(one, self.state, self._units) for one in waiting]
 
     @property
     def pending(self) -> int:
-        """Most suggestions open at once."""
+        """Maximum number of open suggestions."""
         return self._open.most
 
     @pending.setter
@@ -151,7 +151,7 @@ class Record:
 
     @property
     def state(self) -> State:
-        """The strategy's state after all answers, for its own methods."""
+        """The strategy's state after all answers, for use with the strategy's methods."""
         return self._replay.state
 
     @property
@@ -161,7 +161,7 @@ class Record:
 
     @property
     def domain(self) -> Domain:
-        """Where it chooses."""
+        """The domain."""
         return self.state.domain
 
     def __repr__(self) -> str:
@@ -175,16 +175,16 @@ class Record:
 
     @in_turn
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to a file, as readable JSON with a line per measurement.
+        """Write the loop to a file, as readable JSON with a line per measurement.
 
-        The file is replaced in one step, so that it is whole whenever the power fails. The strategy
-        is only described in it, and given again to :meth:`load`.
+        The file is replaced atomically, so that it stays intact if the power fails. It only
+        describes the strategy, which must be passed again to :meth:`load`.
 
         Args:
-            path: The file; one that is there is overwritten.
+            path: The file; an existing one is overwritten.
 
         Raises:
-            OSError: If it cannot be written; an older file is then as it was.
+            OSError: If it cannot be written; an older file is then left as it was.
             ValueError: If the strategy or domain has parts that cannot be described.
         """
         path = as_path("Loop.save: path", path, "give the name of a file, 'loop.json'.")
@@ -217,28 +217,29 @@ class Record:
         device: torch.device | str | None = None,
         snapshot: bool = False,
     ) -> Self:
-        """The loop of a file, which goes on as if never stopped.
+        """Load a loop from a file; it continues as if it had never stopped.
 
-        Every answer is told anew, so that this takes as long as telling them did. The next choices
-        and consultations are the same, up to rounding, which depends on processor and threads.
+        All answers are replayed, which takes as long as telling them did. The next choices and
+        consultations are the same up to rounding, which depends on processor and threads.
 
-        With ``snapshot`` it takes the same time however many there are: the state after most of
-        them is written beside the file every now and then, some 10 to 100 MB, and gone on from. One
-        of other answers, another strategy or other versions is not looked at, nor is a damaged one.
+        With ``snapshot`` the time does not grow with the number of answers: from time to time the
+        state after most of them is written beside the file, some 10 to 100 MB, and loading resumes
+        from it. A snapshot of other answers, another strategy or other versions is ignored, as is a
+        damaged one.
 
         Args:
             path: The file.
-            strategy: The strategy of the loop that was saved;
-                :func:`~botorch_tv.strategies.adaptive_gp_ucb` unless given.
-            domain: Its domain; made from the file unless given, which works for a :class:`Grid`,
-                and for a :class:`Box` with one of the searches of this package.
-            device: Where to compute; as before unless given.
-            snapshot: Whether to keep a state beside the file; for :func:`adaptive_gp_ucb` alone,
-                whose answers take long to tell.
+            strategy: The strategy of the saved loop;
+                :func:`~botorch_tv.strategies.adaptive_gp_ucb` by default.
+            domain: Its domain. By default it is restored from the file, which works for a
+                :class:`Grid`, and for a :class:`Box` with one of this package's searches.
+            device: Where to compute; as before by default.
+            snapshot: Whether to keep a snapshot beside the file; only for :func:`adaptive_gp_ucb`,
+                whose answers take long to replay.
 
         Raises:
             ValueError: If the file is damaged or of another version, or was saved with another
-                strategy or domain, naming every difference.
+                strategy or domain; every difference is named.
             OSError: If it cannot be read.
         """
         path = as_path("Loop.load: path", path, "give Loop.load(path, strategy).")
@@ -260,7 +261,7 @@ class Record:
         return loop
 
     def _restore(self, file: LoopFile, path: Path, *, snapshot: bool) -> None:
-        """Take in all that a file holds."""
+        """Restore everything from a file."""
         self._units.clock = LoopClock.of(file.clock)
         row: Answer | Reply
         fix = "Correct it in a copy of the file, without its line of sha256."
