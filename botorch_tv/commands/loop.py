@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -21,6 +22,8 @@ from botorch_tv.files import alone
 
 if TYPE_CHECKING:
     from botorch_tv import Choice, Float, Integer, Loop
+    from botorch_tv.strategies.loop.clock import Time
+    from botorch_tv.strategies.loop.shown import NumberedSuggestion
 
 Value = TypeVar("Value")
 ROUNDS = "rounds"
@@ -64,13 +67,24 @@ def add_loop_options(commands: Any) -> None:
     observe.add_argument("y", type=_number, metavar="Y", help="what came out")
     told = "where, as temperature=60 or metal=steel; of all parameters"
     observe.add_argument("values", nargs="+", metavar="NAME=VALUE", help=told)
+    table = step("import", _import, "take in a table of what was measured before, in one go")
+    told = "a .csv file with a column for each parameter; others are not looked at"
+    table.add_argument("table", type=Path, metavar="TABLE", help=told)
+    option(table, "--y", "column of what came out (default: %(default)s)", "y", metavar="NAME")
+    told = "column of when (default: the one called time, if there is one)"
+    option(table, "--times", told, metavar="NAME")
     tell.add_argument("--failed", action="store_true", help="there is no Y")
-    option(tell, "--number", "of the suggestion (default: the only one open)", type=int)
-    for parser in (ask, tell, observe):
+    discard = step("discard", _discard, "give up a suggestion whose answer will never come")
+    for parser in (tell, discard):
+        option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
+    recommend = step("recommend", _recommend, "print the best point of now, as a line of JSON")
+    for parser in (ask, tell, observe, recommend):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
         option(parser, "--time", told, type=_time)
     status = step("status", _status, "say what was measured, what is open, and what is believed")
     option(status, "--plot", "also draw it there", type=Path, metavar="PICTURE")
+    status.add_argument("--json", action="store_true", help="say it as a line of JSON")
+    step("table", _table, "print all that was measured, as the text of a .csv file")
 
 
 def _new(arguments: argparse.Namespace) -> int:
@@ -96,15 +110,7 @@ def _ask(arguments: argparse.Namespace) -> int:
             loop.pending = arguments.pending
         suggestion = loop.ask(now=vars(arguments).get("time"))
         loop.save(arguments.file)
-    when = suggestion.time
-    line = {
-        "number": suggestion.number,
-        "point": suggestion.point,
-        "time": when.isoformat() if isinstance(when, datetime) else when,
-        "mean": None if math.isnan(suggestion.mean) else suggestion.mean,
-        "sd": None if math.isnan(suggestion.sd) else suggestion.sd,
-    }
-    print(json.dumps(line))
+    print(json.dumps(_suggested(suggestion)))
     return 0
 
 
@@ -129,17 +135,95 @@ def _observe(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _import(arguments: argparse.Namespace) -> int:
+    from botorch_tv.commands.loop_table import readings
+    from botorch_tv.strategies.loop.file import LoopFile
+
+    with _alone(arguments.file):
+        loop = _loaded(arguments.file)
+        path, times = arguments.table, vars(arguments).get("times")
+        dated = LoopFile.read(arguments.file).clock is not None
+        table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
+        for row in table.rows:
+            where = f"In line {row.line} of {path}; nothing is taken in."
+            try:
+                time = None if row.time is None else _time(row.time)
+                loop.observe(_point(loop, row.values), _number(row.y), time=time)
+            except argparse.ArgumentTypeError as error:
+                raise ValueError(f"{error}. {where}") from error
+            except Exception as error:
+                error.add_note(where)
+                raise
+        loop.save(arguments.file)
+    gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
+    print(f"Taken in: {len(table.rows)} measurements{gaps}")
+    if table.others:
+        print(f"Not looked at: {', '.join(table.others)}")
+    return 0
+
+
+def _discard(arguments: argparse.Namespace) -> int:
+    with _alone(arguments.file):
+        loop = _loaded(arguments.file)
+        loop.discard(vars(arguments).get("number"))
+        loop.save(arguments.file)
+    return 0
+
+
+def _recommend(arguments: argparse.Namespace) -> int:
+    with _in_shell_words(arguments.file):
+        print(json.dumps(_best(_loaded(arguments.file), vars(arguments).get("time"))))
+    return 0
+
+
 def _status(arguments: argparse.Namespace) -> int:
     path, picture = arguments.file, vars(arguments).get("plot")
     with _in_shell_words(path):
         loop = _loaded(path)
-        print(loop.describe())
-        for one in loop.open:
-            print(one)
+        if arguments.json:
+            said = {
+                "measurements": len(loop.history.y),
+                "failed": int(loop.history.y.isnan().sum()),
+                "open": [_suggested(one) for one in loop.open],
+                "best": _best(loop, None),
+                "words": loop.describe(),
+            }
+            print(json.dumps(said))
+        else:
+            print(loop.describe())
+            for one in loop.open:
+                print(one)
         if picture is not None:
             loop.plot(picture)
-            print(f"Written: {picture}")
+            print(f"Written: {picture}", file=sys.stderr if arguments.json else sys.stdout)
     return 0
+
+
+def _table(arguments: argparse.Namespace) -> int:
+    with _in_shell_words(arguments.file):
+        print(_loaded(arguments.file).table().to_csv(index=False), end="")
+    return 0
+
+
+def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
+    """A suggestion for programs; null where nothing is predicted."""
+    return {
+        "number": one.number,
+        "point": one.point,
+        "time": one.time.isoformat() if isinstance(one.time, datetime) else one.time,
+        "mean": None if math.isnan(one.mean) else one.mean,
+        "sd": None if math.isnan(one.sd) else one.sd,
+    }
+
+
+def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
+    """The best point of now for programs; null where nothing is predicted."""
+    best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
+    if bool(loop.strategy.predicts(loop.state)):
+        posterior = loop.posterior([best["point"]], now=now)
+        sd = float(posterior.variance.clamp_min(0).sqrt())
+        best |= {"mean": float(posterior.mean), "sd": sd}
+    return best
 
 
 @contextmanager
@@ -162,7 +246,8 @@ def _in_shell_words(path: Path) -> Iterator[None]:
     try:
         yield
     except Refusal as error:
-        raise ValueError(in_shell_words(error, path)) from error
+        notes = getattr(error, "__notes__", [])
+        raise ValueError(" ".join([in_shell_words(error, path), *notes])) from error
 
 
 def _loaded(path: Path) -> Loop:
@@ -184,14 +269,22 @@ def _parameter(text: str) -> tuple[str, Float | Integer | Choice]:
         return name, Choice(*rest.split(","))
     low, *more = rest.split(":")
     high, kinds = (more[0], more[1:]) if more else ("", [])
-    if not name or not set(kinds) <= {"int", "log"}:
-        raise ValueError(f"{text!r} is no parameter; {FORM}.")
+    if not (name and _is_number(low) and _is_number(high) and set(kinds) <= {"int", "log"}):
+        span = re.fullmatch(rf"({_MARKED})(-|\.\.+|to)({_MARKED})", rest)
+        meant = f"the range is {name}={span[1]}:{span[4]}; " if name and span else ""
+        raise ValueError(f"{text!r} is no parameter; {meant}{FORM}.")
+    log = "log" in kinds
     try:
-        if "int" in kinds:
-            return name, Integer(int(low), int(high), log="log" in kinds)
-        return name, Float(float(low), float(high), log="log" in kinds)
+        if "int" not in kinds:
+            return name, Float(float(low), float(high), log=log)
+        if not (float(low).is_integer() and float(high).is_integer()):
+            raise ValueError("whole numbers lie between whole numbers.")
+        return name, Integer(int(float(low)), int(float(high)), log=log)
     except ValueError as error:
-        raise ValueError(f"{text!r} is no parameter ({error}); {FORM}.") from error
+        words = re.sub("^(Float|Integer): ", "", str(error)).replace("log=False", "no :log")
+        raise ValueError(
+            f"{text!r} is no parameter: {words} {FORM[0].upper()}{FORM[1:]}."
+        ) from error
 
 
 def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
@@ -204,10 +297,8 @@ def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
-    """Where was measured, as the loop has it; coordinates without names are x0, x1, ..."""
-    kinds: dict[str, Any] = {f"x{number}": None for number in range(loop.domain.dim)}
-    if loop.parameters is not None:
-        kinds = dict(loop.parameters)
+    """Where was measured, as the loop has it."""
+    kinds = _kinds(loop)
     form = f"give {' '.join(f'{name}=VALUE' for name in kinds)}"
     for text in values:
         if not all(text.partition("=")[:2]):
@@ -218,6 +309,13 @@ def _point(loop: Loop, values: list[str]) -> Any:
     if set(point) != set(kinds):
         raise ValueError(f"{', '.join(point)} came, but coordinates here have no names; {form}.")
     return [point[name] for name in kinds]
+
+
+def _kinds(loop: Loop) -> dict[str, Any]:
+    """What each parameter is; coordinates without names are called x0, x1, ..."""
+    if loop.parameters is not None:
+        return dict(loop.parameters)
+    return {f"x{number}": None for number in range(loop.domain.dim)}
 
 
 def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:

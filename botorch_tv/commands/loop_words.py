@@ -12,7 +12,7 @@ COMMANDS = {
     Act.TELL: "botorch-tv loop tell {file} Y --number {number}",
     Act.FAILED: "--failed instead of Y",
     Act.MEANT: "--number {number}",
-    Act.DISCARD: "botorch-tv loop tell {file} --failed --number {number}",
+    Act.DISCARD: "botorch-tv loop discard {file} --number {number}",
     Act.ALLOW: "botorch-tv loop ask {file} --pending {number}",
     Act.OBSERVE: OBSERVE,
     Act.OBSERVE_AT: f"{OBSERVE} --time TIME",
@@ -20,7 +20,8 @@ COMMANDS = {
     Act.TIME: "--time",
     Act.DATE: "2026-03-01T08:30+01:00",
     Act.UNIT: "botorch-tv loop new --unit hours",
-    Act.TABLE: "botorch-tv loop observe",
+    Act.NUMBERS: "botorch-tv loop new --unit rounds",
+    Act.TABLE: "botorch-tv loop import",
     Act.SAVE: "botorch-tv loop",
     Act.STRATEGY: "a shell plays adaptive_gp_ucb alone, so go on in Python, by Loop.load",
 }

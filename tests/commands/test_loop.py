@@ -67,7 +67,12 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
     [
         (("new", "F", "x=0:1"), "is there already"),
         (("new", "G", "x=0"), "'x=0' is no parameter"),
-        (("new", "G", "x=1:0"), "low must be below"),
+        (("new", "G", "x=20-80"), "'x=20-80' is no parameter; the range is x=20:80; give NAME="),
+        (("new", "G", "x=-5..8.5"), "the range is x=-5:8.5; give"),
+        (("new", "G", "x=1:0"), "'x=1:0' is no parameter: low is 1 and high 0, but low must be be"),
+        (("new", "G", "x=0:1:log"), "it must be positive; use no :log, or another unit. Give NAME"),
+        (("new", "G", "x=0.5:8:int"), "whole numbers lie between whole numbers. Give NAME=LOW"),
+        (("discard", "F"), "no suggestion is open"),
         (("new", "G", "x=20,5:80,5"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=1.5:2,5"), "commas stand between choices, and the decimal sign is a"),
         (("new", "G", "x=1e-4:1,5:log"), "commas stand between choices, and the decimal sign is a"),
@@ -144,9 +149,7 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert not re.search(r"\w\(|\+=|suggestion=|\bnow\b", words), (name, words)
     assert f"botorch-tv loop ask {file} for one" in told["none"]
     assert f"botorch-tv loop tell {file} Y --number 1 says what came out" in told["full"]
-    assert (
-        f"botorch-tv loop tell {file} --failed --number 1 that it will never come" in told["full"]
-    )
+    assert f"botorch-tv loop discard {file} --number 1 that it will never come" in told["full"]
     assert f"botorch-tv loop ask {file} --pending 3 allows one more" in told["full"]
     assert "say which is meant, as in --number 1" in told["which"]
     assert "x is 'one', but it must be one number; give one from 0 to 1" in told["no number"]
@@ -155,6 +158,103 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     for name in ("no date", "no zone", "no time"):
         assert "give one such as 2026-03-01T08:30+01:00" in told[name]
     assert f"botorch-tv loop observe {file} Y NAME=VALUE ... --time TIME" in told["twice"]
+
+
+TABLE = """\
+when;remark;kind;x;n;gain
+2026-03-01T09:00;Ann;salt;0,25;3;-2,5
+2026-03-01T08:00;;sand;0,75;4;-8e-3
+2026-03-01T10:00;;sand;0,5;1;
+"""
+
+
+def test_a_table_is_taken_in_and_given_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, again = str(tmp_path / "loop.json"), str(tmp_path / "again.json")
+    (tmp_path / "past.csv").write_text(TABLE)
+    for one in (file, again):
+        assert run("new", one, "kind=sand,salt", "x=0:1", "n=1:9:int") == 0
+    capsys.readouterr()
+    columns = ("--y", "gain", "--times", "when")
+    assert run("import", file, str(tmp_path / "past.csv"), *columns) == 0
+    told = "Taken in: 2 measurements; 1 without gain are left out\nNot looked at: remark\n"
+    assert capsys.readouterr().out == told
+    frame = Loop.load(file).table()
+    assert frame[["kind", "x", "n", "y"]].to_numpy().tolist() == [
+        ["sand", 0.75, 4, -8e-3],
+        ["salt", 0.25, 3, -2.5],
+    ]
+    assert frame["time"].tolist() == [datetime(2026, 3, 1, 8), datetime(2026, 3, 1, 9)]
+    assert run("table", file) == 0
+    (tmp_path / "back.csv").write_text(capsys.readouterr().out)
+    assert run("import", again, str(tmp_path / "back.csv")) == 0
+    assert Loop.load(again).table().equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        ("x,y\n0.5,1\n", (), "has no column 'time', but x, y; give the one of dates by --times"),
+        (
+            "time,X,y\n2026-03-01,1,1\n",
+            (),
+            "no column 'x', of time, X, y; name columns as parameters are",
+        ),
+        ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has two columns 'x'"),
+        ("time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n", (), "x is 2, .* In line 3 of .*past.csv"),
+        ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "loop new --unit rounds. In line 3"),
+        ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
+        ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
+        ("time,x,y\n2026-03-01,0.5\n", (), "2 cells in line 2, but 3 columns"),
+        ("time,x,y\n", (), "no rows below a line of names"),
+        ("x,y\n0.5,1\n", ("--times", "when"), "has no column 'when'"),
+    ],
+)
+def test_tables_that_are_refused(
+    table: str,
+    options: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, past = tmp_path / "loop.json", tmp_path / "past.csv"
+    run("new", str(file), "x=0:1")
+    past.write_text(table)
+    before = file.read_bytes()
+    capsys.readouterr()
+    assert run("import", str(file), str(past), *options) == cli.EXIT_ERROR
+    assert re.search(message, capsys.readouterr().err)
+    assert file.read_bytes() == before
+
+
+def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, past = str(tmp_path / "loop.json"), tmp_path / "past.csv"
+    past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
+    assert run("new", file, "x=0:1", "--unit", "rounds") == 0
+
+    def read(*argv: str) -> dict[str, Any]:
+        capsys.readouterr()
+        assert run(argv[0], file, *argv[1:]) == 0
+        line: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return line
+
+    assert read("recommend") == {"point": {"x": 0.5}, "mean": None, "sd": None}
+    assert run("import", file, str(past)) == 0
+    asked = read("ask")
+    said, best = read("status", "--json"), read("recommend")
+    assert (said["measurements"], said["failed"], said["open"]) == (9, 0, [asked])
+    assert said["best"] == best
+    loop = Loop.load(file)
+    assert said["words"] == loop.describe()
+    posterior = loop.posterior(best["point"])
+    assert best["point"] == loop.recommend()
+    assert best["mean"] == pytest.approx(float(posterior.mean))
+    assert best["sd"] == pytest.approx(float(posterior.variance.sqrt()))
+    assert read("recommend", "--time", "500")["sd"] > best["sd"]
+    assert run("discard", file, "--number", "1") == 0
+    assert read("status", "--json")["open"] == []
+    assert Loop.load(file).table()["ok"].all()  # nothing failed, so nothing rests
 
 
 def test_choices_are_made_asked_for_and_observed(
@@ -245,7 +345,7 @@ def test_loops_that_a_shell_cannot_play_or_draw(
         assert run(argv[0], file) == cli.EXIT_ERROR
         told = capsys.readouterr().err
         assert "a shell plays adaptive_gp_ucb alone" in told
-        assert "botorch-tv loop observe takes in old measurements" in told
+        assert "botorch-tv loop import takes in old measurements" in told
     Loop({"x": (0, 1)}).save(file)
     assert run("status", file, "--plot", str(tmp_path / "loop.png")) == cli.EXIT_ERROR
     assert f"botorch-tv loop observe {file} Y NAME=VALUE" in capsys.readouterr().err

@@ -34,7 +34,9 @@ _WHOLE = re.compile(r"\d+")
 _DATE = re.compile(r"\s*(\d{4}-\d\d?\s*$|(\w+[-/., ]+){2}\d+)")
 
 
-class _Row(NamedTuple):
+class Line(NamedTuple):
+    """A line of a table, and its number in the file."""
+
     line: int
     cells: list[str]
 
@@ -62,7 +64,7 @@ def read_table(path: Path, times: str | None = None) -> Panel:
             thousands may be read in two ways, there are two columns of dates, no column of the
             name, one that may be times or an arm, or a first line of names or readings.
     """
-    rows = _rows(path)
+    rows = read_lines(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
     _require_equal_lengths(path.name, rows)
     names = [""] * len(rows[0].cells)
@@ -112,8 +114,12 @@ CELL_BYTES = 20
 """Bytes of memory for a character of a table, as its cells take them while it is read."""
 
 
-def _rows(path: Path) -> list[_Row]:
-    """The lines that are not blank, with their numbers in the file."""
+def read_lines(path: Path) -> list[Line]:
+    """The lines that are not blank, with their numbers in the file and points in decimals.
+
+    Raises:
+        ValueError: If it is no table, or decimals or thousands may be read in two ways.
+    """
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
@@ -124,19 +130,19 @@ def _rows(path: Path) -> list[_Row]:
                 require_room(path.name, CELL_BYTES * length)
         for delimiter in _DELIMITERS:
             reader = csv.reader(lines, delimiter=delimiter)
-            rows = [_Row(reader.line_num, cells) for cells in reader if cells]
+            rows = [Line(reader.line_num, cells) for cells in reader if cells]
             if len({len(row.cells) for row in rows}) == 1 and len(rows[0].cells) > 1:
                 break
         else:  # whatever separates most cells of the first line; the lines differ, or have one
             delimiter = max(reversed(_DELIMITERS), key="".join(lines[:1]).count)
             reader = csv.reader(lines, delimiter=delimiter)
-            rows = [_Row(reader.line_num, cells) for cells in reader if cells]
+            rows = [Line(reader.line_num, cells) for cells in reader if cells]
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path.name} cannot be read as a table: {error}") from error
     return rows if delimiter == "," else _with_points(path.name, rows)
 
 
-def _with_points(file: str, rows: list[_Row]) -> list[_Row]:
+def _with_points(file: str, rows: list[Line]) -> list[Line]:
     """Decimals written with points, where they may be written with commas."""
     if len({len(row.cells) for row in rows}) == 1:
         for place, label in enumerate(rows[0].cells):
@@ -161,12 +167,12 @@ def _with_points(file: str, rows: list[_Row]) -> list[_Row]:
             "thousands; write them alike.",
         )
     return [
-        _Row(line, [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells])
+        Line(line, [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells])
         for line, cells in rows
     ]
 
 
-def _named_times(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray:
+def _named_times(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndarray:
     if _are_numbers(cells):
         return _counted(cells)
     times = _dates(file, rows, cells, name)
@@ -177,7 +183,7 @@ def _named_times(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> n
     return times
 
 
-def _require_equal_lengths(file: str, rows: list[_Row]) -> None:
+def _require_equal_lengths(file: str, rows: list[Line]) -> None:
     expected = len(rows[0].cells)
     for row in rows:
         require(
@@ -188,7 +194,7 @@ def _require_equal_lengths(file: str, rows: list[_Row]) -> None:
         )
 
 
-def _is_header(first: _Row, later: list[_Row]) -> bool:
+def _is_header(first: Line, later: list[Line]) -> bool:
     if any(not _is_number(cell) and not _is_date(cell) for cell in first.cells):
         return True
     if len(set(first.cells)) < len(first.cells) or not later:
@@ -196,7 +202,7 @@ def _is_header(first: _Row, later: list[_Row]) -> bool:
     return _are_whole(first) and not any(_are_whole(row) for row in later)
 
 
-def _are_whole(row: _Row) -> bool:
+def _are_whole(row: Line) -> bool:
     return all(_WHOLE.fullmatch(cell.strip()) for cell in row.cells)
 
 
@@ -218,7 +224,7 @@ def _is_date(cell: str) -> bool:
     return bool(_DATE.match(cell)) and len(_readings([cell])) > 0
 
 
-def _dates(file: str, rows: list[_Row], cells: np.ndarray, name: str) -> np.ndarray | None:
+def _dates(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndarray | None:
     """A column as times, or None where it holds readings; its first cell decides."""
     if name.lower() in _TIME_NAMES and _are_numbers(cells):
         return _counted(cells)
@@ -272,7 +278,7 @@ def _as_times(cells: list[str], **options: Any) -> np.ndarray | None:
     return np.asarray(times.tz_convert(None).to_numpy())
 
 
-def _numbers(file: str, rows: list[_Row], place: int, label: str, cells: np.ndarray) -> np.ndarray:
+def _numbers(file: str, rows: list[Line], place: int, label: str, cells: np.ndarray) -> np.ndarray:
     try:
         require(not (np.char.find(cells, "_") >= 0).any(), "numbers as Python writes them")
         values = cells.astype(np.float64)
@@ -288,7 +294,7 @@ def _numbers(file: str, rows: list[_Row], place: int, label: str, cells: np.ndar
     return np.asarray(values)
 
 
-def _number(file: str, row: _Row, label: str, cell: str) -> float:
+def _number(file: str, row: Line, label: str, cell: str) -> float:
     require(
         _is_number(cell),
         f"{file} line {row.line}, column {label!r}: {cell!r} is no number; leave the cell empty "

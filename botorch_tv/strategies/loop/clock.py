@@ -108,7 +108,8 @@ class LoopClock:
         if when is None:
             raise RefusedInput(
                 (name, f" is {shown(value)}, but the times of this loop are datetimes; "),
-                ("give one such as ", Cure(Act.DATE), "."),
+                ("give one such as ", Cure(Act.DATE), ", or begin a loop that counts in numbers, "),
+                (Cure(Act.NUMBERS), "."),
             )
         assert self.start is not None
         if (when.tzinfo is None) != (self.start.tzinfo is None):

@@ -24,6 +24,7 @@ class Act(Enum):
     TIME = "time"
     DATE = "datetime.now(UTC)"
     UNIT = "Loop(..., unit='hours')"
+    NUMBERS = "Loop(...) without unit"
     TABLE = "Loop.from_table"
     SAVE = "Loop.save"
     STRATEGY = "load it with the strategy it was made with"
