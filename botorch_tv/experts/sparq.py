@@ -104,11 +104,11 @@ class SparQ(Strategy):
     def _left(self, state: State, now: Tensor) -> Data:
         return with_answers(super()._left(state, now), state.expert)
 
-    def _asked(
+    def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
         self.warn_of_absence(state, stacklevel=5)
-        return super()._asked(state, now, context, draws)
+        return super()._ask(state, now, context, draws)
 
     def without_expert(self) -> SparQ:
         return replace(self, refresh=replace(self.refresh, schedule=Never()))

@@ -167,7 +167,7 @@ def own_copy(part: Copied) -> Copied:
         ) from error
 
 
-def brought(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
+def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
     """What a part remembers, as the state carries it.
 
     Args:
@@ -186,10 +186,10 @@ def brought(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> 
             f"{name}.update returned None, but it is what {name} remembers; return log.memory "
             "where nothing changes."
         )
-    return _brought(name, memory, like, shape)
+    return _checked(name, memory, like, shape)
 
 
-def _brought(name: str, memory: Any, like: Tensor, shape: Size) -> Any:
+def _checked(name: str, memory: Any, like: Tensor, shape: Size) -> Any:
     if isinstance(memory, Tensor):
         if memory.shape[: len(shape)] != shape:
             raise InputDataError(
@@ -199,9 +199,9 @@ def _brought(name: str, memory: Any, like: Tensor, shape: Size) -> Any:
             )
         return memory.to(like.device, like.dtype if memory.is_floating_point() else None)
     if isinstance(memory, dict):
-        return {key: _brought(name, one, like, shape) for key, one in memory.items()}
+        return {key: _checked(name, one, like, shape) for key, one in memory.items()}
     if isinstance(memory, (tuple, list)):
-        inside = [_brought(name, one, like, shape) for one in memory]
+        inside = [_checked(name, one, like, shape) for one in memory]
         return type(memory)(*inside) if hasattr(memory, "_fields") else type(memory)(inside)
     if memory is None or isinstance(memory, (bool, int, float, str)):
         return memory

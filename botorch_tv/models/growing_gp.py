@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
-from botorch.models.utils.assorted import fantasize as fantasizing
+from botorch.models.utils.assorted import fantasize as for_fantasies
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from torch import Tensor
 
@@ -66,7 +66,7 @@ class GrowingGP(FactoredGP):
             BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
             InputDataError: If dtypes differ or a value is NaN.
         """
-        strict = fantasizing.off()
+        strict = for_fantasies.off()
         check_new_outputs(self, X, Y, noise, strict=strict)
         self.eval()
         if hasattr(self, "outcome_transform"):

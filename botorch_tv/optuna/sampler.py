@@ -27,10 +27,10 @@ from botorch_tv.optuna.space import StudySpace
 from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.fantasies import as_if_measured
 from botorch_tv.strategies.mixed.default import default_strategy
 from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import retried
-from botorch_tv.strategies.pretending import as_if_measured
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 

@@ -8,6 +8,14 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.strategies.elimination import PriorElimination
+from botorch_tv.strategies.later_presets import (
+    bob_gp_ucb,
+    glr_gp_ucb,
+    pe_gp_ucb,
+    r_perp,
+    tv_bayesopt,
+    w_dbo,
+)
 from botorch_tv.strategies.loop import Loop
 from botorch_tv.strategies.over_bandits import BanditOverBandits
 from botorch_tv.strategies.parameters import Choice, Float, Integer
@@ -28,14 +36,6 @@ from botorch_tv.strategies.presets import (
     w_gp_ucb,
 )
 from botorch_tv.strategies.search import DiscreteSearch, MultiStart
-from botorch_tv.strategies.since import (
-    bob_gp_ucb,
-    glr_gp_ucb,
-    pe_gp_ucb,
-    r_perp,
-    tv_bayesopt,
-    w_dbo,
-)
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [

@@ -116,9 +116,7 @@ class Adaptive(Strategy):
         parts = {one.name: repr(getattr(self, one.name)) for one in fields(self)}
         return f"{type(self).__name__}({', '.join(f'{name}={parts[name]}' for name in own)})"
 
-    def _begun(
-        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
-    ) -> State:
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         require(
             dtype == torch.float64,
             f"Adaptive.init: dtype is {dtype}, but covariances updated round after round lose too "
@@ -173,7 +171,7 @@ class Adaptive(Strategy):
             choice = torch.where(beside, choice, self._start(decision))
         return decision.at(choice)
 
-    def _noise_for(self, noise: float | Tensor | None) -> float:
+    def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
                 f"noise is {shown(noise)}, but who is told nothing finds the noise, in units of a "

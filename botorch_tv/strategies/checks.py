@@ -14,9 +14,9 @@ from botorch_tv.acquisition import Width
 from botorch_tv.forgetting import Retention
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.process import Process
-from botorch_tv.strategies.begun import first_unlike
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
+from botorch_tv.strategies.fingerprints import first_difference
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import largest, latest, require, require_number, require_trials, shown
 
@@ -64,7 +64,7 @@ def require_begun_with(state: State, here: tuple[str, ...], rules: tuple[Retenti
     """
     there, fix = state.begun_with, "tell a state of strategy.init(domain) what was measured."
     if there and here and there != here:
-        was, now = first_unlike(there, here)
+        was, now = first_difference(there, here)
         raise InputDataError(f"the state was begun with {was}, but this strategy has {now}; {fix}")
     memories = state.memory.retention
     if len(memories) != len(rules):

@@ -131,10 +131,8 @@ class Committee(Strategy):
         """Whether choices may take random numbers."""
         return any(one.draws for one in self.members)
 
-    def _begun(
-        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
-    ) -> State:
-        return self._together([one._begun(domain, shape, dtype, device) for one in self.members])
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
+        return self._together([one._init(domain, shape, dtype, device) for one in self.members])
 
     @without_gradients
     def init_like(self, state: State, batch_shape: Size | tuple[int, ...]) -> State:
@@ -149,10 +147,10 @@ class Committee(Strategy):
         )
         return states[0]._replace(memory=Memory((), memory), members=tuple(states))
 
-    def _asked(
+    def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
-        suggestions = [one._asked(own, now, context, draws) for one, own in self._pairs(state)]
+        suggestions = [one._ask(own, now, context, draws) for one, own in self._pairs(state)]
         return self._of(suggestions, self.follow(state, suggestions, draws))
 
     @without_gradients
@@ -177,15 +175,15 @@ class Committee(Strategy):
             sd=chosen("sd"),
             sqrt_beta=chosen("sqrt_beta"),
             time=suggestions[0].time,
-            made_by=self._mark,
+            made_by=self._fingerprint,
             member=member,
         )
 
-    def _noise_for(self, noise: float | Tensor | None) -> float:
-        usual = [one._noise_for(noise) for one in self.members]
+    def _default_noise(self, noise: float | Tensor | None) -> float:
+        usual = [one._default_noise(noise) for one in self.members]
         return usual[0]
 
-    def _look_at(self, state: State, measured: Measured) -> None:
+    def _check(self, state: State, measured: Measured) -> None:
         """What the first member takes in all take in."""
         member, number = measured.suggestion.member, len(self.members)
         fits = member is None or (
@@ -199,9 +197,9 @@ class Committee(Strategy):
                 f"suggestion.member is {shown(member)}, but there are {number} members, "
                 f"and {tuple(state.time.shape)} trials; tell what ask() gave."
             )
-        self.members[0]._look_at(state.members[0], measured)
+        self.members[0]._check(state.members[0], measured)
 
-    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         suggestion = measured.suggestion
         followed = self.leading(state) if suggestion.member is None else suggestion.member
         heard = [_heard_by(one, measured) for one in self.members]
@@ -211,7 +209,7 @@ class Committee(Strategy):
         states, infos = [], []
         for number, (one, own, new) in enumerate(zip(self.members, state.members, heard)):
             said = self._as_made_by(number, own, suggestion)._replace(time=measured.time)
-            after, info = one._taken_in(own, new._replace(suggestion=said), consume=consume)
+            after, info = one._tell(own, new._replace(suggestion=said), consume=consume)
             states.append(after)
             infos.append(info)
         told = Info(

@@ -2,7 +2,7 @@
 
 A strategy serves one trial (``batch_shape=()``) or thousands that advance together. Its methods are
 pure: they return new states and leave the old ones unchanged. Its parts are defined in
-:mod:`botorch_tv.strategies.parts`, its predictions in :mod:`botorch_tv.strategies.believing`.
+:mod:`botorch_tv.strategies.parts`, its predictions in :mod:`botorch_tv.strategies.predictor`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Observation
-from botorch_tv.forgetting.parts import brought
+from botorch_tv.forgetting.parts import as_memory
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
-from botorch_tv.strategies.believing import Believing
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import (
     as_context,
@@ -39,18 +38,19 @@ from botorch_tv.strategies.deciding import (
 )
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.draws import Draws, Generators, draws_from
-from botorch_tv.strategies.keeping import answers, remembered, settled
+from botorch_tv.strategies.keeping import retained_at, rule_answers, updated_memory
 from botorch_tv.strategies.learned import relearned, require_learnable
 from botorch_tv.strategies.located import located
 from botorch_tv.strategies.measured import Measured, as_measured
 from botorch_tv.strategies.misfit import warn_of_clock, warn_of_domain, warn_of_observation
+from botorch_tv.strategies.predictor import Predictor
 from botorch_tv.strategies.represented import represented
 from botorch_tv.strategies.state import Info, Memory, State, Suggestion
 from botorch_tv.validation import require, require_floating
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Strategy(Believing):
+class Strategy(Predictor):
     """A bandit: decay x inflation x retention x exploration.
 
     Every posterior is a posterior on f_now, with
@@ -128,11 +128,9 @@ class Strategy(Believing):
         require_floating(dtype)
         require_place(type(self).__name__, domain, batch_shape)
         place = domain.device if device is None else torch.device(device)
-        return self._begun(domain, Size(batch_shape), dtype, place)
+        return self._init(domain, Size(batch_shape), dtype, place)
 
-    def _begun(
-        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
-    ) -> State:
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         """The state before the first round; raises where this strategy cannot serve a domain."""
         require(
             self.learning is None or isinstance(domain, Box),
@@ -178,12 +176,12 @@ class Strategy(Believing):
         choices = domain.no_choices(shape, dtype=dtype, device=place)
         data = Data.none(prior, choices, self.noise, shape)
         parts = (*self.process.retention, self.exploration)
-        made = [brought(one, one.init(shape), None, prior.variance, shape) for one in parts]
+        made = [as_memory(one, one.init(shape), None, prior.variance, shape) for one in parts]
         return State(
             domain=domain,
             data=data._replace(running=self.inference_for(domain, prior).start(prior, shape)),
             memory=Memory(retention=tuple(made[:-1]), exploration=made[-1]),
-            begun_with=self._begins_with,
+            begun_with=self._model_fingerprints,
         )
 
     @without_gradients
@@ -215,9 +213,9 @@ class Strategy(Believing):
                 domain, or there is not one generator per trial.
         """
         require_state(state)
-        return self._asked(state, now, as_context(state, context), draws_from(generator, state))
+        return self._ask(state, now, as_context(state, context), draws_from(generator, state))
 
-    def _asked(
+    def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws
     ) -> Suggestion:
         """The choice of every trial; arguments have been checked."""
@@ -297,20 +295,20 @@ class Strategy(Believing):
             time=time,
             ok=ok,
             noise=noise,
-            usual_noise=self._noise_for(noise),
-            made_by=self._mark,
+            usual_noise=self._default_noise(noise),
+            made_by=self._fingerprint,
             compared=self.compares,
             check=check,
         )
         if check:
-            self._look_at(state, measured)
-        return self._taken_in(state, measured, consume=consume)
+            self._check(state, measured)
+        return self._tell(state, measured, consume=consume)
 
-    def _noise_for(self, noise: float | Tensor | None) -> float:
+    def _default_noise(self, noise: float | Tensor | None) -> float:
         """Default variance of an observation; raises if the strategy takes no ``noise``."""
         return self.noise
 
-    def _look_at(self, state: State, measured: Measured) -> None:
+    def _check(self, state: State, measured: Measured) -> None:
         """Warn of an observation, or refuse it, given what this strategy assumes."""
         if not self.expects:
             return
@@ -319,14 +317,14 @@ class Strategy(Believing):
         if self.learning is None:
             warn_of_clock(self.process, state, when)
 
-    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         """The state with one more observation, and what happened."""
-        require_begun_with(state, self._begins_with, self.process.retention)
+        require_begun_with(state, self._model_fingerprints, self.process.retention)
         inference, rules = self.inference_for(state.domain, state.basis), self.process.retention
         suggestion = measured.suggestion
         believed = inference.believed_noise(state.data, measured.noise)
         newest = Observation(suggestion.X, measured.y, suggestion.mean, suggestion.sd, believed)
-        before, expired = settled(inference, state, measured.time)
+        before, expired = retained_at(inference, state, measured.time)
         all_good = measured.ok is None
         grown = before.observed(
             suggestion.choice,
@@ -336,7 +334,7 @@ class Strategy(Believing):
             measured.least_noise,
             all_good=all_good,
         )
-        heard = answers(rules, state, grown, grown.time, before.since, newest)
+        heard = rule_answers(rules, state, grown, grown.time, before.since, newest)
         after, change = grown.keep(heard, all_good=all_good)
         data = inference.observe(
             before,
@@ -351,7 +349,7 @@ class Strategy(Believing):
         advanced = state._replace(data=data)
         if self._remembers:
             advanced = advanced._replace(
-                memory=remembered(rules, self.exploration, advanced, newest, reset)
+                memory=updated_memory(rules, self.exploration, advanced, newest, reset)
             )
         if self.learning is not None and self.learning.due(data.rounds):
             advanced = relearned(self.process, advanced, self.learning)
@@ -426,5 +424,5 @@ class Strategy(Believing):
             sd=choice.sd,
             sqrt_beta=sqrt_beta.to(choice.mean),
             time=decision.present.now,
-            made_by=self._mark,
+            made_by=self._fingerprint,
         )

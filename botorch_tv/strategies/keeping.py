@@ -13,7 +13,7 @@ from torch import Tensor
 
 from botorch_tv.acquisition import Exploration
 from botorch_tv.forgetting import EventTrigger, Kept, Log, Observation, Retention
-from botorch_tv.forgetting.parts import Part, brought
+from botorch_tv.forgetting.parts import Part, as_memory
 from botorch_tv.identity.source import is_ours
 from botorch_tv.inference.data import Data
 from botorch_tv.inference.modes import writes
@@ -21,7 +21,7 @@ from botorch_tv.inference.protocol import Inference
 from botorch_tv.strategies.state import Memory, State
 
 
-def settled(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tensor | None]:
+def retained_at(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tensor | None]:
     """What is left of the data when a round is decided at time ``now``, `batch_shape`.
 
     Returns:
@@ -30,11 +30,11 @@ def settled(inference: Inference, state: State, now: Tensor) -> tuple[Data, Tens
     data, rules = state.data, inference.process.retention
     if not rules or data.rounds == data.dropped:
         return data, None
-    after, change = data.keep(answers(rules, state, data, now, data.since))
+    after, change = data.keep(rule_answers(rules, state, data, now, data.since))
     return inference.keep(data, after, change), change.reset
 
 
-def answers(
+def rule_answers(
     rules: tuple[Retention, ...],
     state: State,
     data: Data,
@@ -65,7 +65,7 @@ def answers(
         yield answer
 
 
-def remembered(
+def updated_memory(
     rules: tuple[Retention, ...],
     exploration: Exploration,
     state: State,
@@ -90,7 +90,7 @@ def remembered(
     def updated(part: Part, memory: Any) -> Any:
         with _read_only(part, "update", data, newest):
             made = part.update(_log(*facts, memory, newest, reset))
-        return brought(part, made, memory, data.prior.variance, reset.shape)
+        return as_memory(part, made, memory, data.prior.variance, reset.shape)
 
     return Memory(
         tuple(updated(rule, memory) for rule, memory in zip(rules, own.retention)),

@@ -28,10 +28,10 @@ from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference
 from botorch_tv.learning.refit import Refit
-from botorch_tv.strategies.begun import told_apart
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.deciding import arm_inference
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.fingerprints import fingerprinted
 from botorch_tv.validation import require, require_noise, settle_number, shown
 
 
@@ -150,19 +150,21 @@ class Parts:
         return "features" if isinstance(self.inference, Features) else self.inference
 
     @functools.cached_property
-    def _mark(self) -> str | None:
-        """By which a suggestion tells who made it: the same for the same parts in any process."""
+    def _fingerprint(self) -> str | None:
+        """Identifies the maker of a suggestion; equal parts have equal ones in any process."""
         try:
-            return told_apart(_anywhere(Parts.__repr__(self)), self._begins_with)
-        except Exception:  # of a part that cannot be shown, which is nothing to fail for
+            return fingerprinted(_without_addresses(Parts.__repr__(self)), self._model_fingerprints)
+        except Exception:  # a part without a working repr is no reason to fail
             return None
 
     @functools.cached_property
-    def _begins_with(self) -> tuple[str, ...]:
-        """By which a state tells who began it; nothing where that cannot be said."""
+    def _model_fingerprints(self) -> tuple[str, ...]:
+        """Identify the strategy that began a state; empty if a part cannot be described."""
         try:
             return tuple(
-                told_apart(_anywhere(f"{name} {self._in_words(name)}"), getattr(self, name))
+                fingerprinted(
+                    _without_addresses(f"{name} {self._in_words(name)}"), getattr(self, name)
+                )
                 for name in self._model
             )
         except Exception:  # as above
@@ -178,7 +180,7 @@ class Parts:
 
     @property
     def usual_noise(self) -> float:
-        """Variance of an observation that is told without one; NaN where it is not known."""
+        """Default variance of an observation; NaN if it is not known."""
         return self.noise
 
     def inference_for(self, domain: Domain, prior: Prior | None = None) -> Inference:
@@ -217,6 +219,6 @@ class Parts:
         return any(type(one).update is not Part.update for one in parts)
 
 
-def _anywhere(words: str) -> str:
+def _without_addresses(words: str) -> str:
     """Words without places in memory, the same in any process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", words)

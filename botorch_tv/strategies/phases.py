@@ -112,15 +112,13 @@ class PhasedElimination(Strategy):
             "number.",
         )
 
-    def _begun(
-        self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device
-    ) -> State:
+    def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:
         if not isinstance(domain, Grid):
             raise InputDataError(
                 f"phased elimination goes through all arms, but {domain!r} has none; use "
                 "Grid.regular(points=50, dim=2)."
             )
-        return super()._begun(domain, shape, dtype, device)
+        return super()._init(domain, shape, dtype, device)
 
     def _initial(self, domain: Domain, prior: Prior, shape: Size) -> State:
         state = super()._initial(domain, prior, shape)
@@ -128,9 +126,9 @@ class PhasedElimination(Strategy):
         memory = state.memory._replace(exploration=self._first(prior, shape))
         return state._replace(memory=memory)
 
-    def _taken_in(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
+    def _tell(self, state: State, measured: Measured, *, consume: bool) -> tuple[State, Info]:
         before: Phase = state.memory.exploration
-        after, info = super()._taken_in(state, measured, consume=consume)
+        after, info = super()._tell(state, measured, consume=consume)
         assert measured.suggestion.index is not None
         phase = before._replace(left=_played(before, measured.suggestion.index))
         begins = self._beginning(after.told)

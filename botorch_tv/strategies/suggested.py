@@ -8,9 +8,9 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.strategies.begun import first_unlike
 from botorch_tv.strategies.checks import require_same_kind
 from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.fingerprints import first_difference
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.validation import require_trials, shown
 
@@ -25,7 +25,7 @@ def require_suggestion(suggestion: object, mark: str | None) -> None:
         )
     made_by = suggestion.made_by
     if made_by is not None and mark is not None and made_by != mark:
-        maker, told = first_unlike((made_by,), (mark,))
+        maker, told = first_difference((made_by,), (mark,))
         raise InputDataError(
             f"the suggestion was made by {maker}, but {told} is told of it, whose prediction and "
             "width are others" + FIX

@@ -7,7 +7,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_tv.forgetting import Part
-from botorch_tv.forgetting.parts import brought
+from botorch_tv.forgetting.parts import as_memory
 
 LIKE, PAIR = torch.zeros((), dtype=torch.float64), torch.Size([2])
 
@@ -24,13 +24,13 @@ def test_floats_take_the_dtype_and_counts_stay_counts():
         Pair(counts, levels),
         [counts, (levels, {"again": levels})],
     ):
-        made = brought(Part(), memory, None, LIKE, PAIR)
+        made = as_memory(Part(), memory, None, LIKE, PAIR)
         assert type(made) is type(memory)
         assert "[0.5000, 1.5000], dtype=torch.float64" in str(made)
         assert "tensor([1, 2])" in str(made)
-    assert brought(Part(), None, None, LIKE, PAIR) is None
+    assert as_memory(Part(), None, None, LIKE, PAIR) is None
 
 
 def test_what_was_remembered_is_not_lost_without_a_word():
     with pytest.raises(InputDataError, match=r"Part\.update returned None"):
-        brought(Part(), None, torch.zeros(2), LIKE, PAIR)
+        as_memory(Part(), None, torch.zeros(2), LIKE, PAIR)

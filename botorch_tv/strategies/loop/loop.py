@@ -32,6 +32,8 @@ from botorch_tv.strategies.loop.input import (
     check_names,
     measurements,
 )
+from botorch_tv.strategies.loop.inspection import Inspection
+from botorch_tv.strategies.loop.locking import locked
 from botorch_tv.strategies.loop.log import (
     Answer,
     Planned,
@@ -41,8 +43,7 @@ from botorch_tv.strategies.loop.log import (
     question,
     unpredicted,
 )
-from botorch_tv.strategies.loop.looking import Looking
-from botorch_tv.strategies.loop.replay import pretended
+from botorch_tv.strategies.loop.replay import fantasized
 from botorch_tv.strategies.loop.resting import elsewhere, resting
 from botorch_tv.strategies.loop.shown import (
     NumberedConsultation,
@@ -50,7 +51,6 @@ from botorch_tv.strategies.loop.shown import (
     numbered,
     numbered_consultation,
 )
-from botorch_tv.strategies.loop.turn import in_turn
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.validation import shown
 
@@ -64,7 +64,7 @@ CALLED = {
 """Methods by the names that they have elsewhere."""
 
 
-class Loop(Looking):
+class Loop(Inspection):
     """A running optimisation: asks where to measure, takes in the results, and remembers them.
 
     It makes the same choices as ``strategy.ask`` and ``strategy.tell``, for one trial. In addition,
@@ -211,7 +211,7 @@ class Loop(Looking):
 
     # ---------------------------------------------------------------- asking and telling
 
-    @in_turn
+    @locked
     def ask(self, *, now: Time | None = None, context: Numbers | None = None) -> NumberedSuggestion:
         """Choose where to measure next.
 
@@ -232,12 +232,12 @@ class Loop(Looking):
         self._open.require_room()
         present = self._present(now)
         known = as_known(self.state, context)
-        state, strategy = self.state, self._credulous
+        state, strategy = self.state, self._for_fantasies
         rest = resting(self._replay.answers, self.domain)
         waiting = list(self._open.rows.values())
         self._strategy.warn_of_absence(state, stacklevel=4)
         if waiting:
-            state = pretended(strategy, state, waiting, present)
+            state = fantasized(strategy, state, waiting, present)
         among = retried(state) if isinstance(strategy, Adaptive) else state
         chosen = partial(strategy.ask, among, now=present, context=known, generator=self._generator)
         try:
@@ -255,7 +255,7 @@ class Loop(Looking):
         self._open.add(plan)
         return numbered(plan, state, self._units)
 
-    @in_turn
+    @locked
     def tell(
         self,
         y: float | Tensor | None = None,
@@ -297,7 +297,7 @@ class Loop(Looking):
         del self._open.rows[plan.number]
         return reset
 
-    @in_turn
+    @locked
     def observe(
         self,
         X: Points,
@@ -348,7 +348,7 @@ class Loop(Looking):
             plan = unpredicted(self.state, point, when, known)
         return self._take(plan, value, when, noise)
 
-    @in_turn
+    @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
         """Drop a suggestion that will never be answered.
 
@@ -362,7 +362,7 @@ class Loop(Looking):
 
     # ---------------------------------------------------------------- asking an expert
 
-    @in_turn
+    @locked
     def consult(self) -> NumberedConsultation | None:
         """What an expert should measure again now; call it after :meth:`tell`.
 
@@ -389,7 +389,7 @@ class Loop(Looking):
             self._consultations.add(newest)
         return numbered_consultation(newest, state, self._units)
 
-    @in_turn
+    @locked
     def absorb(
         self,
         consultation: int | NumberedConsultation,

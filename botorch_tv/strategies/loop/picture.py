@@ -73,7 +73,7 @@ def draw_loop(
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
 ) -> Figure:
-    """See :meth:`Looking.plot`.
+    """See :meth:`Inspection.plot`.
 
     Args:
         table: Everything measured.

@@ -17,11 +17,13 @@ from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Bounds
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
+from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.input import check_names
+from botorch_tv.strategies.loop.locking import LoopLock, locked
 from botorch_tv.strategies.loop.log import Answer, Reply, like
 from botorch_tv.strategies.loop.replay import Replay
 from botorch_tv.strategies.loop.shown import (
@@ -39,10 +41,8 @@ from botorch_tv.strategies.loop.snapshot import (
     read_snapshot,
     write_snapshot,
 )
-from botorch_tv.strategies.loop.turn import Turn, in_turn
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenConsultations, OpenSuggestions
-from botorch_tv.strategies.pretending import credulous
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import as_path, require, require_integer, shown
@@ -96,10 +96,10 @@ class Record:
         )
         if domain is None:
             raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
-        self._turn = Turn()
+        self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
-        self._strategy, self._credulous = strategy, credulous(strategy)
+        self._strategy, self._for_fantasies = strategy, for_fantasies(strategy)
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
         self._consultations = OpenConsultations(self._units)
@@ -107,7 +107,7 @@ class Record:
         self._generator = torch.Generator().manual_seed(seed)
 
     @property
-    @in_turn
+    @locked
     def history(self) -> Table:
         """All measurements, in order of time; ``points`` has named parameters in their units."""
         rows = (
@@ -117,7 +117,7 @@ class Record:
         return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
-    @in_turn
+    @locked
     def expert_history(self) -> Table:
         """All questions to an expert and their answers, a row per point, by consultation."""
         rows = (
@@ -128,13 +128,13 @@ class Record:
         return table(rows, self.state, self._strategy.usual_noise, self._units)
 
     @property
-    @in_turn
+    @locked
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
         return [numbered(one, self.state, self._units) for one in self._open.rows.values()]
 
     @property
-    @in_turn
+    @locked
     def open_consultations(self) -> list[NumberedConsultation]:
         """Consultations without an answer, oldest first."""
         waiting = self._consultations.rows.values()
@@ -173,7 +173,7 @@ class Record:
         many = counted(count, "measurements")
         return f"Loop on {self.domain!r} with {many}{newest}{waiting}"
 
-    @in_turn
+    @locked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the loop to a file, as readable JSON with a line per measurement.
 

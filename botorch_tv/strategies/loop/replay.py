@@ -10,9 +10,9 @@ import torch
 
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.fantasies import as_if_measured
 from botorch_tv.strategies.late import is_kept, oldest_for
 from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
-from botorch_tv.strategies.pretending import as_if_measured
 from botorch_tv.strategies.state import State
 
 NEVER = -1
@@ -209,17 +209,17 @@ def _note(strategy: Strategy, state: State) -> Note:
     return {**note, "jump": [float(strategy.jump(state))], "clock": clock}
 
 
-def pretended(
+def fantasized(
     strategy: Strategy, state: State, waiting: Iterable[Planned], now: float | None
 ) -> State:
     """The state as if every open suggestion had been answered with the mean predicted for it.
 
     So the mean of the model stays and its variance shrinks where answers are on their way, as in
-    GP-BUCB, Desautels, Krause and Burdick, JMLR 15 (2014), Algorithm 1. What is pretended fires no
-    trigger and teaches no hyperparameters; it sets no units.
+    GP-BUCB, Desautels, Krause and Burdick, JMLR 15 (2014), Algorithm 1. Fantasies fire no
+    trigger, teach no hyperparameters and set no units.
 
     Args:
-        strategy: See :func:`~botorch_tv.strategies.pretending.credulous`.
+        strategy: See :func:`~botorch_tv.strategies.fantasies.for_fantasies`.
         state: After all answers.
         waiting: The open suggestions.
         now: The present; None where suggestions carry it.

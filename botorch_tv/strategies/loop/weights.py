@@ -29,7 +29,7 @@ def draw_loop_weights(
     path: str | os.PathLike[str] | None,
     ax: Axes | None,
 ) -> Figure:
-    """See :meth:`Looking.plot_weights`.
+    """See :meth:`Inspection.plot_weights`.
 
     Args:
         times: Of the measurements.

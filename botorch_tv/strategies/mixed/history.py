@@ -10,10 +10,10 @@ from torch import Tensor
 
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.fantasies import as_if_measured, for_fantasies
 from botorch_tv.strategies.late import is_kept
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.pretending import as_if_measured, credulous
 from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
@@ -46,7 +46,7 @@ class TrialHistory(NamedTuple):
 
     strategy: Strategy
     quiet: Strategy
-    """The same, without what pretended answers must not set off."""
+    """The same without what fantasies must not set off, see :func:`for_fantasies`."""
     space: Space
     rows: tuple[TrialRow, ...]
     states: tuple[State, ...]
@@ -60,7 +60,7 @@ class TrialHistory(NamedTuple):
             2, space.columns
         )
         state = strategy.init(Box(bounds, search=MixedSearch(space)))
-        return cls(strategy, credulous(strategy), space, (), (state,))
+        return cls(strategy, for_fantasies(strategy), space, (), (state,))
 
     @property
     def state(self) -> State:

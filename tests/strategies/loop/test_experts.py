@@ -28,10 +28,10 @@ from strategies.loop.loops import (
 from botorch_tv.experts import Consultation, ExpertWarning, SparQ, sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.experts.refresh import Never
 from botorch_tv.strategies import Loop, gp_ucb, ui_gp_ucb
+from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop import NumberedConsultation
-from botorch_tv.strategies.loop.replay import pretended
+from botorch_tv.strategies.loop.replay import fantasized
 from botorch_tv.strategies.loop.waiting import MOST_OPEN
-from botorch_tv.strategies.pretending import credulous
 from botorch_tv.strategies.state import State
 
 KINDS: dict[str, Callable[[], SparQ]] = {
@@ -363,11 +363,11 @@ def test_what_is_pretended_cries_for_no_expert() -> None:
     ) as seen:
         choice = loop.ask()
     assert seen[0].filename == __file__
-    quiet = credulous(loop.strategy)
+    quiet = for_fantasies(loop.strategy)
     assert isinstance(quiet, SparQ)
     assert isinstance(quiet.refresh.schedule, Never)
     opened = [loop._open.rows[one] for one in (2, 3, 4)]
-    state = pretended(quiet, loop.state, opened, None)
+    state = fantasized(quiet, loop.state, opened, None)
     assert choice.point == quiet.ask(state).X.tolist()
 
 

@@ -35,8 +35,8 @@ from botorch_tv.strategies import (
     gp_ucb,
     tv_gp_ucb,
 )
-from botorch_tv.strategies.loop.replay import pretended
-from botorch_tv.strategies.pretending import credulous
+from botorch_tv.strategies.fantasies import for_fantasies
+from botorch_tv.strategies.loop.replay import fantasized
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 
@@ -187,7 +187,7 @@ def dense(X: np.ndarray, times: np.ndarray, y: np.ndarray, Z: np.ndarray, now: f
 def test_pretending_keeps_means_and_shrinks_variances() -> None:
     """Against the textbook's posterior with a row more for each that is open."""
     loop = with_open(tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=0.05))
-    state = pretended(credulous(loop.strategy), loop.state, loop._open.rows.values(), now=None)
+    state = fantasized(for_fantasies(loop.strategy), loop.state, loop._open.rows.values(), now=None)
     history = loop.history
     X, y, times = history.X.numpy(), history.y.numpy(), history.time.numpy()
     Z = np.random.default_rng(0).uniform([0, -1], [1, 1], (9, 2))
@@ -256,18 +256,20 @@ def test_what_is_pretended_fires_no_trigger(retention: Retention) -> None:
     loop.ask()
     loop.ask()
     waiting = loop._open.rows.values()
-    quiet = pretended(credulous(strategy), loop.state, waiting, None)
+    quiet = fantasized(for_fantasies(strategy), loop.state, waiting, None)
     assert quiet.data.dropped == loop.state.data.dropped
     assert int(quiet.data.kept.sum()) == int(loop.state.data.kept.sum()) + 2
-    assert pretended(strategy, loop.state, waiting, None).data.dropped > loop.state.data.dropped
+    assert fantasized(strategy, loop.state, waiting, None).data.dropped > loop.state.data.dropped
 
 
 def test_what_is_pretended_teaches_nothing() -> None:
     learner = with_open(STRATEGIES["learning"]())
     waiting = learner._open.rows.values()
     learned = learner.state.basis
-    assert pretended(credulous(learner.strategy), learner.state, waiting, None).basis is learned
-    assert pretended(learner.strategy, learner.state, waiting, None).basis is not learned
+    assert (
+        fantasized(for_fantasies(learner.strategy), learner.state, waiting, None).basis is learned
+    )
+    assert fantasized(learner.strategy, learner.state, waiting, None).basis is not learned
 
 
 def test_discarded_and_open_suggestions_leave_no_trace() -> None:

@@ -18,7 +18,7 @@ from botorch_tv.inference.protocol import Joint
 from botorch_tv.strategies.checks import as_context, require_begun_with, require_state
 from botorch_tv.strategies.deciding import Decision, believed_noise, numbers_of_search
 from botorch_tv.strategies.draws import draws_from
-from botorch_tv.strategies.keeping import settled
+from botorch_tv.strategies.keeping import retained_at
 from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.parts import Parts
@@ -26,7 +26,7 @@ from botorch_tv.strategies.state import State, Suggestion
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Believing(Parts):
+class Predictor(Parts):
     """Predictions and recommendations of a :class:`~botorch_tv.strategies.core.Strategy`."""
 
     def predicts(self, state: State) -> Tensor:
@@ -174,8 +174,8 @@ class Believing(Parts):
 
     def _left(self, state: State, now: Tensor) -> Data:
         """What is left of the data at time ``now``."""
-        require_begun_with(state, self._begins_with, self.process.retention)
-        return settled(self.inference_for(state.domain, state.basis), state, now)[0]
+        require_begun_with(state, self._model_fingerprints, self.process.retention)
+        return retained_at(self.inference_for(state.domain, state.basis), state, now)[0]
 
     def step(self, state: State) -> float | Tensor:
         """Default time from the newest measurement to the next: 1."""

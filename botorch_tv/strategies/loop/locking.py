@@ -1,4 +1,4 @@
-"""Threads that share a loop take turns."""
+"""A lock that lets threads share a loop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-class Turn:
-    """Held by one thread at a time, which may take it again; a copy is held by none."""
+class LoopLock:
+    """A reentrant lock; copies and pickles of it are unlocked."""
 
     def __init__(self) -> None:
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
-        return Turn, ()
+    def __reduce__(self) -> tuple[type[LoopLock], tuple[()]]:
+        return LoopLock, ()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -28,39 +28,40 @@ class Turn:
         self._lock.release()
 
 
-class Shared(Protocol):
-    """What threads may share."""
+class Lockable(Protocol):
+    """An object with a lock."""
 
-    _turn: Turn
-
-
-Held = TypeVar("Held", bound=Shared)
+    _lock: LoopLock
 
 
-def in_turn(
+Held = TypeVar("Held", bound=Lockable)
+
+
+def locked(
     method: Callable[Concatenate[Held, Given], Answer],
 ) -> Callable[Concatenate[Held, Given], Answer]:
-    """A method that begins when no other thread is in one of the same object.
+    """A method that holds the object's lock while it runs.
 
-    A call that does not fit is refused with how it is called, which Python's own error leaves out.
+    A call with wrong arguments is refused with the method's signature, which Python's own error
+    leaves out.
     """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def after_others(self: Held, /, *args: Given.args, **named: Given.kwargs) -> Answer:
+    def wrapped(self: Held, /, *args: Given.args, **named: Given.kwargs) -> Answer:
         try:
             signature.bind(self, *args, **named)
         except TypeError as error:
             form = f"{type(self).__name__}.{method.__name__}({_arguments(signature)})"
             raise TypeError(f"{form}: {error}.") from None
-        with self._turn:
+        with self._lock:
             return method(self, *args, **named)
 
-    return after_others
+    return wrapped
 
 
 def _arguments(signature: inspect.Signature) -> str:
-    """Names as a call has them, those that go by name behind a star."""
+    """Names of arguments, keyword-only ones after a star."""
     _, *arguments = signature.parameters.values()
     named = [one.name for one in arguments if one.kind is one.KEYWORD_ONLY]
     others = [one.name for one in arguments if one.kind is one.POSITIONAL_OR_KEYWORD]

@@ -18,9 +18,9 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
+from botorch_tv.strategies.loop.locking import locked
 from botorch_tv.strategies.loop.log import Answer
 from botorch_tv.strategies.loop.record import Record
-from botorch_tv.strategies.loop.turn import in_turn
 from botorch_tv.strategies.loop.units import point_in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
 from botorch_tv.strategies.parameters import Choice
@@ -45,10 +45,10 @@ NOTHING_MEASURED: tuple[Words, ...] = (
 )
 
 
-class Looking(Record):
+class Inspection(Record):
     """A loop's record with methods to inspect it."""
 
-    @in_turn
+    @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point with the best predicted mean, in the format of ``suggestion.point``.
 
@@ -62,7 +62,7 @@ class Looking(Record):
         best = self._best(self._present(now), context)
         return self._units.point(best.tolist()[: self.domain.dim])
 
-    @in_turn
+    @locked
     def posterior(
         self, X: Points, *, now: Time | None = None, context: Numbers | None = None
     ) -> GPyTorchPosterior:
@@ -83,7 +83,7 @@ class Looking(Record):
         points = self._columns(points, context)
         return self._strategy.posterior(self.state, points, now=self._present(now))
 
-    @in_turn
+    @locked
     def table(self) -> pd.DataFrame:
         """All measurements in order of time and in their own units, as a DataFrame.
 
@@ -109,7 +109,7 @@ class Looking(Record):
         frame = pd.DataFrame([self._row(answer, reset) for answer, reset in pairs])
         return frame if len(frame) else pd.DataFrame(columns=self._columns_of_table)
 
-    @in_turn
+    @locked
     def describe(self, *, now: Time | None = None, context: Numbers | None = None) -> str:
         """A summary in words: how the objective changes, what was measured, and the best point.
 
@@ -140,7 +140,7 @@ class Looking(Record):
             )
         return "\n".join(one for one in words if one)
 
-    @in_turn
+    @locked
     def plot(
         self,
         path: str | PathLike[str] | None = None,
@@ -173,7 +173,7 @@ class Looking(Record):
         slices = self._slices(now, context) if ax is None and self._has_best(context) else []
         return draw_loop(self.table(), self._scales(), slices, path, ax)
 
-    @in_turn
+    @locked
     def plot_weights(
         self, path: str | PathLike[str] | None = None, *, ax: Axes | None = None
     ) -> Figure:

@@ -1,4 +1,4 @@
-"""Measurements that nobody has made yet, pretended to have given something."""
+"""Fantasies: pending points treated as measured, so that the next choice goes elsewhere."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from botorch_tv.strategies.state import State
 def as_if_measured(
     strategy: Strategy, state: State, X: Tensor, time: float, least: float | None = None
 ) -> State:
-    """The state as if a point had given the mean predicted, or ``least`` where that is worse.
+    """The state as if the observation at a point were its predicted mean, or ``least`` if worse.
 
-    While nothing is predicted yet it is ``least``, and without it but a round that passed: what
-    nobody measured sets no units.
+    Before there are predictions, the observation is ``least`` or, without it, a failed measurement:
+    a fantasy must not set the units.
 
     Args:
-        strategy: Whose state it is; see :func:`credulous`.
+        strategy: The strategy of the state; see :func:`for_fantasies`.
         state: Of one trial.
         X: The point with its context, `d + c`.
-        time: When.
-        least: What it gave, if the mean is no worse; None for the mean.
+        time: Time of the measurement.
+        least: Upper bound on the observation (lower bound when minimising); None for none.
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
@@ -40,10 +40,10 @@ def as_if_measured(
     return strategy.tell(state, suggestion, value, ok=ok)[0]
 
 
-def credulous(strategy: Strategy) -> Strategy:
-    """The strategy without what pretended answers must not set off; it makes the same choices.
+def for_fantasies(strategy: Strategy) -> Strategy:
+    """The strategy without triggers, learning and expert, which fantasies must not set off.
 
-    Nor does it cry for an expert: the rounds that are pretended are no reason to.
+    Given the same data it makes the same choices.
     """
     strategy = strategy.without_expert()
     if not strategy.process.reacts and strategy.learning is None:

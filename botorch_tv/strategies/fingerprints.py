@@ -1,4 +1,4 @@
-"""By which a state tells with which parts it was begun."""
+"""Fingerprints of a strategy's parts, by which a state is matched with its strategy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from botorch_tv.identity.source import digest
 MARK = " #"
 
 
-def told_apart(words: str, part: object) -> str:
-    """A part in words, with a fingerprint of what these leave out: numbers, attributes, code.
+def fingerprinted(words: str, part: object) -> str:
+    """A part in words, with a fingerprint of what the words leave out: numbers, attributes, code.
 
     Args:
-        words: Where they are the same of two parts, these may differ.
-        part: Anybody's.
+        words: The words; different parts may share them.
+        part: A part, possibly user-defined.
 
     Raises:
         ValueError: If it cannot be described.
@@ -25,12 +25,12 @@ def told_apart(words: str, part: object) -> str:
     return f"{words}{MARK}{digest([whole.encode()])}"
 
 
-def first_unlike(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
+def first_difference(there: tuple[str, ...], here: tuple[str, ...]) -> tuple[str, str]:
     """The first part that differs, in words: as it was, and as it is.
 
     Args:
-        there: From :func:`told_apart`.
-        here: The same of others.
+        there: Parts as given by :func:`fingerprinted`.
+        here: Parts of another strategy.
     """
     one, other = next(pair for pair in zip_longest(there, here, fillvalue="") if len(set(pair)) > 1)
     was, now = (part.rpartition(MARK)[0] or "nothing" for part in (one, other))
