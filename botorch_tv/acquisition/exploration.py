@@ -86,7 +86,7 @@ class _BreaksTies(Exploration):
 
 @dataclass(frozen=True)
 class UpperConfidence(_BreaksTies):
-    """The largest mean(x) + √beta sd(x); the mirror image where the smallest value is wanted.
+    """The largest mean(x) + √beta sd(x); mirrored when minimising.
 
     Args:
         ties: Which arm of a grid is played where bands are equal to 1e-7 prior standard deviations,
@@ -185,7 +185,7 @@ class ProbabilityOfImprovement(_Improves):
 
 @dataclass(frozen=True)
 class UniformChoice(Exploration):
-    """Every candidate is as likely as any other."""
+    """A uniformly random choice among the candidates."""
 
     def choose(self, candidates: Candidates) -> Tensor:
         return candidates.anywhere()

@@ -15,7 +15,7 @@ from botorch_tv.validation import require, settle_number
 
 @dataclass(frozen=True)
 class Forced(Exploration):
-    """Another exploration, but now and then a choice by chance, any candidate as likely as another.
+    """Another exploration, mixed with occasional uniformly random choices.
 
     A detector can see a change where it looks alone, and a bandit that is sure of its optimum looks
     nowhere else; with forced exploration it meets every change [Liu, Lee, Shroff, AAAI 2018].

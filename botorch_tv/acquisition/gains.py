@@ -23,7 +23,7 @@ GREEDY_SHARE = 1 - math.exp(-1)
 
 
 class WidthContext(NamedTuple):
-    """What a confidence schedule may look at when round t is decided.
+    """What a confidence schedule may use to decide round t.
 
     Attributes:
         t: The round being decided, counted from 1 over all told rounds; resets do not restart it.
@@ -55,7 +55,7 @@ class InformationGain(ABC):
 
 @dataclass(frozen=True)
 class Realized(InformationGain):
-    """The gain of the data in use, which starts again at 0 after a reset."""
+    """The information gain of the data in use, which restarts from 0 after a reset."""
 
     def value(self, context: WidthContext) -> Tensor:
         return _given(context.information_gain, "Realized", "information_gain")

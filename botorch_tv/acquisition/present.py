@@ -1,4 +1,4 @@
-"""BoTorch's acquisition functions at the present, where only the columns other than time are free.
+"""BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
 Any of them, wrapped by :func:`at_present`; and two that need the present when they are built: noisy
 expected improvement, whose incumbents are values of today, and the knowledge gradient, which
@@ -56,7 +56,7 @@ def at_present(
     *,
     time_dim: int | None = None,
 ) -> AcquisitionFunction:
-    """An acquisition function whose points are all taken at the present.
+    """Evaluate an acquisition function at the present.
 
     What it returns takes the columns other than time, `b x q x (d - 1)`, for an ``optimize_acqf``
     over these; or all of them, `b x q x d`, with whatever time they have replaced, as under
@@ -219,7 +219,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
 
 
 class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # type: ignore[misc]
-    """Log noisy expected improvement at the present, over what earlier points are worth today.
+    """Log noisy expected improvement at the present, over the current values of earlier points.
 
     Args:
         model: As in ``qLogNoisyExpectedImprovement``, like all up to ``incremental``.

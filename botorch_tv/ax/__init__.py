@@ -1,4 +1,4 @@
-"""Time-varying objectives in Ax: a generation strategy whose trials each have their time.
+"""Time-varying objectives in Ax: a generation strategy whose trials each have a time.
 
 Importing this registers with Ax what it needs to build, save and load these models.
 """

@@ -24,7 +24,7 @@ from botorch_tv.models import TimeVaryingGP
 
 
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
-    """Ax's acquisition with every trial so far seen as it would be now.
+    """Ax's acquisition, with all previous trials moved to the present.
 
     Now is the value at which the parameter of time is fixed. The model's observations age until
     then, and points that an acquisition function compares with or keeps away from (observed ones,

@@ -34,7 +34,7 @@ MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 def adaptive_generation_strategy(
     time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
 ) -> GenerationStrategy:
-    """A strategy for Ax that is told nothing, and for which old trials count less.
+    """A strategy for Ax that needs no prior knowledge and discounts old trials.
 
     It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`: no kernel, noise, scale or rate of change,
     and nothing is fitted. Parameters may be numbers, also on logarithmic scales, integers and
@@ -62,7 +62,7 @@ def adaptive_generation_strategy(
 
 
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
-    """What :func:`adaptive_generation_strategy` is made of, to stand behind or before other nodes.
+    """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
 
     Trials that run count as if they had given the mean predicted for them (Desautels et al., 2014),
     those that failed lately as if they had given the worst of all values, so that the next goes

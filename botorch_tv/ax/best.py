@@ -26,7 +26,7 @@ from botorch_tv.validation import require_number
 def best_now(
     client: Client, fixed_parameters: dict[str, float]
 ) -> tuple[TParameterization, dict[str, tuple[float, float]], int, str]:
-    """The setting that has been tried and whose objective is predicted to be best at present.
+    """The tried setting whose predicted objective is best at present.
 
     ``client.get_best_parameterization`` compares trials as they were when they ran, and an old
     success stays the best for ever. This compares their settings at one time, now, by the posterior
@@ -73,7 +73,7 @@ def best_now(
 def predict_now(
     client: Client, points: Sequence[TParameterization], fixed_parameters: dict[str, float]
 ) -> list[dict[str, tuple[float, float]]]:
-    """What settings would give at present, tried or not.
+    """Predicted outcomes of settings at present, tried or not.
 
     Args:
         client: As for :func:`best_now`.

@@ -16,7 +16,7 @@ from ax.exceptions.core import UserInputError
 
 
 class Clock(Transform):  # type: ignore[misc]
-    """Refuses a search space in which time would not arrive in its own unit; changes nothing.
+    """Refuses a search space that transforms time; changes nothing else.
 
     Rates of change count per unit of time, so time has to reach the model as the trial has it. Put
     first among the transforms, with ``transform_configs={"Clock": {"time_parameter": "t"}}``.

@@ -40,7 +40,7 @@ def time_varying_generation_strategy(
     initialization_trials: int = 5,
     seed: int | None = None,
 ) -> GenerationStrategy:
-    """A strategy for Ax: Sobol points, then the best ones at the time that each trial is given.
+    """A strategy for Ax: Sobol points, then those expected to be best at each trial's time.
 
     Time is a range parameter of the experiment, in its own unit, and fixed for every trial:
     ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. It reaches the model as

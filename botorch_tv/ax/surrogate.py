@@ -24,7 +24,7 @@ from botorch_tv.models.forgetting import Forgetting, separate
 def time_varying_model_config(
     time_parameter: str, forgetting: Forgetting = None, learn_forgetting: bool = True
 ) -> ModelConfig:
-    """What Ax's ``SurrogateSpec`` takes to model every outcome by a ``TimeVaryingGP``.
+    """The model config that makes Ax's ``SurrogateSpec`` use a ``TimeVaryingGP`` per outcome.
 
     Args:
         time_parameter: Name of the parameter that is time.

@@ -9,7 +9,7 @@ from ax.api.types import TOutcome
 def complete_trial_at(
     client: Client, trial_index: int, raw_data: TOutcome, fixed_parameters: dict[str, float]
 ) -> int:
-    """Complete a trial by what was measured, at the time when it was measured.
+    """Complete a trial with its measurements and the time they were made.
 
     A trial of Ax keeps the parameters it was suggested with. Where the time turned out to be
     another one, a second trial is attached with the same setting and the true time, and the one

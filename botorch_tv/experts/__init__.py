@@ -1,4 +1,4 @@
-"""Experts: past points measured again, few of them and well chosen, so that a model stays true."""
+"""Experts: a few well-chosen past points measured again, so that a model stays accurate."""
 
 import botorch_tv.strategies  # noqa: F401  first, because it offers the presets made here
 from botorch_tv.experts.dpp import Subset, default_steps, greedy_map, k_dpp

@@ -36,7 +36,7 @@ def require_steps(name: str, steps: Steps) -> Steps:
 
 
 class Subset(NamedTuple):
-    """Some of the points of every trial.
+    """A subset of the points of every trial.
 
     Attributes:
         index: Their places among the points, `batch_shape x Q`, int64.

@@ -29,7 +29,7 @@ class EveryRound(Schedule):
 
 @dataclass(frozen=True)
 class Never(Schedule):
-    """Ask nothing, and go on with the data there are."""
+    """Never ask; continue with the data available."""
 
     def due(self, t: int) -> bool:
         return False
@@ -63,7 +63,7 @@ class Windows(Schedule):
 
 @dataclass(frozen=True)
 class Refresh:
-    """How an expert's knowledge enters: when it is asked, and about how many points.
+    """When an expert is asked, and about how many points.
 
     Args:
         schedule: After which rounds.

@@ -1,4 +1,4 @@
-"""What a measurement taken then is worth now: decay, inflation and retention."""
+"""What an old measurement is worth now: decay, inflation and retention."""
 
 from botorch_tv.forgetting.decay import Decay, Markov, Wiener
 from botorch_tv.forgetting.glr import GLRTrigger

@@ -25,7 +25,7 @@ class Errors(NamedTuple):
 
 @dataclass(frozen=True)
 class GLRTrigger(Retention):
-    """Forget all but the newest observation once a likelihood ratio tells of a change.
+    """Forget all but the newest observation when a likelihood ratio detects a change.
 
     Where the objective stands still, and kernel and noise are those of the model, the errors
     e = (y - mean) / sqrt(sd² + σ²) of one-step predictions are independent and standard normal.

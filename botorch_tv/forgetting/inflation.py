@@ -39,7 +39,7 @@ class Inflation(ABC):
 
 @dataclass(frozen=True)
 class ExponentialWeights(Inflation):
-    """Noise λ γ^(-lag): an observation counts γ times less with every unit of time.
+    """Noise λ γ^(-lag): the weight of an observation falls by a factor γ per unit of time.
 
     [W22] eq. (2)-(3), in the form that does not overflow: weights on the kernel and on y multiply
     out to this noise.

@@ -24,7 +24,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A number of a decay or an inflation that can be learned.
+    """A learnable parameter of a decay or an inflation.
 
     Bounds and priors are meant in the unit of time that it is learned in.
 

@@ -14,7 +14,7 @@ Copied = TypeVar("Copied")
 
 
 class Observation(NamedTuple):
-    """An observation beside what was predicted of it; every tensor leads with `batch_shape`.
+    """An observation with its prediction; every tensor leads with `batch_shape`.
 
     Attributes:
         X: Where it was made, `batch_shape x d`; the context, where there is one, comes behind.
@@ -56,7 +56,7 @@ class Left(Protocol):
 
 
 class Log:
-    """The observations that are left, as a part of a strategy sees them.
+    """The remaining observations, as a part of a strategy sees them.
 
     Trials share the rows: one that a trial does not keep any more, while another does, looks like
     one that failed. So a rule that compares observations leaves out those of infinite ``noise``.
@@ -131,7 +131,7 @@ class Log:
 
 
 class Part:
-    """A part of a strategy that may remember: tensors that lead with `batch_shape`.
+    """A part of a strategy that may have memory: tensors that lead with `batch_shape`.
 
     What it remembers is carried in the state and saved with it, so that it is a value: a part
     itself never changes.

@@ -16,7 +16,7 @@ from botorch_tv.validation import settle_number
 
 @dataclass(frozen=True)
 class PeriodicMarkov(Decay):
-    """Every cycle is like the last one, and less like those before.
+    """A periodic decay: each cycle resembles the last, and earlier ones less and less.
 
     The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), that
     of :class:`Markov` times the periodic one of MacKay (1998): "both a gradual forgetting and

@@ -26,7 +26,7 @@ UNDEFINED = (
 
 
 class Kept(NamedTuple):
-    """Which rows of a log stay, and whether leaving out the others is a reset.
+    """Which rows of the log are kept, and whether dropping the others is a reset.
 
     What leaves never comes back. A reset also begins a clock anew: the origin of a Wiener decay,
     the rounds t' of a trigger, and what ``Info.reset`` reports.

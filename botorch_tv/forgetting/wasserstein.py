@@ -44,7 +44,7 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True)
 class WassersteinRemoval(Retention):
-    """Forget the observations that future predictions would miss least, as W-DBO does.
+    """Forget the observations that matter least to future predictions, as W-DBO does.
 
     The worth of an observation is how far the posteriors with and without it are apart, as a share
     of how far that with all is from the prior. Apart means a bound of the 2-Wasserstein distance

@@ -1,4 +1,4 @@
-"""What makes two runs the same: everything that decides their numbers, as readable JSON."""
+"""The identity of a run: everything that determines its numbers, as readable JSON."""
 
 from botorch_tv.identity.describe import describe
 from botorch_tv.identity.differences import differences

@@ -25,7 +25,7 @@ from botorch_tv.inference.covariance import describe_kernel
 
 
 def describe(value: object, path: str) -> Description:
-    """A value as JSON that differs wherever results would.
+    """Describe a value as JSON such that values with different results differ.
 
     Objects are described by their class and public attributes, tensors and arrays by dtype, shape,
     a digest of their bytes and a few sums, library functions by their name. Of functions and

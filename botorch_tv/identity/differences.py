@@ -14,7 +14,7 @@ ABSENT = object()
 
 
 def differences(there: Description, here: Description, path: str = "") -> list[str]:
-    """What distinguishes two descriptions, one phrase for each difference.
+    """List the differences between two descriptions, one phrase each.
 
     Real numbers that differ by rounding alone count as the same, since other machines and numbers
     of threads round otherwise.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Description = Any
-"""JSON: None, bool, int, float, str, or lists and dictionaries of such."""
+"""A JSON value: None, bool, int, float, str, or lists and dictionaries of these."""
 
 TYPE = "type"
 """Key under which the description of an object names its class."""

@@ -18,7 +18,7 @@ from botorch_tv.validation import settle_number
 
 @dataclass(frozen=True)
 class Features:
-    """Rounds whose cost does not grow: a kernel made up by few functions, and rank-one steps.
+    """Constant cost per round: the kernel approximated by few features, with rank-one updates.
 
     On a grid these are exact to rounding. On a box they are as exact as wanted, and a coarser
     tolerance takes fewer of them: a kernel of lengthscale 0.2 on the unit square 195 for the

@@ -1,4 +1,4 @@
-"""Random features of the fused kernel, for BoTorch's pathwise sampling.
+"""Random features of the product kernel, for BoTorch's pathwise sampling.
 
 Importing this registers them with ``gen_kernel_features``, which knows no product of kernels.
 """

@@ -20,7 +20,7 @@ from botorch_tv.validation import require, require_number
 
 
 class DecayKernel(Declared, BatchedKernel):
-    """Any decay as a kernel over time, what it declares as parameters to learn.
+    """A decay as a kernel over time, with its declared parameters learnable.
 
     A ``TimeVaryingGP`` learns them in the data's own unit of time, see :meth:`measure`; bounds and
     priors that a decay declares are meant in that. A decay that declares nothing has nothing to
@@ -117,7 +117,7 @@ class DecayKernel(Declared, BatchedKernel):
 
 
 class MarkovKernel(DecayKernel):
-    r"""The decay of an objective redrawn a little each round, [B16] eq. (7)-(8).
+    r"""The temporal kernel of the Markov model, [B16] eq. (7)-(8).
 
     .. math:: k(t, t') = (1 - \varepsilon)^{|t - t'| / 2}
 
@@ -201,7 +201,7 @@ class MarkovKernel(DecayKernel):
 
 
 class WienerKernel(DecayKernel):
-    r"""The growing variance of a random walk, the model of UI-TVBO in [ET].
+    r"""The temporal kernel of a random walk, the model of UI-TVBO in [ET].
 
     .. math:: k(t, t') = 1 + \sigma_w^2 \min(t - t_0, t' - t_0)
 

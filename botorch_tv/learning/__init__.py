@@ -1,4 +1,4 @@
-"""Hyperparameters learned from the data at hand."""
+"""Learning hyperparameters from data."""
 
 from botorch_tv.learning.fit import Learned, learn
 from botorch_tv.learning.panel import PanelMarginalLogLikelihood, kronecker_log_likelihood

@@ -23,7 +23,7 @@ from botorch_tv.models import TimeVaryingGP
 
 
 class PanelMarginalLogLikelihood(ExactMarginalLogLikelihood):  # type: ignore[misc]
-    """The exact marginal log-likelihood of a ``TimeVaryingGP`` whose data are a whole panel.
+    """The exact marginal log-likelihood of a ``TimeVaryingGP`` on a complete panel.
 
     The same number as GPyTorch's, in O(times³ + sensors³) instead of O(times³ sensors³), with
     gradients that stay finite where eigenvalues coincide. Batches of panels work too, each with its

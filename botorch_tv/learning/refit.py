@@ -58,7 +58,7 @@ class Free:
 
 @dataclass(frozen=True, kw_only=True)
 class Refit:
-    """Learn hyperparameters again every few rounds, each loop of a batch from its own data.
+    """Refit hyperparameters every few rounds, each loop of a batch to its own data.
 
     What is maximised is the posterior density of the hyperparameters: the marginal likelihood of
     the observations a loop retains, [B16] (24), times the priors. One search starts from the last

@@ -15,7 +15,7 @@ from botorch_tv.likelihoods.noise import AgeNoise
 
 
 class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
-    r"""Observations count less the older they are: noise λ · inflation(now - t).
+    r"""A Gaussian likelihood whose noise grows with age: λ · inflation(now - t).
 
     .. math:: p(y \mid f, t) = N(f, \lambda\, n(\text{now} - t))
 

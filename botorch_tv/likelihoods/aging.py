@@ -20,7 +20,7 @@ NO_BATCH = Size()
 
 
 class Aging(Declared):
-    """How the noise of an observation grows with its lag, what an inflation declares to learn.
+    """An inflation of noise as a module, with its declared parameters learnable.
 
     Args:
         inflation: The formula, with the values to start from.
@@ -61,7 +61,7 @@ class Aging(Declared):
 
 
 class FixedAging(Aging):
-    """Any inflation as it is, with nothing to learn.
+    """Any inflation with fixed parameters.
 
     Args:
         inflation: How noise grows with the lag.
@@ -72,7 +72,7 @@ class FixedAging(Aging):
 
 
 class ExponentialAging(Aging):
-    """Noise λ γ^(-lag) with γ to learn, [W22] eq. (2)-(3).
+    """Noise λ γ^(-lag) with learnable γ, [W22] eq. (2)-(3).
 
     γ is its own raw parameter in [1e-6, 1], so that γ = 1, which forgets nothing, is exact and has
     a finite gradient.
@@ -103,7 +103,7 @@ class ExponentialAging(Aging):
 
 
 class InjectionAging(Aging):
-    """Noise σ² (1 + κ lag^α), 0^0 := 0, with α and κ to learn, [M] eq. (8)-(10).
+    """Noise σ² (1 + κ lag^α), 0^0 := 0, with learnable α and κ, [M] eq. (8)-(10).
 
     Args:
         alpha: Exponent α to start from, at least 0.

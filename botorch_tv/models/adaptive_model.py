@@ -1,4 +1,4 @@
-"""A BoTorch model that is told nothing: a bank of processes, weighed by how well they predicted."""
+"""A BoTorch model without prior knowledge: a bank of processes, weighted by their predictions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from botorch_tv.validation import require
 
 
 class AdaptiveModel(Model):  # type: ignore[misc]
-    """What a bank of processes believes, at the times that ``X`` has; see :func:`adaptive_model`.
+    """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
     There is nothing to fit: members are weighed and conditioned by one pass over the data, and each
     further observation costs as much as one of these.

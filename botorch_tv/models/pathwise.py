@@ -1,4 +1,4 @@
-"""Pathwise samples of models that know what time it is.
+"""Pathwise samples of time-varying models.
 
 Importing this registers it with BoTorch's ``draw_kernel_feature_paths``.
 """

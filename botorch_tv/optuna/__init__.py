@@ -1,4 +1,4 @@
-"""Time-varying objectives in Optuna: a sampler for which old trials count less."""
+"""Time-varying objectives in Optuna: a sampler that discounts old trials."""
 
 try:
     import optuna  # noqa: F401

@@ -14,7 +14,7 @@ from botorch_tv.validation import require
 
 
 class BestNow(NamedTuple):
-    """What is believed to be best at present.
+    """The parameters expected to be best at present.
 
     Attributes:
         params: In the study's own units and categories.

@@ -64,7 +64,7 @@ class Known(NamedTuple):
 
 
 class DriftSampler(BaseSampler):
-    """Optuna's trials, decided by a strategy for which old trials count less.
+    """An Optuna sampler run by a strategy that discounts old trials.
 
     Each trial has its time, and what is suggested is meant for the present: the start of the trial
     that asks. Storages, dashboards, the command line and plots of Optuna serve as always.

@@ -1,4 +1,4 @@
-"""Figures and tables of the papers, each to be had by one command: `botorch-tv paper ID`."""
+"""Figures and tables of the papers, each reproduced by one command: `botorch-tv paper ID`."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ EXPERIMENTS = {
         mandl2026.FIGURE_1,
     )
 }
-"""Every figure and table that there is, by its id."""
+"""All figures and tables, by id."""
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment of this id.
+    """The experiment with a given id.
 
     Raises:
         ValueError: If there is none, with the ids there are.

@@ -91,7 +91,7 @@ class Drawn(Case):
 
 @dataclass(frozen=True)
 class Recorded(Case, Generic[AnyWorld]):
-    """A study that plays a record, where a trial is known by where it starts.
+    """A study on recorded data; a trial is identified by its starting row.
 
     Args:
         title: What distinguishes it, as a caption.

@@ -22,7 +22,7 @@ Results = Mapping[str, StudyResult]
 
 
 class Outcome(NamedTuple):
-    """What an experiment showed.
+    """The outcome of an experiment.
 
     Attributes:
         table: The numbers behind the verdict, one claim or cell a row.
@@ -54,7 +54,7 @@ _LITTLE = Quick()
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper.
+    """A reproducible figure or table of a paper.
 
     Args:
         id: Name on the command line.

@@ -50,7 +50,7 @@ def run_study(
     compiled: bool | None = None,
     progress: bool = True,
 ) -> StudyResult:
-    """Play every strategy on the same worlds with the same noise.
+    """Run every strategy on the same worlds with the same noise.
 
     With ``save_to`` every finished chunk of trials is kept. The same call goes on where the last
     one ended, however it ended: what is kept is read back to the last bit, and the other trials

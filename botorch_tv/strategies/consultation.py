@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 class ExpertWarning(BotorchWarning):  # type: ignore[misc]
-    """An expert was due but did not answer, so a strategy goes on with what data it has."""
+    """An expert was due but did not answer; the strategy continues with the data it has."""
 
 
 class Consultation(NamedTuple):
-    """What an expert is asked: the values of f now, at points measured before.
+    """A question to an expert: the current values of f at points measured before.
 
     Attributes:
         X: The points, `batch_shape x Q x d`.
@@ -40,7 +40,7 @@ class Consultation(NamedTuple):
 
 
 class ExpertData(NamedTuple):
-    """What a state keeps of an expert's answers, a dataset beside the log of observations.
+    """An expert's answers in a state: a dataset beside the log of observations.
 
     Attributes:
         choice: The points in use, as :attr:`Consultation.choice`.

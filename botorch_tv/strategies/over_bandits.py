@@ -28,7 +28,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BanditOverBandits(Committee):
-    """Follow one member per block of H rounds, drawn by EXP3 from how blocks before have paid.
+    """Follow one member per block of H rounds, drawn by EXP3 from the rewards of earlier blocks.
 
     Cheung, Simchi-Levi, Zhu (AISTATS 2019), BOB, which Zhou and Shroff (2021) take up for Gaussian
     processes. Of P members that of weight s_p is drawn with chance

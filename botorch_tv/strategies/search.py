@@ -119,7 +119,7 @@ class Search(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DiscreteSearch(Search):
-    """Only some points may be chosen; of those that tie the first wins, as on a grid.
+    """Restrict the choice to given points; of those that tie the first wins, as on a grid.
 
     Args:
         X: `M x d`.
@@ -166,7 +166,7 @@ class DiscreteSearch(Search):
 
 @dataclass(frozen=True)
 class MultiStart(Search):
-    """How a box is searched: gradient ascent from the best of many points.
+    """Search a box by gradient ascent from the best of many points.
 
     Raw samples fill the box evenly, other ones in every round. Those that are better than their
     neighbours, and the best observations, start a projected quasi-Newton ascent each; all starts of

@@ -15,7 +15,7 @@ from botorch_tv.strategies.saved import Layout
 
 
 class State(NamedTuple):
-    """All that must survive between rounds; save it with ``torch.save``.
+    """Everything carried from round to round; save it with ``torch.save``.
 
     Attributes:
         domain: Where to choose, shared by all trials.
@@ -72,7 +72,7 @@ class Memory(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A choice and the prediction it was based on.
+    """A choice with the prediction it was based on.
 
     Attributes:
         X: The point to measure, `batch_shape x d`; the context, where there is one, comes behind.
@@ -102,7 +102,7 @@ class Suggestion(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What happened while an observation was taken in.
+    """What happened when an observation was added.
 
     Attributes:
         reset: Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of

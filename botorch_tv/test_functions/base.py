@@ -15,7 +15,7 @@ from botorch_tv.validation import require, require_number
 
 
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
-    """A test function of d coordinates and, in the last column of X, time.
+    """A test function of d coordinates and time, the last column of X.
 
     ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is
     `batch_shape x n x (d + 1)`, so the tensor that trains a model with a time column is the one
@@ -146,7 +146,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
 
 class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
-    """A time-varying test function held at one time: BoTorch's kind, with its optimum.
+    """A time-varying test function at a fixed time, as a BoTorch test function.
 
     Args:
         problem: The function; the snapshot shares its tensors but not its later moves between

@@ -34,7 +34,7 @@ class Moving(TypedDict, total=False):
 
 
 class DriftingFunction(TimeVaryingTestFunction):
-    """f_t(x) = g(x − p(t) + p*): a static function g carried along so that p* goes to p(t).
+    """f_t(x) = g(x − p(t) + p*): a static function g shifted so that p* moves to p(t).
 
     The box stays and the function moves under it, so the best value is always g(p*), exactly,
     provided that no point of the whole space is better than p*, inside the box of g or outside.

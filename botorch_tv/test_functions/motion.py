@@ -67,7 +67,7 @@ class Orbit(Motion):
 
 @dataclass(frozen=True)
 class Jumps(Motion):
-    """An abrupt path: the optimum rests, and from each time of change on it is somewhere else.
+    """An abrupt path: the optimum jumps at each time of change and rests in between.
 
     Until the first change it is where it is in the function that does not move; then it is at
     points drawn uniformly from the middle ``reach`` of the box.

@@ -1,4 +1,4 @@
-"""What the papers prove, as functions to call and plot.
+"""The papers' theoretical results, as functions to call and plot.
 
 Information gains, regret bounds, rules from what is known of the change to the parameters of a
 strategy, and the windows and side queries of [M]. Functions named ``..._regret`` carry the

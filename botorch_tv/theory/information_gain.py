@@ -73,7 +73,7 @@ def information_gain(covariance: Tensor, noise: Number) -> Tensor:
 
 
 def aged_information_gain(covariance: Tensor, noise: float, inflation: Inflation) -> Tensor:
-    """Gain of observations one round apart whose noise grows with age.
+    """Information gain of observations one round apart whose noise grows with age.
 
     With :class:`UncertaintyInjection` it is half of the logarithm in [M] (12).
 

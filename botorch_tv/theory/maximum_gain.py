@@ -15,7 +15,7 @@ from botorch_tv.theory.arguments import Number, check, rounds
 
 
 def greedy_information_gain(covariance: Tensor, noise: float, horizon: int) -> Tensor:
-    """Upper bounds on γ_0, ..., γ_T for an objective that stands still, over finitely many arms.
+    """Upper bounds on γ_0, ..., γ_T for a static objective on finitely many arms.
 
     The greedy value / (1 - 1/e), see :class:`botorch_tv.acquisition.Greedy`; the greedy value
     itself, a lower bound, is this times 1 - 1/e. Noise that grows with age only lowers the gain,

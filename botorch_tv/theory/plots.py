@@ -1,4 +1,4 @@
-"""Pictures that lay bounds over measured regret; needs matplotlib.
+"""Plots of bounds over measured regret; needs matplotlib.
 
 ``botorch_tv.theory`` does not import this module; import it by its own name.
 """
@@ -44,7 +44,7 @@ def plot_bounds(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Cumulative regret of one strategy in all trials, and upper bounds above it.
+    """Cumulative regret of one strategy in all trials, with upper bounds.
 
     The scale of regret is logarithmic: bounds with the papers' constants lie orders of magnitude
     above what is measured. The best that is said without any theorem, t times the largest regret
@@ -91,7 +91,7 @@ def plot_orders(
     lower: Mapping[str, Bound] | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Normalised regret of one strategy, and orders scaled to touch it.
+    """Normalised regret of one strategy, with orders scaled to touch it.
 
     Papers that state an order leave its constant open. Here it is the smallest for which an upper
     order lies above the mean curve in the second half of the rounds, and the largest for which a

@@ -13,7 +13,7 @@ from botorch_tv.validation import require_integer, require_number
 
 
 def side_queries(t: int, dim: int, *, constant: float = 1.0) -> int:
-    """⌈c_Q ln^d(t + 1)⌉, the most that is asked of the expert in round t.
+    """⌈c_Q ln^d(t + 1)⌉, the maximum number of side queries in round t.
 
     [M] Proposition 3.2 gives the order O(ln^d t); the constant is the caller's. A strategy asks
     less where fewer distinct points have been played or their kernel matrix has a lower rank.

@@ -55,7 +55,7 @@ def window_starts(horizon: int, alpha: float, alpha_tilde: float) -> tuple[int, 
 
 
 def is_window_start(t: int, alpha: float, alpha_tilde: float) -> bool:
-    """Whether a window starts in round t; starts are remembered, so asking every round is cheap.
+    """Whether a window starts in round t; starts are cached, so asking every round is cheap.
 
     Args:
         t: Round, at least 1.

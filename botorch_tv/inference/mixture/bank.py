@@ -43,7 +43,7 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True)
 class Bank:
-    """The processes that a strategy which is told nothing holds possible.
+    """The candidate processes of the adaptive strategy.
 
     Rates and hazards count per median time between measurements, lengthscales in shares
     of the sides of the domain, noise variances in those of the objective's. All combinations are

@@ -1,4 +1,4 @@
-"""Real data as worlds: records of many sensors, read from files and turned into models."""
+"""Recorded data as worlds: readings of many sensors, loaded from files and turned into models."""
 
 from botorch_tv.simulation.panels.loading import load_panel
 from botorch_tv.simulation.panels.record import Panel

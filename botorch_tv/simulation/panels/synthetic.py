@@ -24,7 +24,7 @@ def make_panel(
     gaps: float = 0.02,
     seed: int = 0,
 ) -> Panel:
-    """Sensors on a plane that see a daily cycle, a field that drifts, and noise.
+    """Synthetic sensors on a plane: a daily cycle, a drifting field, and noise.
 
     The field is Markov: f_1 = g_1, f_{t+1} = √(1-ε) f_t + √ε g_{t+1}, with draws g of variance 1
     and covariance exp(-|x - x'|² / (2 · 0.3²)) between sensors. The cycle is a sine that comes

@@ -30,7 +30,7 @@ ROWS_PER_ARM = 4
 
 
 class RateFit(NamedTuple):
-    """A rate of change and how well it explains the record.
+    """A fitted rate of change and its likelihood.
 
     Args:
         epsilon: ε in [0, 1].
@@ -48,7 +48,7 @@ def fit_epsilon(
     *,
     groups: int | Sequence[object] | None = None,
 ) -> RateFit:
-    """The rate of change of largest marginal likelihood, [B16] (24).
+    """The rate of change that maximises the marginal likelihood, [B16] (24).
 
     The whole range is scanned first, ε = 0 included, so a local maximum does not capture the
     search; then the best interval is narrowed to a relative width of 1e-5. Single missing readings
@@ -157,7 +157,7 @@ def log_likelihood(
     *,
     groups: int | Sequence[object] | None = None,
 ) -> np.ndarray:
-    """The logarithm of the marginal likelihood as a curve over ε, [B16] (24).
+    """The log marginal likelihood as a function of ε, [B16] (24).
 
     Args:
         values: As for :func:`fit_epsilon`.

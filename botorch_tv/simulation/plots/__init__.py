@@ -1,4 +1,4 @@
-"""Pictures of regret studies.
+"""Plots of regret studies.
 
 Every function returns a matplotlib Figure of its own, outside pyplot's global state, so it works
 on a server without a screen and shows itself in Jupyter when it is the last value of a cell.

@@ -41,7 +41,7 @@ def plot_prediction_error(
     ax: Axes | None = None,
     strategy: str | None = None,
 ) -> Figure:
-    """Squared prediction errors over the arms, strategies in the order of their means.
+    """Squared prediction errors over the arms, strategies ordered by their means.
 
     Arms on a lattice make an image, scattered ones dots; all panels share one scale of colours.
     Arms of one coordinate make a curve per strategy instead.

@@ -28,7 +28,7 @@ def plot_regret(
     ax: Axes | None = None,
     normalized: bool = True,
 ) -> Figure:
-    """Normalised and cumulative regret, with the resets as ticks below.
+    """Normalised and cumulative regret, with resets as ticks below.
 
     Lines are means over trials, bands one standard error to either side. Each strategy that
     forgets by resetting gets a strip of ticks: a row per trial (the first 25), a tick where that
@@ -121,7 +121,7 @@ def plot_first_reset(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """How long the event trigger waits: histogram of the round of the first reset, [ET] Figure 4.
+    """Histogram of the round of the event trigger's first reset, [ET] Figure 4.
 
     Args:
         results: Rate of change ε to a study whose first strategy resets.

@@ -31,7 +31,7 @@ def plot_simple_regret(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Simple regret through time, and beside the regret paid for the arms played.
+    """Simple regret over time, next to the regret of the arms played.
 
     Simple regret is that of the arm with the best posterior mean before the round's observation.
     What the arms played cost above it is the price of exploring.

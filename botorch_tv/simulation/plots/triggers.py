@@ -30,7 +30,7 @@ def plot_triggers(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """One trial of one strategy through time: what it predicted, what came, when it reset and why.
+    """One trial of one strategy over time: predictions, observations, and resets with their causes.
 
     Above, in the units of y: at every round's arm the mean, the band that the observation had to
     leave for an alarm, the objective and the observation. Below, divided by the band: an alarm is

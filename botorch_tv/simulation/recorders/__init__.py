@@ -1,4 +1,4 @@
-"""What studies record besides regret; a :class:`Recorder` of your own is one class."""
+"""What studies record besides regret; subclass :class:`Recorder` for your own."""
 
 from botorch_tv.simulation.recorders.diagnosis import Diagnosis
 from botorch_tv.simulation.recorders.prediction_error import PredictionError

@@ -31,7 +31,7 @@ PLACE = "position"
 
 @dataclass(frozen=True)
 class PredictionError(Recorder):
-    """Records how far the posterior mean of every arm of a grid was from the objective.
+    """Records the error of the posterior mean at every arm of a grid.
 
     It takes up to twice the time. The result has then :attr:`~StudyResult.prediction_error` and
     :attr:`~StudyResult.squared_error`.

@@ -18,7 +18,7 @@ from botorch_tv.strategies.state import Info, State, Suggestion
 
 @dataclass(frozen=True)
 class Variable:
-    """What is recorded under one name, of every strategy.
+    """A recorded quantity of every strategy.
 
     Args:
         sizes: Dimensions of what is recorded in one round of one trial, with their lengths, such
@@ -39,7 +39,7 @@ class Variable:
 
 
 class Seen(NamedTuple):
-    """A round of one strategy, in all trials that run together.
+    """One round of one strategy, in all trials that run together.
 
     Attributes:
         round: Its number, from 1.
@@ -69,7 +69,7 @@ class Seen(NamedTuple):
 
 
 class Recorder(ABC):
-    """Records something of every round; give instances as ``run_study(..., record=(...,))``.
+    """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
     What ``before`` and ``after`` return together are the variables, each `trials` followed by the
     sizes that it declares. What a recorder is made of, its code included, is part of what a study

@@ -1,4 +1,4 @@
-"""Objectives that do not hold still: drawn anew for every trial, or replayed from a record."""
+"""Time-varying objectives: drawn for every trial, or replayed from recorded data."""
 
 from botorch_tv.simulation.worlds.abrupt import AbruptWorld
 from botorch_tv.simulation.worlds.base import GridWorld, World

@@ -23,7 +23,7 @@ PROBES = 64
 
 
 class BoxWorld(World):
-    """A test function as the world of a study: strategies choose any point of its box.
+    """A test function as a world: strategies choose any point of its box.
 
     Round k is played at time k. A problem with one function gives it to all trials, which then
     differ in noise and, with ``random_rounds``, in where they begin. A problem with

@@ -191,7 +191,7 @@ class RKHSFunctions(_KernelFunctions):
 
 
 class FixedFunctions(FunctionDistribution):
-    """Functions that the user has, the same in every study.
+    """User-defined functions, the same in every study.
 
     Args:
         values: One function for all trials, `M`, or one for each trial of a study, `trials x M`.

@@ -21,7 +21,7 @@ from botorch_tv.validation import require_number
 
 
 class MarkovWorld(GridWorld):
-    """Draws from a Gaussian process that is redrawn a little each round, [B16] §2.
+    """Draws from a Gaussian process that drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
     kernel's Gaussian process. A round takes as many normal variates as the kernel has features.

@@ -36,7 +36,7 @@ First = int | Literal["random", "each"] | None
 
 
 class PanelWorld(GridWorld):
-    """A record of many arms: the first rows fit a model, the others are played, [B16] §5.2.
+    """Recorded readings of many arms: the first rows fit a model, the rest is replayed, [B16] §5.2.
 
     Training rows give one mean and one standard deviation, by which every reading is scaled:
     (reading - mean) / scale. The model's kernel is the covariance across arms of the training rows

@@ -36,7 +36,7 @@ class Played(TypedDict, total=False):
 
 
 class PeaksWorld(World, Generic[Landscape]):
-    """Landscapes that stay as they are for some rounds and then change, one for each trial.
+    """Landscapes that change at intervals and are constant in between, one for each trial.
 
     The domain is the unit cube, whatever the coordinates of the landscape. The larger the better;
     regret is measured against the highest peak, which these benchmarks know.

@@ -22,7 +22,7 @@ SHOWN = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NumberedSuggestion:
-    """What a loop asks to be measured.
+    """A loop's suggestion of what to measure.
 
     Attributes:
         number: By which ``tell`` and ``discard`` know it, counted from 1.
@@ -78,7 +78,7 @@ def numbered(row: Planned, state: State, units: Units) -> NumberedSuggestion:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NumberedConsultation:
-    """What a loop asks an expert: the values now, at points chosen before.
+    """A loop's question to an expert: the current values at points measured before.
 
     Attributes:
         number: By which ``absorb`` knows it, counted from 1.
@@ -119,7 +119,7 @@ def numbered_consultation(row: Question, state: State, units: Units) -> Numbered
 
 
 class Table(NamedTuple):
-    """Everything measured, n rows in order of time; printed, it shows the newest.
+    """All measurements, n rows in order of time; its repr shows the newest.
 
     Attributes:
         number: Of the suggestion that was answered, 0 where there was none, `n`, int64.

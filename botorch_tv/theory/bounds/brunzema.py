@@ -122,7 +122,7 @@ def model_mismatch(
     b0: float,
     parts: int,
 ) -> Tensor:
-    """φ_T: regret per round for taking an objective to stand still, [ET] eq. (13) and (47).
+    """φ_T: regret per round from assuming a static objective, [ET] eq. (13) and (47).
 
     2 √(β_T (3σ^-2 + σ^-4) u) + 2 (σ^-2 + σ^-4) u ȳ with u = N² (1 - exp(-p(ε) N)),
     p(ε) = -½ ln(1 - ε) and ȳ = (b0 + √2 σ) √ln(parts (a0 + 1) π² N² / (3δ)).

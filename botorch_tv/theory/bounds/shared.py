@@ -59,7 +59,7 @@ def block_regret(
 
 
 def smallest_constant(order: Tensor, measured: Tensor) -> float:
-    """The smallest factor with which an order lies above a measured curve everywhere.
+    """The smallest factor for which an order lies above a measured curve everywhere.
 
     For orders whose constant no paper states: the constant is then fitted, so the picture compares
     shapes, not levels.
@@ -75,7 +75,7 @@ def smallest_constant(order: Tensor, measured: Tensor) -> float:
 
 
 def largest_constant(order: Tensor, measured: Tensor) -> float:
-    """The largest factor with which a lower order lies below a measured curve everywhere.
+    """The largest factor for which a lower order lies below a measured curve everywhere.
 
     Arguments and errors are those of :func:`smallest_constant`.
     """
