@@ -58,7 +58,7 @@ def filling(
         name: {
             **encoding,
             "fletcher32": True,
-            "chunksizes": tuple(_piece(one).values()),
+            "chunksizes": tuple(_piece(one, trials).values()),
         }
         for name, one in empty.variables.items()
         if "trial" in one.dims
@@ -147,14 +147,15 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
     return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
-def _piece(variable: xr.Variable) -> dict[str, int]:
-    """Sizes of what is kept together of a variable: a MiB of one strategy, about."""
+def _piece(variable: xr.Variable, trials: int) -> dict[str, int]:
+    """Sizes of what is kept together of a variable: a MiB of one strategy, about, or all of it."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims
     }
     numbers = math.prod(size for name, size in sizes.items() if name != "trial")
-    return sizes | {"trial": max(1, PIECE_BYTES // max(1, numbers * variable.dtype.itemsize))}
+    most = PIECE_BYTES // max(1, numbers * variable.dtype.itemsize)
+    return sizes | {"trial": max(1, min(trials, most))}
 
 
 def _engine() -> Literal["h5netcdf"]:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -133,6 +134,18 @@ def test_a_file_beyond_memory_is_not_loaded(
     monkeypatch.setattr("botorch_tv.simulation.result.free_bytes", lambda device: 1000)
     assert on_disk(StudyResult.load(saved))
     assert same(StudyResult.load(saved), whole)
+
+
+def test_no_piece_of_a_file_is_larger_than_what_it_keeps(
+    whole: StudyResult, tmp_path: Path
+) -> None:
+    with h5py.File(whole.save(tmp_path / "study.nc")) as file:
+        kept = [
+            one for one in file.values() if one.chunks and whole.data.sizes["trial"] in one.shape
+        ]
+        assert len(kept) > 3
+        for one in kept:
+            assert all(piece <= size for piece, size in zip(one.chunks, one.shape)), one.name
 
 
 @pytest.mark.usefixtures("little")
