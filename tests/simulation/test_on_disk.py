@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from lasting import CHUNK, KERNEL, TRIALS, StumblingWorld, players, same, study
+from lasting import KERNEL, StumblingWorld, players, same
+from lasting import study as usual_study
 from matplotlib.figure import Figure
 from strange_executors import Remote
 
@@ -36,6 +38,8 @@ from botorch_tv.simulation.tasks import SharedFolder
 from botorch_tv.test_functions import MarkovFunction
 
 RECORD = (Diagnosis(), PredictionError())
+CHUNK, TRIALS = 4, 14
+study = partial(usual_study, trials=TRIALS, chunk=CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +49,12 @@ def whole() -> StudyResult:
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory for a thousand bytes of results, which are looked at in parts of nine thousand.
+    """Memory for a thousand bytes of results, which are looked at in parts of three thousand.
 
     The regret of all rounds takes two of them, and all that is known many.
     """
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 9000)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 3000)
 
 
 def on_disk(result: StudyResult) -> bool:
