@@ -54,6 +54,10 @@ class Placement:
         before, after = X[..., : self.time_dim], X[..., self.time_dim + with_time :]
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
 
+    def without_time(self, X: Tensor) -> Tensor:
+        """The columns of points other than time, `... x q x (d - 1)`; X is `... x q x d`."""
+        return torch.cat([X[..., : self.time_dim], X[..., self.time_dim + 1 :]], -1)
+
     @classmethod
     def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
         """Where the points of a model belong.

@@ -130,6 +130,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         self.acq_function = acq_function
         self.place = place
         self._log = acq_function._log
+        self._told_times = False
 
     def forward(self, X: Tensor) -> Tensor:
         """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
@@ -138,12 +139,18 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
 
     @property
     def X_pending(self) -> Tensor | None:
-        """Points chosen but not measured yet, at the present, `p x d`."""
-        return getattr(self.acq_function, "X_pending", None)
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if told with their times.
+
+        BoTorch appends the candidates that it finds one after the other, which have no times where
+        it searches the columns other than time.
+        """
+        X: Tensor | None = getattr(self.acq_function, "X_pending", None)
+        return X if X is None or self._told_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
+        self._told_times = X_pending is not None and X_pending.shape[-1] == self.place.columns
 
 
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]

@@ -160,6 +160,9 @@ def test_optimising_from_scratch(kind):
     assert not torch.allclose(X[0], X[1])
     assert value.isfinite().all()
     acquisition.set_X_pending(X)
+    if kind == "qLogEI":
+        assert torch.equal(acquisition.X_pending, X)
+        acquisition = acquisition.acq_function
     known = acquisition._full_X_baseline[-2:] if kind == "noisy" else acquisition.X_pending
     assert torch.equal(known, with_time(X))
 
@@ -284,7 +287,42 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
         with pytest.warns(InputDataWarning, match=cure):
             at_present(past)
     now = at_present(qUpperConfidenceBound(made(), 2.0, X_pending=with_time(X[:2, :2])))
-    assert (now.X_pending[:, 2] == NOW).all()  # and nothing is said
+    assert torch.equal(now.X_pending, X[:2, :2])  # and nothing is said
+
+
+@pytest.mark.parametrize("told", ["at construction", "later", "with times"])
+def test_one_candidate_after_the_other_beside_points_on_their_way(told):
+    """BoTorch joins both, and tells what was known at first again in the end."""
+    pending = data()[0][:2, :2]
+    first = {"X_pending": with_time(pending)} if told == "at construction" else {}
+    acquisition = at_present(qUpperConfidenceBound(made(), 2.0, sampler=sobol(8), **first))
+    inner, columns, fixed = acquisition.acq_function, BOUNDS, None
+    if told == "later":
+        acquisition.set_X_pending(pending)
+    if told == "with times":
+        acquisition.set_X_pending(with_time(pending))
+        columns = torch.cat([BOUNDS, torch.tensor([[0.0], [NOW]], dtype=BOUNDS.dtype)], -1)
+        fixed = {2: NOW}
+    known = []
+
+    def told_of(X):
+        known.append(X)
+        type(inner).set_X_pending(inner, X)
+
+    inner.set_X_pending = told_of
+    X, _ = optimize_acqf(
+        acquisition,
+        columns,
+        q=2,
+        num_restarts=1,
+        raw_samples=4,
+        sequential=True,
+        fixed_features=fixed,
+        options={"maxiter": 2},
+    )
+    both, last = known
+    assert torch.equal(both, with_time(torch.cat([pending, X[:1, :2]])))
+    assert torch.equal(last, with_time(pending))
 
 
 @pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
