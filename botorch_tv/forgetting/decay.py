@@ -4,17 +4,17 @@ A decay is the temporal factor of the covariance,
 
     cov(f_s(x), f_t(x')) = D(s, t) * k(x, x'),
 
-times counted from an origin. Usually it splits into two factors, D(s, t) = v(min(s, t)) *
-a(|t - s|): the prior variance ``v`` reached by the earlier of the two times and the attenuation
-``a`` since. A decay of one's own defines ``attenuation`` alone (stationary, of variance 1), both,
-or ``covariance`` alone:
+with times counted from an origin. Usually it has two factors, D(s, t) = v(min(s, t)) * a(|t - s|):
+the prior variance ``v`` at the earlier of the two times and the attenuation ``a`` since then. A
+custom decay defines ``attenuation`` alone (stationary, of variance 1), both, or ``covariance``
+alone:
 
     class QuasiPeriodic(Decay):
         def attenuation(self, elapsed):
             return torch.exp(-0.05 * elapsed) * torch.cos(0.6 * elapsed)
 
-What of it can be learned it declares as ``parameters``, attributes of the same names that its
-formula reads each time: numbers, or tensors while they are learned.
+Its learnable parameters are declared in ``parameters``. They are attributes of the same names,
+which its formula must read on each call: numbers, or tensors while they are learned.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class Decay:
     """How the covariance between two times falls with the time between them."""
 
     markovian: bool = False
-    """Whether the present says all that the past could say of the future.
+    """Whether the future is independent of the past given the present.
 
-    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t; then a grid may be served by a recursion,
-    whose cost does not grow with the rounds. It is a claim, which a strategy checks.
+    D(r, t) D(s, s) = D(r, s) D(s, t) for all r < s < t. On a grid a recursion of constant cost per
+    round can then be used. Strategies check this claim.
     """
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """What can be learned, by the name of the attribute."""
+    """Learnable parameters, by name of the attribute."""
 
     @property
     def stationary(self) -> bool:
-        """Whether the covariance depends on the time between alone."""
+        """Whether the covariance depends only on the time difference."""
         kind = type(self)
-        stands = kind.prior_variance is Decay.prior_variance
-        return stands and kind.covariance is Decay.covariance
+        constant_variance = kind.prior_variance is Decay.prior_variance
+        return constant_variance and kind.covariance is Decay.covariance
 
     def attenuation(self, elapsed: Tensor) -> Tensor:
         """Factor ``a`` on the covariance between now and ``elapsed`` time units ago, any shape."""
@@ -68,8 +68,8 @@ class Decay:
     def prior_variance(self, elapsed: Tensor) -> Tensor:
         """Factor ``v`` on the prior variance ``elapsed`` time units after the origin, any shape.
 
-        The origin of time is the first observation, or the last reset. 1 unless defined, or what
-        ``covariance`` says where that is.
+        The origin of time is the first observation, or the last reset. The default is the diagonal
+        of ``covariance`` if that is overridden, else 1.
         """
         if type(self).covariance is Decay.covariance:
             return torch.ones_like(elapsed)
@@ -91,11 +91,14 @@ class Decay:
         return self.prior_variance(torch.minimum(first, second)) * kept
 
     def transition(self, first: Tensor, second: Tensor) -> Tensor:
-        """Factor on what is known of a Markovian objective as time passes, the arguments' shape.
+        """Factor on the posterior mean of a Markovian objective between two times.
 
         Args:
             first: Times, counted from the origin.
-            second: Later ones, of the same shape or broadcastable.
+            second: Later times, broadcastable with ``first``.
+
+        Returns:
+            Of the broadcast shape.
         """
         if type(self).attenuation is Decay.attenuation:
             return self.covariance(first, second) / self.prior_variance(first)
@@ -103,7 +106,7 @@ class Decay:
 
 
 def require_defined(decay: Decay) -> None:
-    """Raise a ``ValueError`` unless a decay says what its covariance is."""
+    """Raise a ``ValueError`` unless a decay defines its covariance."""
     kind = type(decay)
     defined = kind.attenuation is not Decay.attenuation or kind.covariance is not Decay.covariance
     require(defined, UNDEFINED.format(kind.__name__))
@@ -154,7 +157,7 @@ class Wiener(Decay):
     The covariance is multiplied by 1 + σ_w² min(t, t'), the model of UI-TVBO in [ET].
 
     Args:
-        sigma_w2: Variance σ_w² gained per unit of time, as a share of the kernel's; at least 0.
+        sigma_w2: Variance σ_w² gained per unit of time, relative to the kernel's; at least 0.
 
     Raises:
         ValueError: If ``sigma_w2`` is negative or not finite.
@@ -185,7 +188,7 @@ class Wiener(Decay):
 
 
 def _log_kept(epsilon: float | Tensor) -> float | Tensor:
-    """ln(1 - ε), finite; its gradient, too."""
+    """ln(1 - ε), finite and with a finite gradient."""
     if not isinstance(epsilon, Tensor):
         return math.log1p(-epsilon) if epsilon < 1 else -ENDLESS
     below = epsilon.clamp_max(1 - torch.finfo(epsilon.dtype).eps)

@@ -1,4 +1,4 @@
-"""An event trigger with a memory: a likelihood ratio over all rounds that may be the change's."""
+"""An event trigger based on a likelihood ratio over all candidate rounds of a change."""
 
 from __future__ import annotations
 
@@ -18,36 +18,35 @@ class Errors(NamedTuple):
     """Standardised prediction errors since the last reset."""
 
     newest_first: Tensor
-    """`batch_shape x longest`; anything beyond those that there are."""
+    """`batch_shape x longest`; entries beyond ``number`` are arbitrary."""
     number: Tensor
-    """How many there are, at most ``longest``, `batch_shape`, int64."""
+    """Number of errors, at most ``longest``, `batch_shape`, int64."""
 
 
 @dataclass(frozen=True)
 class GLRTrigger(Retention):
     """Forget all but the newest observation when a likelihood ratio detects a change.
 
-    Where the objective stands still, and kernel and noise are those of the model, the errors
-    e = (y - mean) / sqrt(sd² + σ²) of one-step predictions are independent and standard normal.
-    With every observation the generalised likelihood ratio test [Lorden 1971] looks for a change,
-    w rounds ago, to another mean,
+    If the objective is static and the model's kernel and noise are correct, the one-step prediction
+    errors e = (y - mean) / sqrt(sd² + σ²) are independent and standard normal. After every
+    observation the generalised likelihood ratio [Lorden 1971] tests for a change of their mean w
+    rounds ago,
 
         G_w = sup_μ Σ (e² - (e - μ)²) / 2 = (Σ e)² / (2 w),   over the w newest,
 
-    and fires once max_w G_w > ln(L π² t'² / (6 δ)), with t' rounds since the last reset and L
-    lengths w looked at. As P(G_w > b) <= exp(-b), the chance of ever firing on an objective that
-    stands still is at most δ by a union bound, as that of
-    :class:`~botorch_tv.forgetting.EventTrigger`, which looks at one error at a time.
+    and fires when max_w G_w > ln(L π² t'² / (6 δ)), where t' is the number of rounds since the last
+    reset and L the number of lengths w tested. Since P(G_w > b) <= exp(-b), a union bound limits
+    the probability of ever firing on a static objective to δ, as for
+    :class:`~botorch_tv.forgetting.EventTrigger`, which tests one error at a time.
 
-    It is a detector for detection-augmented learning, Gerogiannis, Huang, Bose, Veeravalli
-    (arXiv:2501.19401), on predictions. Of that text the introduction alone could be had, so that
-    the threshold is derived here and not theirs. Besson, Kaufmann, Maillard, Seznec (JMLR 2022)
-    test the rewards of every arm, between two unknown means.
+    A detector for detection-augmented learning, Gerogiannis, Huang, Bose, Veeravalli
+    (arXiv:2501.19401), applied to predictions. Only that paper's introduction was available, so the
+    threshold is derived here and is not the authors'. Besson, Kaufmann, Maillard, Seznec (JMLR
+    2022) test the rewards of every arm, between two unknown means.
 
     Args:
-        delta: δ, the chance of ever firing on an objective that stands still, in (0, 1).
-        longest: Most rounds ago that a change is looked for; memory and work of a round grow with
-            it.
+        delta: δ, the probability of ever firing on a static objective, in (0, 1).
+        longest: How many rounds back to look for a change; memory and work per round grow with it.
 
     Raises:
         ValueError: If ``delta`` lies outside (0, 1), or ``longest`` is below 1.

@@ -1,4 +1,4 @@
-"""Inflation of noise: how much less a measurement says once it is old."""
+"""Inflation: how the noise of a measurement grows with its age."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SMALLEST_GAMMA = 1e-6
 class Inflation(ABC):
     """How the noise variance of an observation grows with its lag.
 
-    The lag is the reference time less the time of the observation, at least 0; the newest
-    observation told has lag 0 and plain noise.
+    The lag is the reference time minus the time of the observation, at least 0. The newest
+    observation has lag 0 and its original noise.
     """
 
     parameters: ClassVar[Mapping[str, Parameter]] = {}
-    """What can be learned, by the name of the attribute; see :class:`Parameter`."""
+    """Learnable parameters, by name of the attribute; see :class:`Parameter`."""
 
     @abstractmethod
     def log_factor(self, lag: Tensor) -> Tensor:
         """Logarithm of the factor on the noise variance, any shape; 0 at lag 0.
 
-        A logarithm because weights such as γ^(-lag) leave every floating-point range.
+        A logarithm, because factors such as γ^(-lag) overflow.
         """
 
 
@@ -41,8 +41,7 @@ class Inflation(ABC):
 class ExponentialWeights(Inflation):
     """Noise λ γ^(-lag): the weight of an observation falls by a factor γ per unit of time.
 
-    [W22] eq. (2)-(3), in the form that does not overflow: weights on the kernel and on y multiply
-    out to this noise.
+    Equivalent to the weights on the kernel and on y in [W22] eq. (2)-(3), without overflow.
 
     Args:
         gamma: Discount γ per unit of time, in (0, 1]; 1 forgets nothing.

@@ -1,9 +1,8 @@
-"""What can be learned of a decay or an inflation, declared once, beside its formula.
+"""Learnable parameters of a decay or an inflation, declared once, beside its formula.
 
-A model learns time-varying parameters in the unit of time that its data suggest, the median time
-between observations: then where a search starts, how far it goes and what a prior presumes mean the
-same whether times are told in milliseconds or in years. For this a parameter says how its value
-depends on the unit.
+Parameters are learned in a unit of time taken from the data, the median time between observations.
+Initial values, bounds and priors then mean the same whether times are in milliseconds or in years.
+For this each parameter declares how its value depends on the unit.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ Part = TypeVar("Part")
 class Parameter:
     """A learnable parameter of a decay or an inflation.
 
-    Bounds and priors are meant in the unit of time that it is learned in.
+    Bounds and priors are in the unit of time in which it is learned.
 
     Args:
-        lower: Smallest value that can be learned.
-        upper: Largest.
+        lower: Lower bound.
+        upper: Upper bound.
         power: The power of time in its unit: -1 for a rate, 1 for a duration, 0 for a pure number;
             or a function of the values of the other parameters.
-        share: ``"lost"`` for the share that every unit of time takes, such as ε, or ``"kept"`` for
-            what it leaves, such as γ; ``power`` then is that of -ln(1 - ε) or -ln γ.
-        prior: What is presumed of it, of 1 - γ for a share kept; None to presume nothing.
-        beside_scale: The same in models of standardised outcomes, which learn the variance beside
-            it; ``prior`` where None.
-        fastest: The furthest that a :class:`~botorch_tv.learning.Refit` looks for it, upwards, or
-            downwards for a share kept; the bound where None.
-        deaf: Value beyond which nothing of one observation is left at the next, so that no search
-            finds away; None where there is none.
-        restless: Value from which a search starts there, and from which the second search of a
-            strategy does.
+        share: ``"lost"`` for the fraction lost per unit of time, such as ε, or ``"kept"`` for the
+            fraction kept, such as γ; ``power`` is then that of -ln(1 - ε) or -ln γ.
+        prior: Its prior, or that of 1 - γ for a fraction kept; None for no prior.
+        beside_scale: Its prior in models of standardised outcomes that also learn the variance;
+            ``prior`` if None.
+        fastest: The bound of the search by :class:`~botorch_tv.learning.Refit` towards fast change,
+            lower for a fraction kept, else upper; the parameter's own bound if None.
+        deaf: Value beyond which an observation is uncorrelated with the next, so that the gradient
+            vanishes and a search cannot leave; None if there is none.
+        restless: Initial value of a search that would start beyond ``deaf``, and of the second
+            search of a strategy.
 
     Example:
         >>> class Seasonal(Decay):
@@ -62,11 +61,11 @@ class Parameter:
 
     @property
     def grows_from_zero(self) -> bool:
-        """Whether its natural value is 0 where nothing changes, and positive else."""
+        """Whether its natural value is 0 without change and positive otherwise."""
         return self.share is not None or self.lower == 0
 
     def natural(self, value: Tensor) -> Tensor:
-        """What is proportional to a power of the unit of time: -ln(1 - ε), -ln γ, or itself."""
+        """The quantity that scales with a power of the unit: -ln(1 - ε), -ln γ, or the value."""
         if self.share is None:
             return value
         return -torch.log1p(-value) if self.share == "lost" else -torch.log(value)
@@ -82,7 +81,7 @@ class Parameter:
         return float(self.natural(torch.tensor(value, dtype=torch.float64, device="cpu")))
 
     def natural_bounds(self) -> tuple[float, float]:
-        """Those of the natural value, ``fastest`` among them."""
+        """Bounds of the natural value, taking ``fastest`` into account."""
         low, high = self.lower, self.upper
         if self.share == "kept":
             low = low if self.fastest is None else self.fastest
@@ -91,11 +90,11 @@ class Parameter:
         return self.number(low), self.number(high)
 
     def presumed(self, value: Tensor) -> Tensor:
-        """What priors are priors of, the value or the share lost; its own inverse."""
+        """The quantity that priors refer to, the value or the fraction lost; its own inverse."""
         return 1 - value if self.share == "kept" else value
 
     def stretch(self, factor: Tensor, others: Values) -> Tensor:
-        """What multiplies the natural value as the unit of time grows by a factor.
+        """Factor on the natural value when the unit of time grows by a factor.
 
         Args:
             factor: Positive, any shape.
@@ -105,11 +104,11 @@ class Parameter:
         return factor**-power
 
     def natural_counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The natural value of a value where time counts in a unit ``factor`` times as long."""
+        """The natural value in a unit of time ``factor`` times as long."""
         return self.natural(value) * self.stretch(factor, others)
 
     def counted(self, value: Tensor, factor: Tensor, others: Values) -> Tensor:
-        """The value where time counts in a unit that is ``factor`` times as long."""
+        """The value in a unit of time ``factor`` times as long."""
         if not callable(self.power) and self.power == 0:
             return value
         return torch.where(
@@ -118,7 +117,7 @@ class Parameter:
 
 
 def with_values(part: Part, values: Mapping[str, Any]) -> Part:
-    """A copy of a decay or an inflation with other values, which its formula broadcasts."""
+    """A copy of a decay or an inflation with other parameter values, numbers or tensors."""
     made = copy.copy(part)
     for name, value in values.items():
         object.__setattr__(made, name, value)  # frozen, and checked where it was made

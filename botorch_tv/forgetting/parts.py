@@ -1,4 +1,4 @@
-"""What parts of a strategy see of the rounds, and how they remember."""
+"""What the parts of a strategy see of the rounds, and their memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Observation(NamedTuple):
     """An observation with its prediction; every tensor leads with `batch_shape`.
 
     Attributes:
-        X: Where it was made, `batch_shape x d`; the context, where there is one, comes behind.
-        y: What was observed, `batch_shape`; 0 where a measurement failed.
-        mean: The mean predicted before, `batch_shape`.
-        sd: The standard deviation of that prediction, without observation noise, `batch_shape`.
+        X: The point, `batch_shape x d`, followed by the context if there is one.
+        y: The observed value, `batch_shape`; 0 where a measurement failed.
+        mean: The predicted mean, `batch_shape`.
+        sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance, `batch_shape`; infinite where a measurement failed.
     """
 
@@ -31,8 +31,8 @@ class Observation(NamedTuple):
     noise: Tensor
 
 
-class Left(Protocol):
-    """The observations that are left, n in number, oldest first."""
+class LogRows(Protocol):
+    """The n remaining observations, oldest first."""
 
     @property
     def time(self) -> Tensor:
@@ -40,11 +40,11 @@ class Left(Protocol):
 
     @property
     def y(self) -> Tensor:
-        """What was observed, `batch_shape x n`; 0 where a measurement failed or has left."""
+        """The observed values, `batch_shape x n`; 0 where a measurement failed or was dropped."""
 
     @property
     def noise(self) -> Tensor:
-        """Noise variances, `batch_shape x n`; infinite where a measurement failed or has left."""
+        """Noise variances, `batch_shape x n`; infinite where one failed or was dropped."""
 
     @property
     def X(self) -> Tensor:
@@ -52,34 +52,34 @@ class Left(Protocol):
 
     @property
     def kept(self) -> Tensor:
-        """Which of them a trial still keeps, `batch_shape x n`, bool; others keep the rest."""
+        """Which rows a trial still keeps, `batch_shape x n`, bool; other trials keep the rest."""
 
 
 class Log:
     """The remaining observations, as a part of a strategy sees them.
 
-    Trials share the rows: one that a trial does not keep any more, while another does, looks like
-    one that failed. So a rule that compares observations leaves out those of infinite ``noise``.
+    Trials share the rows. A row that one trial has dropped while another still keeps it looks like
+    a failed one, so rules that compare observations should skip those of infinite ``noise``.
 
-    ``time``, ``y``, ``noise``, ``X`` and ``kept`` are those of :class:`Left`.
+    ``time``, ``y``, ``noise``, ``X`` and ``kept`` are those of :class:`LogRows`.
 
     Attributes:
-        now: The present, `batch_shape`, float64; after an observation its time.
-        rounds: Rounds told, the same for all trials; n of them are left.
-        since: Rounds t' since the last reset of any rule, the one being decided or told included,
+        now: The present, `batch_shape`, float64; after an observation, its time.
+        rounds: Rounds so far, the same for all trials; n of them remain.
+        since: Rounds t' since the last reset of any rule, including the current one,
             `batch_shape`, int64.
-        first_time: Time of the first observation ever, `batch_shape`, float64.
-        newest: The observation just made, of which the last row tells; None before a choice.
+        first_time: Time of the very first observation, `batch_shape`, float64.
+        newest: The observation just made, which is the last row; None before a choice.
         reset: Which trials were reset in this round, `batch_shape`, bool, for :meth:`Part.update`;
-            None where that is yet to be decided.
-        memory: What the part remembers; see :meth:`Part.init`.
+            None before that is decided.
+        memory: The part's memory; see :meth:`Part.init`.
     """
 
-    __slots__ = ("_left", "first_time", "memory", "newest", "now", "reset", "rounds", "since")
+    __slots__ = ("_rows", "first_time", "memory", "newest", "now", "reset", "rounds", "since")
 
     def __init__(
         self,
-        left: Left,
+        rows: LogRows,
         *,
         now: Tensor,
         rounds: int,
@@ -89,39 +89,39 @@ class Log:
         reset: Tensor | None = None,
         memory: Any = None,
     ) -> None:
-        self._left, self.now, self.rounds, self.since = left, now, rounds, since
+        self._rows, self.now, self.rounds, self.since = rows, now, rounds, since
         self.first_time, self.newest, self.reset = first_time, newest, reset
         self.memory = memory
 
     @property
     def time(self) -> Tensor:
-        """See :attr:`Left.time`."""
-        return self._left.time
+        """See :attr:`LogRows.time`."""
+        return self._rows.time
 
     @property
     def y(self) -> Tensor:
-        """See :attr:`Left.y`."""
-        return self._left.y
+        """See :attr:`LogRows.y`."""
+        return self._rows.y
 
     @property
     def noise(self) -> Tensor:
-        """See :attr:`Left.noise`."""
-        return self._left.noise
+        """See :attr:`LogRows.noise`."""
+        return self._rows.noise
 
     @property
     def X(self) -> Tensor:
-        """See :attr:`Left.X`."""
-        return self._left.X
+        """See :attr:`LogRows.X`."""
+        return self._rows.X
 
     @property
     def kept(self) -> Tensor:
-        """See :attr:`Left.kept`."""
-        return self._left.kept
+        """See :attr:`LogRows.kept`."""
+        return self._rows.kept
 
     def before_a_choice(self) -> Log:
-        """The same without an observation that was just made."""
+        """The same log without the newest observation, as before a choice."""
         return Log(
-            self._left,
+            self._rows,
             now=self.now,
             rounds=self.rounds,
             since=self.since,
@@ -133,30 +133,29 @@ class Log:
 class Part:
     """A part of a strategy that may have memory: tensors that lead with `batch_shape`.
 
-    What it remembers is carried in the state and saved with it, so that it is a value: a part
-    itself never changes.
+    The memory is a value, carried in the state and saved with it; the part itself never changes.
     """
 
     def init(self, batch_shape: Size) -> Any:
-        """What it remembers before the first round: a tensor, or tuples or dicts of tensors.
+        """The memory before the first round: a tensor, or tuples or dicts of tensors.
 
-        Tensors are brought to the device of the state, floating-point ones to its dtype.
+        Tensors are moved to the device of the state, floating-point ones also to its dtype.
         """
         return None
 
     def update(self, log: Log) -> Any:
-        """What it remembers after a round, given ``log.memory``; ``log.newest`` was observed.
+        """The memory after a round, given ``log.memory`` and the observation ``log.newest``.
 
-        To be overridden together with :meth:`init`.
+        Override it together with :meth:`init`.
         """
         return log.memory
 
 
 def own_copy(part: Copied) -> Copied:
-    """A part as it is now, whatever becomes of the one that was given.
+    """A copy of a part, independent of later changes to the original.
 
     Raises:
-        ValueError: If it holds what cannot be copied.
+        ValueError: If it cannot be copied.
     """
     try:
         return copy.deepcopy(part)
@@ -168,17 +167,17 @@ def own_copy(part: Copied) -> Copied:
 
 
 def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:
-    """What a part remembers, as the state carries it.
+    """A part's memory as carried by the state, on its device and in its dtype.
 
     Args:
-        part: Whose memory it is.
-        memory: What it returned.
-        before: What it remembered so far.
-        like: Has the dtype that floating-point tensors get, and the device of all.
+        part: The part.
+        memory: What its ``init`` or ``update`` returned.
+        before: Its previous memory.
+        like: Gives the device, and the dtype of floating-point tensors.
         shape: The `batch_shape`.
 
     Raises:
-        InputDataError: If it is nothing that can be carried and saved, or not one per trial.
+        InputDataError: If the memory cannot be saved, or is not per trial.
     """
     name = type(part).__name__
     if memory is None and before is not None:

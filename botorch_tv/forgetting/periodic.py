@@ -1,4 +1,4 @@
-"""A decay in cycles: what was, comes back, and less so every time."""
+"""A periodic decay whose cycles drift."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class PeriodicMarkov(Decay):
     The covariance is multiplied by (1 - ε)^(|t - t'| / 2) exp(-2 sin²(π |t - t'| / P) / ℓ²), that
     of :class:`Markov` times the periodic one of MacKay (1998): "both a gradual forgetting and
     periodic covariance functions" as in TV-BayesOpt, Fleming et al., PLOS Comput. Biol. 19 (2023).
-    More than its summary could not be had, so that nothing here has a default.
+    Only the abstract was available, so no parameter has a default.
 
     Args:
         epsilon: Rate of change ε per unit of time, in [0, 1].
         cycle: Length P of a cycle, in units of time, positive.
-        cycle_lengthscale: How different the phases of a cycle are, ℓ: opposite ones are correlated
-            by exp(-2 / ℓ²). Positive.
+        cycle_lengthscale: Lengthscale ℓ within a cycle, positive: opposite phases have correlation
+            exp(-2 / ℓ²).
 
     Raises:
         ValueError: If a number is out of range.

@@ -1,4 +1,4 @@
-"""Retention of rows: which observations are kept at all."""
+"""Retention: which observations are kept."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ UNDEFINED = (
 class Kept(NamedTuple):
     """Which rows of the log are kept, and whether dropping the others is a reset.
 
-    What leaves never comes back. A reset also begins a clock anew: the origin of a Wiener decay,
-    the rounds t' of a trigger, and what ``Info.reset`` reports.
+    Dropped rows never return. A reset also restarts the clocks, such as the origin of a Wiener
+    decay and the rounds t' of a trigger, and is reported by ``Info.reset``.
 
     Attributes:
-        newest: How many of the newest rows stay; None for all, 0 for none.
-        where: The trials in which only so many stay, `batch_shape`, bool; None for all trials.
-        rows: Any choice of rows instead, `batch_shape x n`, bool; what ``newest`` says is cheaper.
+        newest: How many of the newest rows to keep; None for all, 0 for none.
+        where: The trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
+        rows: Alternatively, any selection of rows, `batch_shape x n`, bool; ``newest`` is cheaper.
         reset: Whether this is a reset, of all trials or `batch_shape`, bool.
     """
 
@@ -47,14 +47,14 @@ class Kept(NamedTuple):
 class Retention(Part):
     """A rule that forgets observations.
 
-    It answers one question, :meth:`keep`, from the log and, where it needs one, from a memory of
-    its own; see :class:`~botorch_tv.forgetting.parts.Part`. Rules combine,
-    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row stays if all keep it, and a reset of
-    one is a reset of all.
+    It answers one question, :meth:`keep`, from the log and, if needed, from its own memory; see
+    :class:`~botorch_tv.forgetting.parts.Part`. Rules combine,
+    ``retention=(SlidingWindow(20), EventTrigger(0.1))``: a row is kept if all rules keep it, and a
+    reset by one is a reset of all.
 
     Example:
         >>> class Sessions(Retention):
-        ...     '''Forget all that lies before a pause longer than an hour.'''
+        ...     '''Forget everything before a pause longer than an hour.'''
         ...
         ...     def keep(self, log):
         ...         fresh = log.now - log.time[..., -1] > 3600
@@ -62,37 +62,36 @@ class Retention(Part):
     """
 
     def keep(self, log: Log) -> Kept | Tensor:
-        """Which rows stay.
+        """Which rows to keep.
 
-        Asked whenever an observation has been made, which ``log.newest`` then is; and before a
-        choice, for which ``log.now`` is the present and ``log.newest`` is None. Never asked about
-        an empty log.
+        Called after each observation, which is ``log.newest``, and before each choice, when
+        ``log.now`` is the present and ``log.newest`` is None. Never called with an empty log.
 
         Args:
-            log: The rows that are left, n in number, oldest first.
+            log: The n remaining rows, oldest first.
 
         Returns:
-            The answer, or which rows stay, `batch_shape x n`, bool.
+            A :class:`Kept`, or a mask of the rows to keep, `batch_shape x n`, bool.
         """
         raise NotImplementedError(UNDEFINED.format(type(self).__name__))
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
-        """What |y - mean| must exceed to be a reset, for those who ask why it was one.
+        """The threshold on |y - mean| above which the rule resets, for diagnosis.
 
         Args:
-            sd: Standard deviation predicted, without observation noise, `batch_shape`.
+            sd: Predicted standard deviation, without observation noise, `batch_shape`.
             noise: Noise variance, a number or `batch_shape`.
             since: Rounds t' since the last reset, `batch_shape`, int64.
 
         Returns:
-            `batch_shape`; None for rules of another form, as here.
+            `batch_shape`; None, as here, for rules of another form.
         """
         return None
 
 
 @dataclass(frozen=True)
 class KeepAll(Retention):
-    """Every observation is kept."""
+    """Keep every observation."""
 
     def keep(self, log: Log) -> Kept:
         return Kept()
@@ -117,7 +116,7 @@ class PeriodicReset(Retention):
     [B16] Algorithm 1.
 
     Args:
-        period: N, in told rounds (at least 1), or in units of time since the first observation.
+        period: N, in rounds (at least 1), or in units of time since the first observation.
         by: ``"rounds"`` or ``"time"``.
 
     Raises:
@@ -153,7 +152,7 @@ class SlidingWindow(Retention):
     """Keep the newest W observations, as SW-GP-UCB does in [W22] and [ET] Appendix A.
 
     Args:
-        window: W, in told rounds (at least 1), or the largest age kept in units of time.
+        window: W, in rounds (at least 1), or the largest age to keep in units of time.
         by: ``"rounds"`` or ``"time"``.
 
     Raises:
@@ -190,12 +189,12 @@ def prediction_error(
 ) -> Tensor:
     """Whether an observation lies outside the :func:`prediction_band`, [ET] eq. (10)-(11).
 
-    On a static objective the chance that it ever fires is at most δ_B.
+    On a static objective the probability of ever firing is at most δ_B.
 
     Args:
         y: The observation, `batch_shape`.
-        mean: The mean predicted before it was made, `batch_shape`.
-        sd: The standard deviation of that prediction, without observation noise, `batch_shape`.
+        mean: The predicted mean, `batch_shape`.
+        sd: The predicted standard deviation, without observation noise, `batch_shape`.
         noise: Noise variance σ² of the observation, a number or `batch_shape`.
         since: Rounds t' since the last reset, `batch_shape`.
         delta: δ_B.
@@ -211,7 +210,7 @@ class EventTrigger(Retention):
     """Forget all but the newest observation when it contradicts the model, [ET] Algorithm 1.
 
     Args:
-        delta: δ_B, the chance of ever firing on an objective that stands still, in (0, 1).
+        delta: δ_B, the probability of ever firing on a static objective, in (0, 1).
         rule: Decides whether to fire; see :func:`prediction_error` for its arguments.
 
     Raises:
@@ -255,7 +254,7 @@ class EventTrigger(Retention):
 
 
 def require_rules(retention: object) -> None:
-    """Raise a ``ValueError`` unless it is a rule, or a tuple of them, that says what it keeps."""
+    """Raise a ``ValueError`` unless it is a rule, or a tuple of rules, that defines ``keep``."""
     rules = retention if isinstance(retention, tuple) else (retention,)
     for rule in rules:
         require(

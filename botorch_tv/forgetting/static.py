@@ -1,4 +1,4 @@
-"""Nothing is forgotten: the objective stands still and measurements do not age."""
+"""No forgetting: the objective is static and measurements do not age."""
 
 from __future__ import annotations
 
@@ -25,8 +25,5 @@ class Static(Decay, Inflation):
 
 
 def is_static(part: Decay | Inflation) -> bool:
-    """Whether nothing changes with time, which needs no arithmetic.
-
-    Not so for a subclass, which may define another formula.
-    """
+    """Whether a part is exactly ``Static``; a subclass may define another formula."""
     return type(part) is Static

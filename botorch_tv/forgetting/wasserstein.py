@@ -1,4 +1,4 @@
-"""Removal of what future predictions would not miss, in Wasserstein distance."""
+"""Removal of observations irrelevant to future predictions, by Wasserstein distance."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from botorch_tv.forgetting.retention import Kept, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
-"""Most rows that leave after a round: a device is then not waited for to see whether more do."""
+"""Maximum number of rows removed per round; checking for more would synchronise the device."""
 FEWEST = 2
-"""Rows that always stay."""
+"""Number of rows that are never removed."""
 NEAR = 1e-5
 """Scaled distances below it are this one, where a Matérn covariance is 1 to rounding."""
 
 
 class Removals(NamedTuple):
-    """What has left, and what it took of the budget."""
+    """The rows removed and the budget spent on them."""
 
     spent: Tensor
     """Σ ln(1 + worth) of all rows removed, `batch_shape`."""
@@ -46,29 +46,29 @@ class Regression(NamedTuple):
 class WassersteinRemoval(Retention):
     """Forget the observations that matter least to future predictions, as W-DBO does.
 
-    The worth of an observation is how far the posteriors with and without it are apart, as a share
-    of how far that with all is from the prior. Apart means a bound of the 2-Wasserstein distance
-    between what they predict, (mean - mean')² + |var - var'|, integrated over the future t > now
-    and over space [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹, w = P (y - mean),
-    and C_ij the integral of k(x, x_i) k(x, x_j) over future and space, removing row i moves the
-    weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii, so that
+    The worth of an observation is the distance between the posteriors with and without it, relative
+    to the distance between the posterior given all data and the prior. The distance is a bound on
+    the 2-Wasserstein distance between predictions, (mean - mean')² + |var - var'|, integrated over
+    the future t > now and over space [Bardou, Thiran, Ranieri, NeurIPS 2024]. With P = (K + N)⁻¹,
+    w = P (y - mean), and C_ij the integral of k(x, x_i) k(x, x_j) over future and space, removing
+    row i changes the weights by P_i w_i / P_ii and the inverse by P_i P_iᵀ / P_ii, so that
 
         worth_i² = (w_i² / P_ii² + 1 / P_ii) (P C P)_ii / (wᵀ C w + Σ P ∘ C).
 
     The budget b starts at 1 and grows by the factor (1 + alpha)^(Δt / l_T). After every round the
-    row of least worth leaves while 1 + worth < b, and b is divided by 1 + worth. The objective is
-    the Markov process of rate ε, in their terms a Matérn-1/2 kernel of time with
-    l_T = -2 / ln(1 - ε). Space is all of it, without an end, as in their closed forms; their
-    package caps those by 1, the volume of their domain. At most 8 rows leave after a round, and 2
-    stay.
+    row of least worth is removed while 1 + worth < b, and b is divided by 1 + worth. The objective
+    is the Markov process of rate ε, in the paper's terms a Matérn-1/2 kernel of time with
+    l_T = -2 / ln(1 - ε). Integrals are over unbounded space, as in the paper's closed forms; the
+    authors' package caps them at 1, the volume of their domain. At most 8 rows are removed per
+    round, and 2 are always kept.
 
     Args:
         epsilon: Rate of change ε per unit of time, in (0, 1).
-        lengthscale: That of the kernel, or one for each coordinate, positive.
+        lengthscale: The kernel's lengthscale, or one for each coordinate, positive.
         nu: Smoothness of a Matérn kernel, 0.5, 1.5 or 2.5; infinite for the squared exponential.
         variance: The kernel's variance.
-        alpha: How fast the budget grows per l_T, at least 0, which removes nothing. 0.25 in their
-            package.
+        alpha: Growth rate of the budget per l_T, at least 0, which removes nothing; 0.25 in the
+            authors' package.
         mean: Prior mean of the objective.
 
     Raises:
