@@ -1,4 +1,4 @@
-"""What an exploration sees: the posterior on candidates, the same on a grid and on a box."""
+"""What an exploration sees: the posterior on candidates, on grids and boxes alike."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from botorch_tv.inference.scratch import Scratch
 from botorch_tv.validation import did_you_mean
 
 Ties = Literal["first", "random"]
-"""Which of the candidates whose scores tie is played: the first, or one by chance."""
+"""Which of several tying candidates is played: the first, or a random one."""
 
 
 class Candidates(ABC):
     """The posterior of f_now on M candidates: all arms of a grid, or some points of a box.
 
-    On a grid they are all candidates there are. A box has more than can be listed, so that there
-    ``mean``, ``sd`` and :meth:`sample` are known where a score or :meth:`at` asks for them. What is
-    written as a score of candidates, and left to :meth:`argmax`, works on both.
+    On a grid all arms are candidates. On a box ``mean``, ``sd`` and :meth:`sample` are available
+    only inside a score or after :meth:`at`. Explorations written as a score that is passed to
+    :meth:`argmax` work on both.
 
     Attributes:
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
+        sign: 1 when maximising, -1 when minimising.
         scale: Largest prior standard deviation.
-        round: The round t that is decided, counted from 1.
-        memory: What the exploration remembers; see :class:`~botorch_tv.forgetting.parts.Part`.
-        scratch: Memory for intermediate results.
+        round: The current round t, counted from 1.
+        memory: The exploration's memory; see :class:`~botorch_tv.forgetting.parts.Part`.
+        scratch: Reusable memory for intermediate results.
     """
 
     sign: int
@@ -72,17 +72,17 @@ class Candidates(ABC):
     def incumbent(self) -> Tensor:
         """Best posterior mean, in the sense of ``sign``, among points observed, `batch_shape x 1`.
 
-        0 without data, for then no choice depends on it.
+        0 without data, when no choice depends on it.
         """
 
     @property
     @abstractmethod
     def best_observation(self) -> Tensor:
-        """Best value observed, in the sense of ``sign``, of those in use, `batch_shape x 1`.
+        """Best observation in use, in the sense of ``sign``, `batch_shape x 1`.
 
-        Like ``mean`` without the prior mean, and 0 without data. An observation holds its noise,
-        and was made when the objective was another, so that under drift :attr:`incumbent` says
-        more. Answers of an expert do not count.
+        Like ``mean`` without the prior mean, and 0 without data. Observations are noisy and may be
+        outdated, so under drift :attr:`incumbent` is more informative. Answers of an expert do not
+        count.
         """
 
     @property
@@ -94,13 +94,13 @@ class Candidates(ABC):
     def sample(self, n: int = 1) -> Tensor:
         """Functions drawn from the posterior covariance, around zero, `n x batch_shape x M`.
 
-        Within a round these are the same n functions however often, and wherever, they are asked
-        for: ``sample(2)[0]`` is ``sample(1)[0]``. To be added to ``mean``.
+        Repeated calls within a round return the same functions: ``sample(2)[0]`` is
+        ``sample(1)[0]``. Add them to ``mean``.
         """
 
     @abstractmethod
     def uniform(self) -> Tensor:
-        """Random numbers in [0, 1), new ones at every call, `batch_shape`."""
+        """Random numbers in [0, 1), new ones on every call, `batch_shape`."""
 
     @abstractmethod
     def argmax(
@@ -111,31 +111,31 @@ class Candidates(ABC):
         first_without_data: bool = False,
         ties: Ties = "first",
     ) -> Tensor:
-        """The candidate of the highest score.
+        """The candidate with the highest score.
 
         Args:
-            score: How good candidates are, `batch_shape x M`, differentiable where they are.
-            unit: Scores tie within 1e-7 of it; ``scale`` unless given.
+            score: Scores candidates, `batch_shape x M`; on a box differentiable by the points.
+            unit: Scores within 1e-7 of this unit tie; ``scale`` by default.
             first_without_data: Whether a trial without data takes the first arm of a grid, or the
-                middle of a box, whatever the scores; or any arm, where ties are broken by chance.
-            ties: Which of the arms of a grid that tie is chosen: the first, or one ``"random"``,
-                all of them equally likely. A box has an optimum alone, or too many to be listed.
+                centre of a box, whatever the scores; a random arm if ties are broken randomly.
+            ties: Which of several tying arms to take: the ``"first"``, or a ``"random"`` one, all
+                equally likely. Grids only.
 
         Returns:
-            A choice: the number of an arm, `batch_shape`, int64, or a point of a box,
+            A choice: the index of an arm, `batch_shape`, int64, or a point of a box,
             `batch_shape x d`.
 
         Raises:
-            InputDataError: If ties are to be broken by chance on a box.
+            InputDataError: If ties are to be broken randomly on a box.
         """
 
     @abstractmethod
     def at(self, choice: Tensor) -> Candidates:
-        """The posterior at one choice of every trial, M being 1."""
+        """The posterior at one choice per trial, so M is 1."""
 
     @abstractmethod
     def anywhere(self) -> Tensor:
-        """A choice by chance, a new one at every call."""
+        """A uniformly random choice, a new one on every call."""
 
     @abstractmethod
     def where(self, condition: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How a posterior becomes a choice: bands, samples, improvements, or chance.
+"""How a posterior becomes a choice: confidence bounds, samples, improvements, or chance.
 
 An exploration usually scores every candidate, and the one with the highest score is played. It sees
 the posterior through :class:`~botorch_tv.acquisition.Candidates`.
@@ -21,25 +21,25 @@ TIE_TOLERANCE = 1e-7
 """Scores this close, in units of the largest prior standard deviation, are equal."""
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 Incumbent = Literal["posterior", "observed"]
-"""What an improvement is measured from: the best posterior mean among the points observed, or the
-best value observed."""
+"""The reference of an improvement: the best posterior mean among the points observed, or the best
+value observed."""
 SMALLEST_VARIANCE = 1e-12
-"""Improvements are those of a variance of at least this, as a share of the largest prior one."""
+"""Lower limit of the variance in improvements, relative to the largest prior variance."""
 
 
 class Exploration(Part):
     """A rule that turns a posterior into a choice.
 
-    It gives candidates a score, :meth:`score`, or chooses by itself, :meth:`choose`. It may
-    remember earlier rounds; see :class:`~botorch_tv.forgetting.parts.Part`.
+    Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. It may have a
+    memory of earlier rounds; see :class:`~botorch_tv.forgetting.parts.Part`.
 
     Attributes:
-        samples: Whether functions are drawn in every round. A hint, which makes that fast.
-        ties: Which of the arms of a grid that tie :meth:`choose` takes.
+        samples: Whether functions are drawn in every round; a hint that makes this fast.
+        ties: Which of several tying arms of a grid :meth:`choose` takes.
 
     Example:
         >>> class TopTwo(Exploration):
-        ...     '''The best point of one sample, or at every other chance of another.'''
+        ...     '''The best point of one of two samples, with equal probability.'''
         ...
         ...     def choose(self, candidates):
         ...         first, second = (
@@ -53,21 +53,21 @@ class Exploration(Part):
     ties: Ties = "first"
 
     def score(self, candidates: Candidates) -> Tensor:
-        """How good each candidate is, `batch_shape x M`, differentiable where they are.
+        """The score of each candidate, `batch_shape x M`; on a box differentiable by the points.
 
-        On a box it is asked about trials in groups, flattened to one dimension.
+        On a box it is called for groups of trials, flattened to one dimension.
         """
         raise NotImplementedError(f"{type(self).__name__} scores no candidates.")
 
     def unit(self, scale: float) -> float:
-        """The unit in which scores are compared, given the largest prior standard deviation."""
+        """The unit of scores, for ties, given the largest prior standard deviation."""
         return scale
 
     def choose(self, candidates: Candidates) -> Tensor:
-        """The choice to play; the candidate of the highest score unless overridden.
+        """The choice to play; by default the candidate with the highest score.
 
         Returns:
-            What :meth:`Candidates.argmax` gives: the number of an arm, `batch_shape`, int64, or a
+            As :meth:`Candidates.argmax`: the index of an arm, `batch_shape`, int64, or a
             point of a box, `batch_shape x d`.
         """
         unit = self.unit(candidates.scale)
@@ -76,7 +76,7 @@ class Exploration(Part):
 
 @dataclass(frozen=True)
 class _BreaksTies(Exploration):
-    """Takes the best candidate, and says which where several are."""
+    """Takes the best candidate, with an option for ties."""
 
     ties: Ties = "first"
 
@@ -89,13 +89,12 @@ class UpperConfidence(_BreaksTies):
     """The largest mean(x) + √beta sd(x); mirrored when minimising.
 
     Args:
-        ties: Which arm of a grid is played where bands are equal to 1e-7 prior standard deviations,
-            as on a plateau that nothing is known of: the ``"first"``, on which two correct programs
-            agree, or one at ``"random"``. The papers do not say; it matters where a large part of
-            the domain is flat.
+        ties: Which arm of a grid to play when bounds agree within 1e-7 prior standard deviations,
+            as in unexplored regions: the ``"first"``, which is reproducible, or a ``"random"`` one.
+            The papers do not say; it matters if a large part of the domain is flat.
 
     Raises:
-        ValueError: If ``ties`` is neither.
+        ValueError: If ``ties`` is something else.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -106,7 +105,7 @@ class UpperConfidence(_BreaksTies):
 class Thompson(Exploration):
     """The best point of a sample from GP(mean, v_t² c), [C17] Algorithm 2, GP-TS.
 
-    The width gives v_t. The sample is joint over all arms; on a box it is a function, drawn by
+    The width is v_t. The sample is joint over all arms; on a box it is a function, drawn by
     Matheron's rule from random features of the prior.
     """
 
@@ -122,7 +121,7 @@ class Thompson(Exploration):
 
 @dataclass(frozen=True)
 class _Improves(_BreaksTies):
-    """Measures candidates from an incumbent m."""
+    """Scores candidates relative to an incumbent m."""
 
     incumbent: Incumbent = "posterior"
 
@@ -145,18 +144,18 @@ class _Improves(_BreaksTies):
 class ExpectedImprovement(_Improves):
     """The largest E[max(f(x) - m, 0)], m the incumbent.
 
-    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Compared by its logarithm: the plain
-    value sinks below every tolerance once the objective is known well.
+    With u = (mean(x) - m) / sd(x) it is sd(x) (φ(u) + u Φ(u)). Its logarithm is compared, because
+    the value itself falls below any tolerance once the objective is well known.
 
     Args:
         ties: See :class:`UpperConfidence`.
-        incumbent: What m is. ``"posterior"``, the best posterior mean among the points observed,
-            forgets as the posterior does. ``"observed"``, the best value observed of those in use,
-            is the textbook's for exact observations of what stands still; noise lifts it for good,
-            which makes it explore more.
+        incumbent: The definition of m. ``"posterior"``, the best posterior mean among the points
+            observed, forgets as the posterior does. ``"observed"``, the best observation in use, is
+            the textbook definition for exact observations of a static objective; noise biases it
+            upwards, which increases exploration.
 
     Raises:
-        ValueError: If one of them is not one of these words.
+        ValueError: If an argument is not one of these words.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -168,15 +167,15 @@ class ExpectedImprovement(_Improves):
 class ProbabilityOfImprovement(_Improves):
     """The largest P(f(x) > m) = Φ(u), with m and u as in :class:`ExpectedImprovement`.
 
-    Compared by u, of which Φ is an increasing function. With the best posterior mean for m it
-    seldom leaves its first arm: there u is 0, and wherever less is known below it.
+    Candidates are compared by u, since Φ is increasing. If m is the best posterior mean, it seldom
+    leaves its first arm: u is 0 there and negative everywhere else.
 
     Args:
         ties: See :class:`UpperConfidence`.
         incumbent: See :class:`ExpectedImprovement`.
 
     Raises:
-        ValueError: If one of them is not one of these words.
+        ValueError: If an argument is not one of these words.
     """
 
     def score(self, candidates: Candidates) -> Tensor:
@@ -200,7 +199,7 @@ class BestMean(_BreaksTies):
 
 
 def draws_numbers(exploration: Exploration) -> bool:
-    """Whether an exploration may take random numbers: all but those known to take none."""
+    """Whether an exploration may use random numbers; False only if it is known not to."""
     known = (UpperConfidence, ExpectedImprovement, ProbabilityOfImprovement, BestMean)
     if isinstance(exploration, _BreaksTies) and type(exploration) in known:
         return exploration.ties == "random"
@@ -208,7 +207,7 @@ def draws_numbers(exploration: Exploration) -> bool:
 
 
 def require_defined(exploration: Exploration) -> None:
-    """Raise a ``ValueError`` unless an exploration says how it chooses."""
+    """Raise a ``ValueError`` unless an exploration defines how it chooses."""
     kind = type(exploration)
     require(
         kind.score is not Exploration.score or kind.choose is not Exploration.choose,

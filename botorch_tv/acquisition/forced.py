@@ -1,4 +1,4 @@
-"""Exploration that no posterior can talk out of."""
+"""Forced exploration, whatever the posterior."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from botorch_tv.validation import require, settle_number
 class Forced(Exploration):
     """Another exploration, mixed with occasional uniformly random choices.
 
-    A detector can see a change where it looks alone, and a bandit that is sure of its optimum looks
-    nowhere else; with forced exploration it meets every change [Liu, Lee, Shroff, AAAI 2018].
+    A detector only sees changes where the bandit measures, and a bandit that is certain of its
+    optimum measures nowhere else. Forced exploration lets it find every change [Liu, Lee, Shroff,
+    AAAI 2018].
 
     Args:
-        chance: That of a choice by chance, of every round, in [0, 1].
-        otherwise: What chooses in the other rounds. It remembers what it remembers alone.
+        chance: Probability of a random choice in each round, in [0, 1].
+        otherwise: The exploration of the other rounds, whose memory is kept.
 
     Raises:
-        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` is no exploration.
+        ValueError: If ``chance`` lies outside [0, 1], or ``otherwise`` is not an exploration.
     """
 
     chance: float

@@ -1,8 +1,8 @@
-"""Where a confidence schedule takes its information gain g from.
+"""Sources of the information gain g in a confidence schedule.
 
-The gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is decided with
-what t - 1 rounds have told, so every source answers with the gain *after t - 1 rounds*, 0 in the
-first round: [C17] Algorithm 1 uses γ_{t-1} and [W22] eq. (4) uses β_{t-1} in the same sense.
+The gain of n observations is g = ½ ln det(I + N^(-½) K N^(-½)), in nats. Round t is decided given
+t - 1 observations, so every source returns the gain *after t - 1 rounds*, 0 in the first round:
+[C17] Algorithm 1 uses γ_{t-1}, and [W22] eq. (4) uses β_{t-1} in the same sense.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WidthContext(NamedTuple):
     """What a confidence schedule may use to decide round t.
 
     Attributes:
-        t: The round being decided, counted from 1 over all told rounds; resets do not restart it.
+        t: The round being decided, counted from 1; resets do not restart it.
         dim: Dimension d of the domain.
         information_gain: Gain g of the data in use, `batch_shape`; None where not computed.
         weighted_information_gain: The same with noise λ γ^(-2 lag), `batch_shape`, or None.
@@ -46,10 +46,10 @@ class InformationGain(ABC):
         """The gain after ``context.t - 1`` rounds, in nats.
 
         Returns:
-            A number where it depends on the round alone, else a tensor, `batch_shape`.
+            A number if it depends only on the round, else a tensor, `batch_shape`.
 
         Raises:
-            ValueError: If it needs something that ``context`` does not hold.
+            ValueError: If it needs a quantity that ``context`` lacks.
         """
 
 
@@ -65,7 +65,7 @@ class Realized(InformationGain):
 class DoublyWeighted(InformationGain):
     """The gain of the data in use under noise λ γ^(-2 lag), ḡ of [W22] eq. (5).
 
-    [W22] takes the maximum over all sets of points; this is its value for the points played.
+    [W22] takes the maximum over all sets of points; this is the value for the points played.
     """
 
     def value(self, context: WidthContext) -> Tensor:
@@ -78,9 +78,9 @@ class DoublyWeighted(InformationGain):
 class ClosedForm(InformationGain):
     """The order of the maximum gain with constant 1, [C17] §3.1.
 
-    With n = t - 1 rounds told: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
+    After n = t - 1 rounds: (ln n)^(d+1) for the squared exponential kernel, n^c ln n with
     c = d(d+1) / (2ν + d(d+1)) for a Matérn kernel. An order, not a bound: it is 0 after one
-    observation, and knows neither lengthscale nor noise.
+    observation, and ignores lengthscale and noise.
 
     Args:
         kernel: ``"se"`` or ``"matern"``.
@@ -175,7 +175,7 @@ class Greedy(InformationGain):
 
     @classmethod
     def of(cls, covariance: Tensor, noise: float, horizon: int) -> Greedy:
-        """Observe the most uncertain arm ``horizon`` times over, and bound the maximum by that.
+        """Bound the maximum gain by observing the most uncertain arm ``horizon`` times.
 
         Gain is monotone and submodular in the multiset of arms played, hence the bound. Each
         step is a rank-one update of the covariance, O(M²); it runs in float64.

@@ -25,17 +25,17 @@ def upper_confidence_bound(
     posterior_transform: PosteriorTransform | None = None,
     maximize: bool = True,
 ) -> AcquisitionFunction:
-    """BoTorch's ``UpperConfidenceBound`` at the present, as wide as a theorem has it.
+    """BoTorch's ``UpperConfidenceBound`` at the present, with the width of a theorem.
 
-    A score is mean + √beta · sd: beta is the *square* of the ``sqrt_beta`` of a width. Information
-    gains are those of the model's data; widths made for known hyperparameters promise nothing once
-    these are learned.
+    The score is mean + √beta · sd, where beta is the *square* of the width's ``sqrt_beta``.
+    Information gains are those of the model's data. Guarantees of widths for known hyperparameters
+    do not hold once these are learned.
 
     Args:
-        model: The model, of one output.
+        model: A model with one output.
         width: The confidence schedule.
         t: The round being decided, counted from 1.
-        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
+        now: The present, a number or `batch_shape`; the model's ``now`` if None.
         posterior_transform: As in ``UpperConfidenceBound``.
         maximize: Whether larger is better.
 
@@ -57,7 +57,7 @@ def upper_confidence_bound(
 
 
 def _context(model: AgingGP, width: Width, t: int, dim: int) -> WidthContext:
-    """What the width may look at, and no more computed than it does."""
+    """The context of the width, with only the gain that it needs."""
     if width.gain is None:
         return WidthContext(t, dim)
     with torch.no_grad():

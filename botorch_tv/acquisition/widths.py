@@ -1,8 +1,8 @@
-"""Confidence schedules: how many standard deviations above the mean an arm is given credit for.
+"""Confidence schedules: the number of standard deviations added to the mean.
 
-The papers write the multiplier of the standard deviation as β or as √β. One convention holds here:
-a score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, which is what
-BoTorch's ``UpperConfidenceBound`` takes. Logarithms are natural.
+The papers write the multiplier of the standard deviation as β or as √β. The convention here: a
+score is ``mean + √beta * sd``, and ``beta`` is the square of ``sqrt_beta``, as in BoTorch's
+``UpperConfidenceBound``. Logarithms are natural.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Width(ABC):
     """A confidence schedule: √beta of every round."""
 
     gain: InformationGain | None = None
-    """Where the information gain comes from; None where the schedule uses none."""
+    """Source of the information gain; None if the schedule uses none."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -37,7 +37,7 @@ class Width(ABC):
         """√beta, the factor on the standard deviation in the round of ``context``.
 
         Returns:
-            A number where it depends on the round alone, else a tensor, `batch_shape`.
+            A number if it depends only on the round, else a tensor, `batch_shape`.
 
         Raises:
             ValueError: If ``context`` lacks the gain that the schedule needs.
@@ -60,7 +60,7 @@ LIMITS = {
     "r": ("[1e-100, 1e100]", "it is the side of the domain's box."),
     "value": ("[0, 1e100]", "it is the square of √beta."),
 }
-"""Where the numbers of a width lie, by their names, and why."""
+"""Valid ranges of the parameters of widths, by name, with a hint for the error."""
 
 
 class _Checked(Width):
@@ -75,12 +75,12 @@ class Logarithmic(_Checked):
     """The width of the papers' experiments: √(c1 ln(c2 t)), [B16] §5.
 
     [B16] uses c1 = 0.8, c2 = 4 on synthetic worlds and c2 = 0.4 on its data, [ET] c1 = 0.4,
-    c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it counts as 0 there, so
+    c2 = 4. With c2 < 1 the logarithm is negative in the first rounds; it is set to 0 there, so
     those rounds do not explore.
 
     Args:
         c1: Scale, at least 0.
-        c2: Rounds are counted c2 times as fast; positive.
+        c2: Factor on the round, positive.
 
     Raises:
         ValueError: If ``c1`` or ``c2`` is out of range or not finite.

@@ -1,4 +1,4 @@
-"""What a regret study leaves behind: one labelled dataset, its summary, its pictures, its file."""
+"""The result of a regret study: a labelled dataset with a summary, plots and a file format."""
 
 from __future__ import annotations
 
@@ -28,28 +28,27 @@ class StudyResult(StudyRecord):
     """Every trial of a regret study, labelled.
 
     All strategies of a study face the same worlds and the same noise, so they are compared trial
-    by trial: the standard error of a paired difference is far below that of either mean.
+    by trial: the standard error of a paired difference is much smaller than that of either mean.
 
     Args:
         data: Dataset with dimensions `strategy x trial x round` and at least the variables
             `regret` (instantaneous, noiseless: max_x f_t(x) − f_t(x_t)) and `resets` (bool: data
-            were forgotten in this round; by a period before its choice, by a trigger after its
-            observation). Its attributes say how it came about: seed, noise,
-            world, versions, wall time in seconds.
+            were forgotten in this round, by a period before its choice or by a trigger after its
+            observation). Its attributes document the study: seed, noise, world, versions, and wall
+            time in seconds.
 
     Raises:
-        ValueError: If a variable or a dimension is missing, or there is nothing in it.
+        ValueError: If a variable or a dimension is missing or empty.
     """
 
     def merge(self, *others: StudyResult) -> StudyResult:
-        """This result with the strategies of others, which met the same worlds and noise.
+        """This result together with the strategies of other results on the same worlds and noise.
 
         Args:
-            others: Results of the same world, seed, trials and horizon, each of other strategies.
+            others: Results with the same world, seed, trials and horizon, and other strategies.
 
         Raises:
-            ValueError: If their trials are not the same ones, or a label is in two of them, naming
-                what differs.
+            ValueError: If their trials differ, naming the difference, or two share a label.
         """
         data = self.data
         for other in others:
@@ -57,16 +56,16 @@ class StudyResult(StudyRecord):
         return StudyResult(data)
 
     def select(self, strategies: Sequence[str]) -> StudyResult:
-        """The same study with some of its strategies, for a table or picture of those alone.
+        """The same study restricted to some of its strategies.
 
-        All that was recorded of them stays, diagnosis and prediction errors too, and so do the
-        attributes, which tell of the study as it was run. Pictures give out colours anew.
+        All their recorded variables are kept, as are the attributes, which document the original
+        study. Plots assign colours anew.
 
         Args:
-            strategies: Their labels, in the order wanted.
+            strategies: Their labels, in the desired order.
 
         Raises:
-            ValueError: If there is none, the study has no such strategy, or one is named twice.
+            ValueError: If the list is empty, or has an unknown or repeated label.
         """
         if isinstance(strategies, str) or len(strategies) == 0:
             raise ValueError(
@@ -89,12 +88,12 @@ class StudyResult(StudyRecord):
         ax: Axes | None = None,
         normalized: bool = True,
     ) -> Figure:
-        """Regret curves with error bands, resets as ticks below them.
+        """Plot regret curves with error bands, and resets as ticks below.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            ax: Axes of yours to draw one kind of regret on, without resets.
-            normalized: Which kind that is: normalised, or cumulative where False.
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes to draw a single kind of regret on, without resets.
+            normalized: Which kind: normalised if True, else cumulative.
         """
         from botorch_tv.simulation.plots import plot_regret
 
@@ -108,13 +107,13 @@ class StudyResult(StudyRecord):
         *,
         ax: Axes | None = None,
     ) -> Figure:
-        """One trial through time: predictions with the trigger's band, alarms and their causes.
+        """Plot one trial over time: predictions with the trigger's band, alarms and their causes.
 
         Args:
-            strategy: One that resets by a trigger; the first such unless given.
-            trial: Number of the trial; one with the typical number of resets unless given.
-            path: Where to write the picture; its ending chooses the format.
-            ax: Axes of yours to draw the upper part on.
+            strategy: A strategy with a trigger; the first one by default.
+            trial: Number of the trial; by default one with the typical number of resets.
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes to draw the upper panel on.
 
         Raises:
             ValueError: If the study was not diagnosed, or has no such strategy or trial.
@@ -126,11 +125,11 @@ class StudyResult(StudyRecord):
     def plot_calibration(
         self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
     ) -> Figure:
-        """Reliability diagrams of objective and observation, and calibration through time.
+        """Plot reliability diagrams of objective and observations, and calibration over time.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            ax: Axes of yours to draw the diagram of the objective on.
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes to draw the diagram of the objective on.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -142,11 +141,11 @@ class StudyResult(StudyRecord):
     def plot_simple_regret(
         self, path: str | os.PathLike[str] | None = None, *, ax: Axes | None = None
     ) -> Figure:
-        """Simple regret through time, and beside the regret paid.
+        """Plot simple regret over time, next to the regret of the arms played.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            ax: Axes of yours to draw simple regret through time on.
+            path: Where to write the figure; its extension selects the format.
+            ax: Axes to draw simple regret over time on.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -163,13 +162,13 @@ class StudyResult(StudyRecord):
         trial: int | None = None,
         ax: Axes | None = None,
     ) -> Figure:
-        """What a strategy that is told nothing came to believe, round by round.
+        """Plot the weights of the adaptive strategy, round by round.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            strategy: Its label; the first such unless given.
-            trial: Number of the trial; means over all, and the middle half of them, unless given.
-            ax: Axes of yours to draw the weights of rates on.
+            path: Where to write the figure; its extension selects the format.
+            strategy: Its label; the first such strategy by default.
+            trial: Number of the trial; by default the mean and the middle half of all trials.
+            ax: Axes to draw the weights of rates on.
 
         Raises:
             ValueError: If weights were not recorded, or there is no such strategy or trial.
@@ -188,15 +187,15 @@ class StudyResult(StudyRecord):
         ax: Axes | None = None,
         strategy: str | None = None,
     ) -> Figure:
-        """Where every strategy knew the objective well, a map for each, the best one first.
+        """Map the prediction error of every strategy over the arms, the best one first.
 
         Args:
-            path: Where to write the picture; its ending chooses the format.
-            across: Which coordinate of the arms runs from left to right.
-            names: What the coordinates are called.
-            aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
-            ax: Axes of yours to draw the map of one strategy on, or the curves of all.
-            strategy: Whose map that is; that of the smallest mean error unless given.
+            path: Where to write the figure; its extension selects the format.
+            across: Which coordinate of the arms is horizontal.
+            names: Names of the coordinates.
+            aspect: Vertical unit in horizontal units; 1 / cos(latitude) for degrees.
+            ax: Axes to draw the map of one strategy on, or the curves of all.
+            strategy: The strategy of that map; by default that of the smallest mean error.
 
         Raises:
             ValueError: If the study did not record it, or its arms have more than two coordinates.
@@ -208,10 +207,10 @@ class StudyResult(StudyRecord):
         )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to one compressed netCDF file, all of it or nothing.
+        """Write everything to one compressed netCDF file, atomically.
 
-        The file appears under its name only once it is complete, so an interrupted save leaves
-        an older file as it was. Folders that do not exist are made.
+        The file appears under its name only when complete, so an interrupted save leaves an older
+        file as it was. Missing folders are created.
 
         Args:
             path: The file, `.nc` by custom.
@@ -227,13 +226,13 @@ class StudyResult(StudyRecord):
 
         Args:
             path: The file.
-            in_memory: Whether to read all of it now. Otherwise what is asked for is read from the
-                file, which must stay where it is, some trials at a time. Unless given, all that
-                takes less than half of the free memory is.
+            in_memory: Whether to read everything now. Otherwise data are read from the file on
+                demand, a few trials at a time, and it must stay in place. By default a file is read
+                into memory if it takes less than half of the free memory.
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, or no study result.
+            ValueError: If the file is damaged, or not a study result.
         """
         most = MEMORY_SHARE * free_bytes(torch.device("cpu"))
         data = read_dataset(path, {None: most, True: math.inf, False: 0}[in_memory])

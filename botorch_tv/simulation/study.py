@@ -52,78 +52,79 @@ def run_study(
 ) -> StudyResult:
     """Run every strategy on the same worlds with the same noise.
 
-    With ``save_to`` every finished chunk of trials is kept. The same call goes on where the last
-    one ended, however it ended: what is kept is read back to the last bit, and the other trials
-    make the choices that they would have made. Their numbers agree up to rounding, which number of
-    threads, ``chunk``, processor and device decide. More ``trials`` extend the study, fewer return
-    the first ones. Strategies that are added are computed alone; those left out are told in a
-    warning and stay in the folder. Several processes may run the same
-    study in the same folder and share the work. A kill loses the chunks under way, so a smaller
-    ``chunk`` loses less.
+    With ``save_to`` every finished chunk of trials is saved. After an interruption of any kind the
+    same call resumes the study: saved chunks are read back bit by bit, and the other trials make
+    the choices that they would have made. Their numbers agree up to rounding, which depends on the
+    number of threads, ``chunk``, processor and device. More ``trials`` extend the study, fewer
+    return the first ones. Added strategies are computed alone; omitted ones are named in a warning
+    and stay in the folder. Several processes may run the same study in the same folder and share
+    the work. A killed process loses the chunks in progress, so a smaller ``chunk`` loses less.
 
-    What a study is includes the code of worlds, kernels and rules of your own, and what that refers
-    to by name, but no attributes and mutable globals whose name begins with an underscore, so that
-    caches and counters do not count; arguments of a constructor kept under such a name do.
+    The identity of a study includes the code of your own worlds, kernels and rules and whatever
+    that refers to by name. Attributes and mutable globals whose name begins with an underscore do
+    not count, so caches and counters are ignored; constructor arguments stored under such a name
+    do count.
 
-    Results that are larger than half of the free memory need ``save_to``: they stay in a file in
-    that folder, and whatever is asked of the result is worked out from some trials at a time.
+    Results larger than half of the free memory need ``save_to``: they stay in a file in that
+    folder, and everything asked of the result is computed from a few trials at a time.
 
-    With an ``executor`` chunks are tasks of its workers, on this machine or others: what it submits
-    is pickled, draws its numbers by the trials alone, and computes on a device of the worker.
-    Results are those of one process. Workers that see the folder of ``save_to`` keep their chunks
-    there themselves; others send them back, and this process keeps them. The executor stays open.
+    With an ``executor`` chunks are tasks of its workers, on this machine or others. Tasks are
+    pickled, draw random numbers by trial, and compute on a device of the worker; results equal
+    those of a single process. Workers that can see the folder ``save_to`` save their chunks there
+    themselves; otherwise they send them back and this process saves them. The executor is left
+    open.
 
     Args:
-        world: Where objectives are drawn from: on a grid, or as a :class:`BoxWorld` on a box.
-        strategies: Strategies by the labels that results carry.
+        world: The distribution of objectives: on a grid, or a :class:`BoxWorld` on a box.
+        strategies: Strategies by label; the labels identify them in the result.
         trials: Number of worlds drawn.
         horizon: Rounds T per trial.
-        seed: Seed; a trial depends on it and on its own number alone.
-        device: Where to compute; the domain's device unless given.
-        dtype: float64 or float32; the latter is refused for so many rounds that rounding would
-            outweigh what is learned.
-        chunk: Trials that run together; unless given as found in ``save_to``, or from free memory.
+        seed: Seed; a trial depends only on the seed and its own number.
+        device: Where to compute; the domain's device by default.
+        dtype: float64 or float32; the latter is refused for so many rounds that rounding errors
+            would outweigh what is learned.
+        chunk: Trials that run together; by default as found in ``save_to``, or from free memory.
             Choices do not depend on it; on a box they agree up to rounding, which gradient ascent
             and learned hyperparameters may amplify over many rounds.
-        workers: Chunks computed side by side; on a CPU as many as PyTorch has threads unless given,
-            elsewhere 1. Choices do not depend on it. With an ``executor``, how many workers trials
-            are dealt out to, 16 or more unless given.
-        save_to: Folder that keeps finished chunks, made if there is none.
+        workers: Chunks computed in parallel; by default the number of PyTorch's threads on a CPU,
+            else 1. Choices do not depend on it. With an ``executor``, the number of workers that
+            trials are distributed over, by default 16 or more.
+        save_to: Folder for finished chunks, created if missing.
         record: What to record besides regret, resets, side queries and choices: ``Diagnosis()``,
-            ``PredictionError()``, or a :class:`Recorder` of your own. Where averages are recorded,
-            fewer trials than ``save_to`` holds are partly computed again.
-        executor: Whose workers compute; this process unless given. Anything with
-            ``submit(function, *arguments)`` that returns something with ``result()``, such as a
-            ``ProcessPoolExecutor``; its ``batch()`` is used if there is one.
-        compiled: Whether rounds on a grid are played in machine code, which Numba makes
-            (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, once
-            some ten seconds of compiling are over. It knows upper confidence bounds, no aging of
-            noise, and one rule of retention; in float64 on a CPU, nothing recorded besides.
-            Strategies that it does not know are played as ever. Unless given, where it is installed
-            and the study is large enough to pay. On a CUDA device True captures the rounds of the
-            same strategies as CUDA graphs, which Python starts as a whole instead of operation by
-            operation, and fuses their passes over up to 8,192 arms where Triton is installed; where
-            either fails it warns and does without. Nobody has timed that on a GPU yet, so there
-            it is off unless asked for.
-        progress: Whether to show a progress bar; in a log it has a line a minute.
+            ``PredictionError()``, or your own :class:`Recorder`. If averages are recorded, asking
+            for fewer trials than ``save_to`` holds recomputes part of them.
+        executor: Whose workers compute; this process by default. Anything with
+            ``submit(function, *arguments)`` that returns an object with ``result()``, such as a
+            ``ProcessPoolExecutor``; its ``batch()`` is used if it has one.
+        compiled: Whether rounds on a grid run as machine code compiled by Numba
+            (``pip install 'botorch-tv[fast]'``): 2 to 4 times as fast, with the same choices, after
+            some ten seconds of compilation. Supports upper confidence bounds, noise that does not
+            age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
+            run as usual. By default it is used if Numba is installed and the study is large enough
+            to benefit. On a CUDA device True captures the rounds of the same strategies as CUDA
+            graphs, which Python launches as a whole instead of operation by operation, and fuses
+            their passes over up to 8,192 arms if Triton is installed; if either fails, a warning is
+            issued and the study runs without it. This has not yet been timed on a GPU, so it is off
+            there by default.
+        progress: Whether to show a progress bar; in a log file it is one line a minute.
 
     Returns:
-        Regret, resets and choices of every strategy, trial and round; choices are numbers of arms,
-        ``index``, on a grid, and points, ``X`` with a dimension ``coordinate``, on a box. Where the
+        Regret, resets and choices of every strategy, trial and round. Choices are arm indices,
+        ``index``, on a grid, and points, ``X`` with a dimension ``coordinate``, on a box. If the
         strategies minimise, regret is f_t(x_t) - min f_t.
 
     Raises:
         ImportError: If ``compiled`` is True on a CPU and Numba is not installed.
-        ValueError: If the world is none, strategies are no mapping of labels to at least one
-            strategy, a size is below 1, some strategies maximise and others minimise or the world
-            wants the other, the world has fewer rounds than ``horizon`` or yields values that are
-            not one per trial and arm, recorders do not fit the domain or each other, there is no
-            such device, memory does not hold a single trial, or the result without ``save_to``, or
-            that holds another study or a damaged description of one.
-        OSError: If ``save_to`` cannot be read or written; the chunks finished are intact.
+        ValueError: If ``world`` is not a world, ``strategies`` is not a mapping of labels to at
+            least one strategy, a size is below 1, strategies differ in ``maximize`` or contradict
+            the world, the world has fewer rounds than ``horizon`` or yields values that are not one
+            per trial and arm, recorders do not fit the domain or each other, the device does not
+            exist, memory cannot hold a single trial or the result without ``save_to``, or the
+            folder holds another study or a damaged one.
+        OSError: If ``save_to`` cannot be read or written; finished chunks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
-        Exception: Any that a worker raised, or the executor itself when it lost one, with a note on
-            where and what to do; what is finished is then kept.
+        Exception: Any raised by a worker, or by the executor when it lost one, with a note on what
+            happened and what to do; finished chunks are kept.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
     require_executor(executor)

@@ -1,4 +1,4 @@
-"""What a strategy remembers, what it suggests, and what it reports."""
+"""State, suggestion and report of a strategy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class State(NamedTuple):
     """Everything carried from round to round; save it with ``torch.save``.
 
     Attributes:
-        domain: Where to choose, shared by all trials.
-        data: The log of observations, what is kept of it, and what has been computed from it.
-        memory: What parts of the strategy remember.
+        domain: The domain, shared by all trials.
+        data: The log of observations, which rows are kept, and what has been computed from them.
+        memory: The memory of the strategy's parts.
         expert: Answers of an expert, beside the log; None before any.
-        members: Of a strategy over strategies, those of its members; its own log is that of the
-            first.
-        begun_with: In words, each with a fingerprint, the parts of a strategy that what is here was
-            computed with.
+        members: For a strategy over strategies, the states of its members; its own log is that of
+            the first.
+        begun_with: The parts of the strategy that the state was computed with, in words, each with
+            a fingerprint.
     """
 
     domain: Domain
@@ -37,12 +37,12 @@ class State(NamedTuple):
 
     @property
     def basis(self) -> Prior:
-        """The prior: the kernel factored over the arms of a grid, or held for points of a box."""
+        """The prior: the kernel factored over the arms of a grid, or for points of a box."""
         return self.data.prior
 
     @property
     def told(self) -> int:
-        """Rounds told, the same for all trials."""
+        """Number of rounds so far, the same for all trials."""
         return self.data.rounds
 
     @property
@@ -64,7 +64,7 @@ def _restored(layout: Layout, *parts: Any) -> State:
 
 
 class Memory(NamedTuple):
-    """What parts of a strategy remember; see :class:`~botorch_tv.forgetting.parts.Part`."""
+    """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.parts.Part`."""
 
     retention: tuple[Any, ...]
     """Of each rule."""
@@ -75,14 +75,14 @@ class Suggestion(NamedTuple):
     """A choice with the prediction it was based on.
 
     Attributes:
-        X: The point to measure, `batch_shape x d`; the context, where there is one, comes behind.
-        index: Its number among the arms of a grid, `batch_shape`, int64; None on a box.
+        X: The point to measure, `batch_shape x d`, followed by the context if there is one.
+        index: Index of the arm on a grid, `batch_shape`, int64; None on a box.
         mean: Posterior mean of f_now there, `batch_shape`.
         sd: Posterior standard deviation of f_now there, without observation noise, `batch_shape`.
         sqrt_beta: Width of the confidence band in standard deviations, sqrt(beta), `batch_shape`.
-        time: The time now for which it was chosen, `batch_shape`, float64.
-        made_by: Which strategy made it, in words with a fingerprint; None where that is not known.
-        member: The member of a strategy over strategies that made it, its number, `batch_shape`,
+        time: The time for which it was chosen, `batch_shape`, float64.
+        made_by: The strategy that made it, in words with a fingerprint; None if unknown.
+        member: Index of the member of a strategy over strategies that made it, `batch_shape`,
             int64.
     """
 
@@ -97,7 +97,7 @@ class Suggestion(NamedTuple):
 
     @property
     def choice(self) -> Tensor:
-        """What the log keeps of it: the number on a grid, the point on a box."""
+        """The choice as stored in the log: the arm's index on a grid, the point on a box."""
         return self.X if self.index is None else self.index
 
 
@@ -105,12 +105,12 @@ class Info(NamedTuple):
     """What happened when an observation was added.
 
     Attributes:
-        reset: Whether a reset forgot what earlier rounds had told, `batch_shape`, bool: the end of
-            a period before this round was decided, or a trigger that its observation set off.
-        side_queries: Measurements asked of an expert since the observation before, that is, to
-            decide this round, `batch_shape`, int64.
-        sd: Standard deviation of f where it was measured, as the suggestion had it, `batch_shape`.
-        noise: Variance that the observation is believed to have, infinite where the measurement
+        reset: Whether earlier observations were forgotten, `batch_shape`, bool: by a period that
+            ended before this round was decided, or by a trigger fired by its observation.
+        side_queries: Measurements requested from an expert since the previous observation, that is,
+            to decide this round, `batch_shape`, int64.
+        sd: Predicted standard deviation of f at the suggestion, `batch_shape`.
+        noise: Noise variance of the observation, given or estimated; infinite where the measurement
             failed, `batch_shape`.
     """
 
@@ -121,5 +121,5 @@ class Info(NamedTuple):
 
     @property
     def information_gain(self) -> Tensor:
-        """What the observation told about f, ½ ln(1 + sd² / noise) in nats, `batch_shape`."""
+        """Information gained about f, ½ ln(1 + sd² / noise) in nats, `batch_shape`."""
         return 0.5 * torch.log1p(self.sd.square() / self.noise)

@@ -1,4 +1,4 @@
-"""What may be recorded of a study besides regret: the one contract of all recorders."""
+"""The interface of recorders, which record quantities of a study besides regret."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Variable:
     """A recorded quantity of every strategy.
 
     Args:
-        sizes: Dimensions of what is recorded in one round of one trial, with their lengths, such
-            as ``{"arm": 25}``; none for a number.
-        dtype: Its type, such as ``"bool"`` or ``"int32"``; that of the study unless given.
-        averaged: Whether the mean over rounds and trials does, kept with its standard error over
+        sizes: Dimensions of the quantity in one round of one trial, with their lengths, such as
+            ``{"arm": 25}``; empty for a number.
+        dtype: Its type, such as ``"bool"`` or ``"int32"``; that of the study by default.
+        averaged: Whether to keep only the mean over rounds and trials, with its standard error over
             trials as `..._standard_error`, instead of a value for every round of every trial.
     """
 
@@ -34,7 +34,7 @@ class Variable:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of its dimensions in one round of one trial."""
+        """Shape in one round of one trial."""
         return tuple(self.sizes.values())
 
 
@@ -42,14 +42,14 @@ class Seen(NamedTuple):
     """One round of one strategy, in all trials that run together.
 
     Attributes:
-        round: Its number, from 1.
-        label: That of the strategy.
-        strategy: Which chooses.
-        state: What it knows: before the observation in ``before``, after it in ``after``.
-        suggestion: What it chose, and what it predicted there.
+        round: Number of the round, from 1.
+        label: Label of the strategy.
+        strategy: The strategy.
+        state: Its state: before the observation in ``before``, after it in ``after``.
+        suggestion: Its choice and prediction.
         objective: The world's truth f_t: ``objective.at(choice)``.
         best: The best value of f_t, `trials`.
-        value: The value chosen, f_t(x_t), `trials`.
+        value: The value at the choice, f_t(x_t), `trials`.
         observation: y_t, `trials`; NaN where the measurement failed.
     """
 
@@ -64,56 +64,56 @@ class Seen(NamedTuple):
     observation: Tensor
 
     def regret(self, value: Tensor) -> Tensor:
-        """How far values of f_t fall short of the best, `trials`."""
+        """The regret of values of f_t, `trials`."""
         return self.best - value if self.strategy.maximize else value - self.best
 
 
 class Recorder(ABC):
     """Records quantities of every round; pass instances as ``run_study(..., record=(...,))``.
 
-    What ``before`` and ``after`` return together are the variables, each `trials` followed by the
-    sizes that it declares. What a recorder is made of, its code included, is part of what a study
-    is, as for worlds and strategies. One recorder sees many chunks of trials, several at once: it
-    keeps nothing of what it sees.
+    Together ``before`` and ``after`` return the variables, each `trials` followed by its declared
+    sizes. A recorder's attributes and code are part of the identity of a study, like those of
+    worlds and strategies. One recorder sees many chunks of trials, several at once, so it must not
+    store what it sees.
     """
 
     @abstractmethod
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
-        """What is recorded, by the names that the result has it under.
+        """The recorded variables, by name in the result.
 
         Raises:
-            ValueError: If nothing of the kind can be recorded on this domain.
+            ValueError: If they cannot be recorded on this domain.
         """
 
     def before(self, seen: Seen) -> Mapping[str, Tensor]:
-        """What is recorded before the strategy is told its observation."""
+        """Quantities recorded before the strategy is told its observation."""
         return {}
 
     def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
-        """What is recorded at the end of the round.
+        """Quantities recorded at the end of the round.
 
         Args:
             seen: The round, with the new state.
-            info: What happened, the side queries of an expert included.
+            info: What happened, including side queries to an expert.
         """
         return {}
 
     def labels(self, domain: Domain, strategies: Mapping[str, Strategy]) -> xr.Dataset:
-        """What the result holds besides, whatever is played: coordinates, say, or constants."""
+        """Further variables of the result that do not depend on the trials, such as coordinates."""
         return xr.Dataset()
 
 
 def require_recorded(data: xr.Dataset, names: Sequence[str], recorder: str, option: str) -> None:
-    """Refuse a study that lacks some variables.
+    """Refuse a study that lacks given variables.
 
     Args:
         data: The study.
-        names: What is needed.
-        recorder: Name of the recorder of this package that records it.
-        option: That of the command line.
+        names: The required variables.
+        recorder: Name of the recorder that records them.
+        option: The command-line option for it.
 
     Raises:
-        ValueError: If one is missing, naming it and how to get it.
+        ValueError: If one is missing, with its name and how to record it.
     """
     missing = [name for name in names if name not in data.variables]
     if missing:

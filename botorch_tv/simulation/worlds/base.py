@@ -1,4 +1,4 @@
-"""What every world offers to a study."""
+"""The interface of worlds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class World(ABC):
     """A distribution over objectives that change with time.
 
     Args:
-        domain: Where strategies choose.
+        domain: The domain of the strategies.
         noise: Variance of the observation noise.
 
     Attributes:
-        horizon: Rounds there are; None where they never end.
-        maximize: Whether large values are good; None where strategies may be after either end.
+        horizon: Number of rounds; None if unlimited.
+        maximize: Whether the objective is to be maximised; None if strategies may do either.
 
     Raises:
         ValueError: If ``noise`` is negative or not finite.
@@ -50,14 +50,14 @@ class World(ABC):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            The objectives of all trials; an earlier one may no longer be used.
+            The objectives of all trials; each may invalidate the previous one.
         """
 
     def opening(self, stream: Stream) -> Tensor | None:
-        """The points that every strategy plays first, `trials x q x d`; None where they choose.
+        """The first points of every strategy, `trials x q x d`; None if strategies choose them.
 
         Args:
-            stream: Random numbers of the trials, apart from those of :meth:`objectives`.
+            stream: Random numbers of the trials, separate from those of :meth:`objectives`.
         """
         return None
 
@@ -66,10 +66,10 @@ class World(ABC):
 
         Args:
             step: The round, counted from 0.
-            choice: One for each trial, as a log keeps it: arms, `trials`, or points, `trials x d`.
+            choice: One per trial, as stored in the log: arms, `trials`, or points, `trials x d`.
 
         Returns:
-            A bool per trial, on the device of ``choice``; None where all can be measured.
+            A bool per trial, on the device of ``choice``; None if all can be measured.
         """
         return None
 
@@ -98,30 +98,30 @@ class GridWorld(World):
             stream: Random numbers of the trials, with their dtype and device.
 
         Yields:
-            Noiseless values on all arms, `trials x M`, in memory that the next round uses again.
+            Noiseless values on all arms, `trials x M`, in memory that the next round may reuse.
         """
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         return (OnArms(values) for values in self._checked_rounds(stream))
 
     def look(self, rounds: int, trials: int = 1, seed: int = 0) -> xr.DataArray:
-        """The objective of some trials, to be looked at, without noise.
+        """The noiseless objective of some trials, for inspection.
 
-        Trial i is, up to rounding, the trial i of a study with this seed on a CPU, whatever its
+        Up to rounding, trial i is trial i of a study with this seed on a CPU, whatever its
         strategies:
 
             >>> shown = world.look(rounds=100, trials=3)
             >>> shown.sel(trial=0, round=[1, 10, 100]).plot.line(x="x1")
-            >>> shown.max("arm") - shown.mean("arm")  # what blind choices would cost
+            >>> shown.max("arm") - shown.mean("arm")  # the regret of random choices
 
         Args:
-            rounds: How many rounds, from the first one on, at least 1.
-            trials: How many trials, at least 1.
+            rounds: Number of rounds, from the first, at least 1.
+            trials: Number of trials, at least 1.
             seed: Seed of the study, at least 0.
 
         Returns:
-            `trial x round x arm`, float64; rounds count from 1 and trials and arms from 0, as in
-            the results of a study. Coordinates `x1`, `x2`, ..., each `arm`, say where arms are.
+            `trial x round x arm`, float64; rounds count from 1, trials and arms from 0, as in the
+            results of a study. Coordinates `x1`, `x2`, ..., each `arm`, locate the arms.
 
         Raises:
             ValueError: If a size is out of range, or the world has fewer rounds.
@@ -131,7 +131,7 @@ class GridWorld(World):
         trials = require_integer(f"{name}: trials", trials, 1, "give the number of trials.")
         seed = require_integer(f"{name}: seed", seed, 0, "give the seed of a study.")
         stream = Stream(seed, "world", 0, trials, dtype=torch.float64, device=torch.device("cpu"))
-        # Copied one by one, for a world may use the memory of a round again.
+        # Copied one by one, since a world may reuse the memory of a round.
         seen = [values.detach().clone() for values in islice(self._checked_rounds(stream), rounds)]
         require(
             len(seen) == rounds,
@@ -153,7 +153,7 @@ class GridWorld(World):
         )
 
     def _checked_rounds(self, stream: Stream) -> Iterator[Tensor]:
-        """What :meth:`rounds` yields, refused unless it is one value per trial and arm."""
+        """The values of :meth:`rounds`, checked for one value per trial and arm."""
         wanted = (stream.trials, len(self.domain))
         for t, values in enumerate(self.rounds(stream), start=1):
             shape = tuple(values.shape) if isinstance(values, Tensor) else None
@@ -168,10 +168,10 @@ class GridWorld(World):
             yield values
 
     def first_arm(self, stream: Stream) -> Tensor | None:
-        """The arm at which every strategy starts, `trials`, int64; None where they choose.
+        """The first arm of every strategy, `trials`, int64; None if strategies choose it.
 
         Args:
-            stream: Random numbers of the trials, apart from those of :meth:`rounds`.
+            stream: Random numbers of the trials, separate from those of :meth:`rounds`.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Objectives that were recorded: the readings of many sensors, replayed."""
+"""Recorded objectives: the readings of many sensors, replayed."""
 
 from __future__ import annotations
 
@@ -28,67 +28,65 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer, require_number
 
 UNEVEN = 0.25
-"""Share of the usual time between rows that one may be early or late without a word."""
+"""Deviation from the usual time between rows, relative to it, above which a warning is issued."""
 
 
 First = int | Literal["random", "each"] | None
-"""The arm of round 1, or how it is found."""
+"""The arm of round 1, or how it is chosen."""
 
 
 class PanelWorld(GridWorld):
     """Recorded readings of many arms: the first rows fit a model, the rest is replayed, [B16] §5.2.
 
-    Training rows give one mean and one standard deviation, by which every reading is scaled:
+    One mean and one standard deviation of the training rows scale all readings:
     (reading - mean) / scale. The model's kernel is the covariance across arms of the training rows
-    about that mean, its noise a share of their variance, and its rate of change ε has the largest
-    marginal likelihood on them. Every trial replays the same test rows; trials differ in the arm
-    they start from, which is the same for all strategies. So build strategies from
-    ``world.kernel``, ``world.model_noise`` and ``world.epsilon``.
+    about that mean, its noise is a share of their variance, and its rate of change ε maximises the
+    marginal likelihood of these rows. Every trial replays the same test rows; trials differ in
+    their first arm, which is the same for all strategies. Build strategies from ``world.kernel``,
+    ``world.model_noise`` and ``world.epsilon``.
 
-    One ε stands for patterns of every scale, and there are more small ones than large; since the
-    covariance holds the noise of the readings as well, ε of a slow world comes out too high (0.06
-    instead of 0.01 from 300 rows of 20 arms, where the true covariance gives 0.01;
-    noise that is fitted, which leaves the covariance, brings it down to 0.03). Tell strategies
-    another if you know it.
+    A single ε describes patterns of all scales, most of which are small. Since the covariance
+    includes the noise of the readings, ε of a slow world is overestimated (0.06 instead of 0.01
+    from 300 rows of 20 arms, where the true covariance gives 0.01; fitted noise, which is removed
+    from the covariance, reduces it to 0.03). Pass another ε to strategies if you know it.
 
-    Rows are rounds of the same length; a panel whose times say otherwise is told in a warning.
+    Rows are assumed to be rounds of equal length; a panel with other times causes a warning.
 
-    Missing readings are NaN. The covariance of two arms is taken from the rows that have both. In
-    test rows an arm that has no reading counts with its last one before, and playing it teaches
-    nothing.
+    Missing readings are NaN. The covariance of two arms uses the rows that have both. In test rows
+    an arm without a reading has its last previous value, and playing it yields no observation.
 
     Args:
-        values: A panel, or readings, `rounds x arms`; NaN where there is none.
-        train: How many of the first rows fit the model, at least 2; those after are played.
-        center: ``"all"`` takes one mean from all readings. ``"arm"`` takes from each arm its own
-            mean, so that the objective is how far an arm is above its usual reading.
-        standardize: False leaves the unit of the readings (scale 1), so regret is in it as well.
-        noise_share: Noise of the model, as a share of the variance of the training rows; or
-            ``"fitted"`` for the one of largest marginal likelihood, which needs four complete
-            training rows per arm and takes seconds. The kernel is then the covariance less it.
-        groups: For ε, rows per independent group of training rows (say a day), or a label for each
-            training row, a group ending where it changes; all depend on each other unless given.
+        values: A panel, or readings, `rounds x arms`, NaN where missing.
+        train: Number of initial rows for fitting, at least 2; the remaining rows are replayed.
+        center: ``"all"`` subtracts one mean from all readings. ``"arm"`` subtracts each arm's own
+            mean, so the objective is an arm's excess over its usual reading.
+        standardize: False keeps the unit of the readings (scale 1), also for regret.
+        noise_share: Noise variance of the model relative to the variance of the training rows; or
+            ``"fitted"`` for the value of maximum marginal likelihood, which needs four complete
+            training rows per arm and takes seconds. It is then removed from the covariance.
+        groups: For fitting ε, the number of rows per independent group of training rows (say a
+            day), or a label per training row, where a change of label begins a new group. By
+            default all rows are one group.
         observation_noise: Variance, in units of the objective, of noise added to the readings that
-            strategies are told. Strategies should then be told ``model_noise`` plus this.
-        first_arm: The arm at which every strategy starts: ``"random"`` draws one for each trial,
-            ``"each"`` starts trial i at arm i and begins again after the last, a number is that
-            arm, None leaves the choice to the strategies. Where nothing else is random, as for
-            ``observation_noise`` 0 and strategies that draw nothing, trials that start at the same
-            arm are the same trial: then ``"each"`` with as many trials as arms counts none twice.
-        coordinates: Where the arms are, `arms x d`; those of the panel, or 0, 1, 2, ..., unless
-            given.
+            strategies observe. Pass strategies ``model_noise`` plus this value.
+        first_arm: The first arm of every strategy: ``"random"`` draws one per trial, ``"each"``
+            starts trial i at arm i, cyclically, an index is that arm, and None leaves the choice to
+            the strategies. If nothing else is random, because ``observation_noise`` is 0 and
+            strategies draw nothing, trials with the same first arm are identical; use ``"each"``
+            with as many trials as arms to count none twice.
+        coordinates: Positions of the arms, `arms x d`; by default those of the panel, or
+            0, 1, 2, ....
 
     Attributes:
         domain: The arms, a :class:`Grid` of their coordinates.
         kernel: Covariance across arms, `arms x arms`, float64, in squared units of the objective.
-        model_noise: Variance of the noise that the model assumes in a reading.
-        epsilon: Rate of change ε per round; fitted when it is first asked for.
-        mean: What is taken from readings: one number, or one per arm, `arms`.
-        scale: What they are divided by.
-        training: The training rows, scaled like them, `train x arms`, float64; NaN where there is
-            no reading.
-        objective: The test rows as they are played, `horizon x arms`, float64.
-        measured: Whether each of them is a reading of its own round, `horizon x arms`.
+        model_noise: Noise variance of a reading assumed by the model.
+        epsilon: Rate of change ε per round, fitted on first access.
+        mean: Mean subtracted from the readings: a number, or one per arm, `arms`.
+        scale: Divisor of the readings.
+        training: The scaled training rows, `train x arms`, float64, NaN where missing.
+        objective: The scaled test rows, gaps filled, `horizon x arms`, float64.
+        measured: Whether each is an actual reading of its round, `horizon x arms`.
         horizon: Number of test rows.
         noise: Variance of the noise added to readings, 0 unless ``observation_noise`` is given.
 
