@@ -12,7 +12,7 @@ from botorch_tv.inference.mixture.running import mixture_prior
 from botorch_tv.inference.mixture.units import FIRST, MixtureUnits, units_after
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
-from botorch_tv.models.checks import check_now, column_of_time
+from botorch_tv.models.checks import check_now, column_of_time, warn_of_no_time
 from botorch_tv.models.measurements import (
     check_measurements,
     check_points,
@@ -65,6 +65,7 @@ def adaptive_model(
     """
     time_dim, d = column_of_time(train_X, time_dim), train_X.shape[-1]
     check_measurements(train_X, train_Y, time_dim)
+    warn_of_no_time(train_X, time_dim)
     if train_X.shape[:-2] != train_Y.shape[:-2]:
         raise BotorchTensorDimensionError(
             f"train_Y is {tuple(train_Y.shape)} and train_X {tuple(train_X.shape)}, but both need "

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.gpytorch import GPyTorchModel
 from gpytorch import Module as GPyTorchModule
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
@@ -114,6 +117,31 @@ def check_times(times: Tensor) -> None:
         raise InputDataError(
             f"A time is {float(times.abs().max()):.0f} in float32, which cannot tell it from the "
             "next second; count time from an origin of your own, or use float64."
+        )
+
+
+FEWEST = 8
+"""Rows from which on it can be told that a column is in no order."""
+
+
+def warn_of_no_time(X: Tensor, time: int) -> None:
+    """Warn of a column that is taken for time, but looks like one of a parameter.
+
+    Args:
+        X: Inputs, `... x n x d`.
+        time: Column of time.
+    """
+    times = X[..., time]
+    if times.shape[-1] < FEWEST or not bool(((times >= 0) & (times <= 1)).all()):
+        return
+    falls = (times.diff(dim=-1) < 0).double().mean()
+    if float(falls) > 0.25:
+        warnings.warn(
+            f"column {time} of train_X is taken for time, but it lies from 0 to 1 and in no order, "
+            "as a parameter does; put the time of each row behind its x, torch.cat([x, time], -1), "
+            "or name its column by time_dim.",
+            InputDataWarning,
+            stacklevel=3,
         )
 
 

@@ -61,8 +61,8 @@ def check_points(prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor)
         raise InputDataError(
             f"a point has {points[out][0].item():g} in a column that goes from "
             f"{prior.lower.expand_as(U)[out][0].item():g} to "
-            f"{prior.upper.expand_as(U)[out][0].item():g}; give adaptive_model bounds that hold "
-            "all points."
+            f"{prior.upper.expand_as(U)[out][0].item():g}; give bounds that hold all points, "
+            "adaptive_model(..., bounds=bounds)."
         )
     early = ~(time.detach() >= newest)
     if bool(early.any()):

@@ -1,9 +1,15 @@
 """What training data must fit, asked directly."""
 
+import warnings
+from typing import Any
+
 import pytest
 import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.warnings import InputDataWarning
+from models.cases import data
 
+from botorch_tv.models import TimeVaryingGP, adaptive_model
 from botorch_tv.models.checks import check_train_data
 
 X, Y = torch.rand(5, 3, dtype=torch.float64), torch.rand(5, dtype=torch.float64)
@@ -27,3 +33,17 @@ def test_times_are_looked_at_in_their_column(column: int, wrong: float) -> None:
     other[3, column] = wrong
     with pytest.raises(Exception, match="time"):
         check_train_data(other, Y, columns=3, time=column, known=None)
+
+
+@pytest.mark.parametrize("build", [TimeVaryingGP, adaptive_model])
+def test_a_parameter_in_the_place_of_time_is_pointed_out(build: Any) -> None:
+    """Whoever swaps SingleTaskGP for it and adds no column of time."""
+    X, Y = data(n=12)
+    x = X[:, :2]
+    with pytest.warns(InputDataWarning, match=r"column 1 of train_X is taken for time.* time_dim"):
+        build(x, Y)
+    for times in (X[:, 2:], X[:, 2:].flip(0), (X[:, 2:] - X[0, 2]) / (X[-1, 2] - X[0, 2])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", InputDataWarning)
+            build(torch.cat([x, times], -1), Y)
+            build(torch.cat([times, x], -1), Y, time_dim=0)
