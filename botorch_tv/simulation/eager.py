@@ -1,9 +1,10 @@
-"""Strategies as they are, round by round, in the trials of one chunk."""
+"""The rounds of a study in PyTorch, for the trials of one chunk."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -16,7 +17,23 @@ from botorch_tv.simulation.records import Arrays, Records
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.objective import Objective
+from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import Info, State
+
+
+@dataclass
+class _Player:
+    """A strategy at play in the trials of a chunk."""
+
+    number: int
+    """Its place among the strategies."""
+    label: str
+    strategy: Strategy
+    state: State
+    stream: Stream | None
+    """Random numbers of its choices; None if it draws none."""
+    expert: Stream | None
+    """Random numbers of its expert; None if it consults none."""
 
 
 class EagerTable:
@@ -25,7 +42,7 @@ class EagerTable:
     Args:
         settings: The study.
         templates: A state of every strategy by label, whose factored kernel the trials share.
-        place: Told where the play is.
+        place: Told the current step, for error messages.
     """
 
     def __init__(
@@ -33,23 +50,19 @@ class EagerTable:
     ) -> None:
         chunk = place.chunk
         self.settings, self.place, self.chunk = settings, place, chunk
-        self.labels = list(settings.strategies)
-        self.players = list(settings.strategies.values())
-        self.states = [
-            player.init_like(templates[label], (chunk.trials,))
-            for label, player in settings.strategies.items()
-        ]
-        self.streams = [
-            self.draws(f"strategy {label}") if player.draws else None
-            for label, player in settings.strategies.items()
-        ]
-        self.experts = [
-            self.draws(f"expert {label}") if player.consults else None
-            for label, player in settings.strategies.items()
+        self.players = [
+            _Player(
+                number,
+                label,
+                strategy,
+                strategy.init_like(templates[label], (chunk.trials,)),
+                self.draws(f"strategy {label}") if strategy.draws else None,
+                self.draws(f"expert {label}") if strategy.consults else None,
+            )
+            for number, (label, strategy) in enumerate(settings.strategies.items())
         ]
         self.spread = math.sqrt(settings.world.noise)
         self.disturb = settings.errors(chunk)
-        self.maximize = settings.maximize
         self.opening = settings.world.opening(self.draws("first arm"))
         self.recorders = settings.recorders
         self.records = Records(
@@ -71,75 +84,74 @@ class EagerTable:
             step: The round, counted from 0.
             objective: That of every trial.
         """
-        world = self.settings.world
-        best = objective.best(self.maximize)
+        best = objective.best(self.settings.maximize)
         noise = self.disturb.normal()
-        for number, player in enumerate(self.players):
-            state, label = self.states[number], self.labels[number]
-            self.place.reach(step + 1, "the strategy {!r} chooses", label)
-            if self.opening is not None and step < self.opening.shape[1]:
-                suggestion = player.suggestion_at(state, self.opening[:, step])
-            else:
-                suggestion = player.ask(state, generator=self.streams[number])
-            self.place.reach(step + 1, "the world answers the strategy {!r}", label)
-            truth = objective.at(suggestion.choice)
-            observation = truth + noise
-            ok = world.available(step, suggestion.choice)
-            seen = Seen(
-                step + 1,
-                label,
-                player,
-                state,
-                suggestion,
-                objective,
-                best,
-                truth,
-                observation if ok is None else observation.masked_fill(~ok, math.nan),
-            )
-            self._record(number, seen, None)
-            self.place.reach(step + 1, "the strategy {!r} is told", label)
-            self.states[number], info = player.tell(
-                state,
-                suggestion,
-                observation,
-                ok=ok,
-                check=False,
-                consume=True,
-            )
-            stream = self.experts[number]
-            if stream is not None:
-                self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
-                asked = self._consult(number, stream, step, objective)
-                info = info._replace(side_queries=asked)
-            self._record(number, seen._replace(state=self.states[number]), info)
+        for player in self.players:
+            self._play(player, step, objective, best, noise)
         self.records.close_round(step)
+
+    def _play(
+        self, player: _Player, step: int, objective: Objective, best: Tensor, noise: Tensor
+    ) -> None:
+        """One round of one strategy."""
+        strategy, label, world = player.strategy, player.label, self.settings.world
+        self.place.reach(step + 1, "the strategy {!r} chooses", label)
+        if self.opening is not None and step < self.opening.shape[1]:
+            suggestion = strategy.suggestion_at(player.state, self.opening[:, step])
+        else:
+            suggestion = strategy.ask(player.state, generator=player.stream)
+        self.place.reach(step + 1, "the world answers the strategy {!r}", label)
+        truth = objective.at(suggestion.choice)
+        observation = truth + noise
+        ok = world.available(step, suggestion.choice)
+        seen = Seen(
+            step + 1,
+            label,
+            strategy,
+            player.state,
+            suggestion,
+            objective,
+            best,
+            truth,
+            observation if ok is None else observation.masked_fill(~ok, math.nan),
+        )
+        self._record(player, seen, None)
+        self.place.reach(step + 1, "the strategy {!r} is told", label)
+        player.state, info = strategy.tell(
+            player.state, suggestion, observation, ok=ok, check=False, consume=True
+        )
+        if player.expert is not None:
+            self.place.reach(step + 1, "the strategy {!r} consults an expert", label)
+            asked = self._consult(player, player.expert, step, objective)
+            info = info._replace(side_queries=asked)
+        self._record(player, seen._replace(state=player.state), info)
 
     def finished(self) -> tuple[list[str], Arrays]:
         """What was recorded, and of which strategies in this order."""
-        return self.labels, self.records.finished()
+        return [one.label for one in self.players], self.records.finished()
 
     def _lasting(self) -> Collection[str]:
         """Variables whose tensors are new in every round.
 
-        Somebody's own strategy may give the same one in every round, with other numbers in it.
+        A user's strategy may return the same tensor in every round, overwritten in place.
         """
-        ours = all(is_ours(type(one)) for one in self.players)
+        ours = all(is_ours(type(one.strategy)) for one in self.players)
         return Play().variables(self.settings.world.domain) if ours else ()
 
-    def _record(self, number: int, seen: Seen, info: Info | None) -> None:
-        """Let every recorder see a round: before the observation, or what happened after it."""
+    def _record(self, player: _Player, seen: Seen, info: Info | None) -> None:
+        """Let every recorder see a round, before the observation or, with ``info``, after it."""
         for one in self.recorders:
             self.place.reach(seen.round, "{!r} records the strategy {!r}", one, seen.label)
             told = one.before(seen) if info is None else one.after(seen, info)
-            self.records.note(number, one, told)
+            self.records.note(player.number, one, told)
 
-    def _consult(self, number: int, stream: Stream, step: int, objective: Objective) -> Tensor:
-        """Let an expert answer what a strategy asks about this round; side queries, `trials`.
+    def _consult(self, player: _Player, stream: Stream, step: int, objective: Objective) -> Tensor:
+        """Let an expert answer a strategy's questions; returns the side queries, `trials`.
 
-        Its errors are its own, as large as those of observations.
+        Its errors are independent of, and as large as, those of observations.
         """
-        player, state = self.players[number], self.states[number]
-        asked = player.consult(state, generator=stream)
+        state = player.state
+        asked = player.strategy.consult(state, generator=stream)
         if asked is None:
             return torch.zeros(self.chunk.trials, dtype=torch.int64, device=state.time.device)
         # As many numbers as any trial could need, so that no trial's depend on the others.
@@ -149,5 +161,5 @@ class EagerTable:
         known = [world.available(step, one) for one in asked.choice.unbind(1)]
         measured = [one for one in known if one is not None]
         ok = torch.stack(measured, -1) if measured else None
-        self.states[number] = player.absorb(state, asked, answers, ok=ok, check=False)
+        player.state = player.strategy.absorb(state, asked, answers, ok=ok, check=False)
         return asked.side_queries
