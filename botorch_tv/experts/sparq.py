@@ -101,8 +101,8 @@ class SparQ(Strategy):
             self.process, samples=self.exploration.samples
         )
 
-    def _left(self, state: State, now: Tensor) -> Data:
-        return with_answers(super()._left(state, now), state.expert)
+    def _data_at(self, state: State, now: Tensor) -> Data:
+        return with_answers(super()._data_at(state, now), state.expert)
 
     def _ask(
         self, state: State, now: float | Tensor | None, context: Tensor | None, draws: Draws

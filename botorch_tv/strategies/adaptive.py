@@ -174,10 +174,10 @@ class Adaptive(Strategy):
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(
-                f"noise is {shown(noise)}, but who is told nothing finds the noise, in units of a "
-                "scale that is itself unknown, and cannot weigh a variance in units of y exactly. "
-                "Leave it out, and tell repeated readings one by one instead of their mean; or use "
-                "a strategy that is told its kernel, such as "
+                f"noise is {shown(noise)}, but the adaptive strategy estimates the noise in units "
+                "of a scale that is itself unknown, and cannot use a variance in units of y. Leave "
+                "it out, and tell repeated readings one by one instead of their mean; or use a "
+                "strategy with a known kernel, such as "
                 "tv_gp_ucb(kernel=..., noise=..., epsilon=...)."
             )
         return self.noise

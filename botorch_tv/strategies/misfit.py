@@ -92,8 +92,8 @@ def warn_of_observation(
     )
     warnings.warn(
         f"an observation is {y[place].item():.4g}, but {known} {mean[place].item():.4g} and the "
-        f"standard deviation of kernel and noise {spread[place].item():.2g}: a strategy that "
-        'believes so plays one point for ever. Give mean="estimated" or the mean you know, and a '
+        f"standard deviation of kernel and noise {spread[place].item():.2g}: with such a prior a "
+        'strategy plays one point forever. Give mean="estimated" or the mean you know, and a '
         "kernel whose outputscale, and a noise whose variance, is in the squared unit of y; or "
         "standardise y.",
         MisfitWarning,

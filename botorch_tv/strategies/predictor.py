@@ -166,13 +166,13 @@ class Predictor(Parts):
             state: The state that made the suggestion.
             suggestion: Where it will be measured.
         """
-        data = self._left(state, suggestion.time)
+        data = self._data_at(state, suggestion.time)
         noise = self.believed_noise(state)
         bands = [rule.band(suggestion.sd, noise, data.since) for rule in self.process.retention]
         told = [band for band in bands if band is not None]
         return torch.stack(told).amin(0) if told else None
 
-    def _left(self, state: State, now: Tensor) -> Data:
+    def _data_at(self, state: State, now: Tensor) -> Data:
         """What is left of the data at time ``now``."""
         require_begun_with(state, self._model_fingerprints, self.process.retention)
         return retained_at(self.inference_for(state.domain, state.basis), state, now)[0]
@@ -202,7 +202,7 @@ class Predictor(Parts):
             width=self.width,
             sign=1 if self.maximize else -1,
             state=state,
-            data=self._left(state, present.now),
+            data=self._data_at(state, present.now),
             present=present,
             context=context,
         )

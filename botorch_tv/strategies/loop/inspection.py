@@ -195,8 +195,8 @@ class Inspection(Record):
         player = self._strategy
         if not isinstance(player, Adaptive):
             raise InputDataError(
-                f"{player!r} is told what it believes, and weighs nothing; Loop(box) alone plays a "
-                "strategy that is told nothing. plot() shows any loop."
+                f"{player!r} has no weights to plot; only the adaptive strategy has, which "
+                "Loop(box) uses by default. plot() works for any loop."
             )
         if not self._replay.answers:
             raise RefusedInput(*NOTHING_MEASURED)

@@ -65,37 +65,8 @@ class Record:
         **unknown: Never,
     ) -> None:
         check_names("Loop", unknown, inspect.signature(Record).parameters)
-        fix = "give a seed from 0 to 2**64 - 1."
-        seed = require_integer("Loop: seed", seed, 0, fix)
-        require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
-        require(
-            maximize is None or isinstance(maximize, bool),
-            f"Loop: maximize is {shown(maximize)}, but it must be True or False; give False where "
-            "the smallest value is wanted.",
-        )
-        require(
-            strategy is not None,
-            "Loop: no domain; give what can be set, as in Loop({'temperature': (20, 80)}).",
-        )
-        if not isinstance(strategy, Strategy):
-            require(
-                domain is None,
-                f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
-                "strategy, then a domain.",
-            )
-            domain, strategy = strategy, adaptive_gp_ucb(maximize=maximize is not False)
-        require(
-            maximize is None or maximize == strategy.maximize,
-            f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
-            "the strategy alone.",
-        )
-        require(
-            not strategy.follows,
-            f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
-            "does not write down; use ask() and tell() of the strategy, or one of its members.",
-        )
-        if domain is None:
-            raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
+        seed = _checked_seed(seed)
+        strategy, domain = _strategy_and_domain(strategy, domain, maximize)
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -103,7 +74,7 @@ class Record:
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
         self._consultations = OpenConsultations(self._units)
-        # Of the host, so that a file goes on anywhere.
+        # On the CPU, so that a file can be resumed on any device.
         self._generator = torch.Generator().manual_seed(seed)
 
     @property
@@ -341,3 +312,51 @@ class Record:
     def _description(self) -> Description:
         """The strategy as a file has it; frozen as it is, once is enough."""
         return describe(self._strategy, "strategy")
+
+
+def _checked_seed(seed: int) -> int:
+    fix = "give a seed from 0 to 2**64 - 1."
+    seed = require_integer("Loop: seed", seed, 0, fix)
+    require(seed < 2**64, f"Loop: seed is {seed}, but generators take 64 bits; {fix}")
+    return seed
+
+
+def _strategy_and_domain(
+    strategy: Strategy | Domain | Bounds | None,
+    domain: Domain | Bounds | None,
+    maximize: bool | None,
+) -> tuple[Strategy, Domain | Bounds]:
+    """The arguments of a loop, whose strategy may have been left out.
+
+    Raises:
+        ValueError: If they are incomplete, or contradict each other.
+    """
+    require(
+        maximize is None or isinstance(maximize, bool),
+        f"Loop: maximize is {shown(maximize)}, but it must be True or False; give False where "
+        "the smallest value is wanted.",
+    )
+    require(
+        strategy is not None,
+        "Loop: no domain; give what can be set, as in Loop({'temperature': (20, 80)}).",
+    )
+    if not isinstance(strategy, Strategy):
+        require(
+            domain is None,
+            f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
+            "strategy, then a domain.",
+        )
+        domain, strategy = strategy, adaptive_gp_ucb(maximize=maximize is not False)
+    require(
+        maximize is None or maximize == strategy.maximize,
+        f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
+        "the strategy alone.",
+    )
+    require(
+        not strategy.follows,
+        f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
+        "does not write down; use ask() and tell() of the strategy, or one of its members.",
+    )
+    if domain is None:
+        raise ValueError("Loop: no domain; give Loop(strategy, Box(bounds)).")
+    return strategy, domain

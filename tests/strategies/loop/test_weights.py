@@ -103,5 +103,5 @@ def test_who_weighs_nothing_is_told_so() -> None:
     with pytest.raises(InputDataError, match="nothing has been measured"):
         loop_of([]).plot_weights()
     told = Loop(gp_ucb(kernel=RBFKernel().double(), noise=0.1), Box([(0.0, 1.0)]))
-    with pytest.raises(InputDataError, match="told nothing"):
+    with pytest.raises(InputDataError, match="no weights to plot"):
         told.plot_weights()
