@@ -96,8 +96,12 @@ def markov(domain: Grid) -> MarkovWorld:
 
 @pytest.mark.parametrize(
     ("name", "kernel"),
-    [("square", smooth()), ("cube", rough()), ("line", smooth()), ("scattered", rough())],
-    ids=DOMAINS,
+    [
+        pytest.param("square", smooth(), id="square"),
+        pytest.param("cube", rough(), id="cube", marks=pytest.mark.slow),
+        pytest.param("line", smooth(), id="line", marks=pytest.mark.slow),
+        pytest.param("scattered", rough(), id="scattered"),
+    ],
 )
 def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
     strategies = {
