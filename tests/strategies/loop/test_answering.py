@@ -10,12 +10,14 @@ import pytest
 from botorch.exceptions import InputDataError
 from strategies.loop.loops import STRATEGIES
 
+from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies import Float, Integer, Loop, adaptive_gp_ucb
 from botorch_tv.strategies.loop.answering import answer_in_file
 
 START, HOUR = datetime(2026, 3, 1, 8, tzinfo=UTC), timedelta(hours=1)
 BOX = {"x": (0, 1), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
-ADAPTIVE = adaptive_gp_ucb()
+BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)
+ADAPTIVE = adaptive_gp_ucb(bank=BANK)
 
 
 @cache
