@@ -12,11 +12,14 @@ from contextlib import redirect_stdout
 from io import StringIO
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from xarray.testing import assert_allclose
@@ -32,7 +35,6 @@ from botorch_tv.strategies import Grid, Strategy, et_gp_ucb, gp_ts, tv_gp_ucb
 
 CHUNK, TRIALS, HORIZON = 8, 44, 10
 CHUNKS = -(-TRIALS // CHUNK)
-PRELOAD = ["botorch_tv.simulation.folder", "botorch_tv.simulation.study", "pytest"]
 KERNEL = unit_kernel("se", 0.25)
 
 
@@ -224,13 +226,21 @@ def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None
 Work = Callable[[Connection, Any, dict[str, Any]], None]
 
 
+def prepared() -> ForkServerContext:
+    """Where processes come from that start in milliseconds, for what they need is there."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["ready"])
+    with pytest.MonkeyPatch.context() as patched:  # a server is not told where pytest looks
+        patched.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        ensure_running()
+    return context
+
+
 class Child:
     """A process at work on a folder, a file or what a storage holds."""
 
     def __init__(self, work: Work, place: Path | str, **settings: Any) -> None:
-        context = get_context("forkserver")
-        # Imported once by the server, so that a child starts in milliseconds.
-        context.set_forkserver_preload(PRELOAD)
+        context = prepared()
         self.pipe, other = context.Pipe()
         self.process: BaseProcess = context.Process(
             target=work, args=(other, place, settings), daemon=True

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from lasting import CHUNK, CHUNKS, PRELOAD, TRIALS, Child, files, hold_lock, same, study
+from lasting import CHUNK, CHUNKS, TRIALS, Child, files, hold_lock, prepared, same, study
 from strange_executors import (
     DeadlyWorld,
     Interrupted,
@@ -47,9 +47,7 @@ EXECUTORS = {
 
 def processes(workers: int) -> ProcessPoolExecutor:
     """Workers that start in milliseconds."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    return ProcessPoolExecutor(workers, mp_context=context)
+    return ProcessPoolExecutor(workers, mp_context=prepared())
 
 
 def identical(first: StudyResult, second: StudyResult) -> bool:
