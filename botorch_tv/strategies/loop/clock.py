@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 from botorch.exceptions import InputDataError
@@ -104,6 +104,9 @@ class LoopClock:
                     ("Loops count from a datetime that begin with one, or as "),
                     (Cure(Act.UNIT), "."),
                 )
+            if isinstance(value, (str, date)):
+                limit = f" is {shown(value)}, but times are numbers or datetimes; give one such as "
+                raise RefusedInput(name, limit, Cure(Act.DATE), ".")
             return as_number(name, value, fix)
         if when is None:
             raise RefusedInput(

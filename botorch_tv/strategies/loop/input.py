@@ -16,6 +16,7 @@ from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
+from botorch_tv.strategies.parameters import BoxParameter, Choice
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import decimal_comma, did_you_mean, shown
@@ -27,6 +28,9 @@ Points = Any
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """Of a table, which may lack it."""
+
+STRATEGYS_OWN = ("kernel", "noise", "epsilon", "width", "mean", "forgetting", "exploration")
+"""Arguments that a loop is given by mistake."""
 
 
 def check_names(call: str, unknown: Mapping[str, object], known: Iterable[str]) -> None:
@@ -43,10 +47,12 @@ def check_names(call: str, unknown: Mapping[str, object], known: Iterable[str]) 
     """
     for name, value in unknown.items():
         meant = did_you_mean(name, known)
-        if name in ("minimize", "minimise"):
+        if name in ("minimize", "minimise", "direction", "goal"):
             meant = " Give maximize=False where the smallest value is wanted."
-        elif not meant and not isinstance(value, (bool, int, float, str)):
+        elif isinstance(value, (tuple, BoxParameter, Choice)):
             meant = f" Parameters go in a dict, Loop({{{name!r}: {shown(value)}}})."
+        elif name in STRATEGYS_OWN:
+            meant = " A strategy takes it, Loop(tv_gp_ucb(kernel=..., ...), domain)."
         raise TypeError(f"{call}: there is no argument {name}.{meant}")
 
 
@@ -234,7 +240,10 @@ def as_place(name: str, value: object, state: State) -> Tensor:
         )
     X = as_places(name, value, state)
     if len(X) != 1:
-        raise InputDataError(f"{name} holds {len(X)} points, but one is needed; pass one of them.")
+        raise InputDataError(
+            f"{name} holds {len(X)} points, but one is needed; pass one after the other, or begin "
+            "with all of them by Loop.from_table."
+        )
     return X[0]
 
 

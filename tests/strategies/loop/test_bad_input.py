@@ -1,6 +1,7 @@
 """What a loop refuses: it says why, and is as it was."""
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,15 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
     "outside early": (lambda loop: loop.observe([0.5, 3.0], 1.0, time=0.5), "lies outside Box"),
     "short": (lambda loop: loop.observe([0.5], 1.0), "points here have 2 coordinates"),
     "words": (lambda loop: loop.observe("here", 1.0), "X is 'here'; give points as rows of 2"),
-    "several": (lambda loop: loop.observe([[0.5, 0.5]] * 2, 1.0), "X holds 2 points"),
+    "several": (
+        lambda loop: loop.observe([[0.5, 0.5]] * 2, 1.0),
+        "one after the other, or .*from_table",
+    ),
+    "time in words": (
+        lambda loop: loop.recommend(now="2026-03-01"),
+        r"now is '2026-03-01', but times are numbers or datetimes; give .* datetime\.now\(UTC\)",
+    ),
+    "a day": (lambda loop: loop.recommend(now=date(2026, 3, 1)), "give one such as datetime"),
     "nothing seen": (lambda loop: loop.observe([0.5, 0.5], nan), "leave out measurements that fa"),
     "no context": (
         lambda loop: loop.observe([0.5, 0.5], 1.0, context=[1.0]),

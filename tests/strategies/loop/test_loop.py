@@ -377,6 +377,8 @@ def test_a_direction_is_true_or_false(maximize):
     ("name", "meant"),
     {
         "minimize": r"Give maximize=False where the smallest value is wanted\.",
+        "direction": r"Give maximize=False where the smallest value is wanted\.",
+        "epsilon": r"A strategy takes it, Loop\(tv_gp_ucb\(kernel=\.\.\., \.\.\.\), domain\)\.$",
         "units": r"Did you mean unit\?",
         "xyzzy": r"there is no argument xyzzy\.$",
     }.items(),
@@ -393,6 +395,8 @@ def test_an_argument_that_there_is_not_names_the_one_that_was_meant(name, meant)
 def test_parameters_go_in_a_dict():
     with pytest.raises(TypeError, match=r"no argument a\. .*, Loop\({'a': \(0, 1\)}\)\.$"):
         Loop(a=(0, 1))
+    with pytest.raises(TypeError, match=r"no argument speed\. .*, Loop\({'speed': Choice\(0, 1\)}"):
+        Loop(speed=Choice(0, 1))  # which is close to seed
     with pytest.raises(ValueError, match=r"no domain; .* Loop\({'temperature': \(20, 80\)}\)"):
         Loop()
 
