@@ -89,7 +89,12 @@ def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
     for label, run in runs.items():
         assert run[told_nothing_wider.REGRET][0] > 0
         bands = label not in ("chance", "BoTorch on (x, t)")
-        for coverage in (told_nothing_wider.EVERYWHERE, told_nothing_wider.CHOSEN):
+        parts = (
+            told_nothing_wider.EVERYWHERE,
+            told_nothing_wider.LOWEST,
+            told_nothing_wider.CHOSEN,
+        )
+        for coverage in parts:
             assert 0 <= run[coverage][0] <= 1 if bands else coverage not in run
     both, regret = (record["worlds"]["levy"][one] for one in ("runs", "regret per round"))
     played = {label: one[told_nothing_wider.REGRET] for label, one in both.items()}
@@ -118,3 +123,20 @@ def test_units_are_those_of_the_first_points():
     torch.testing.assert_close(X, torch.stack([point for point, _ in told]))
     torch.testing.assert_close(y * player.scale + player.mean, values)
     assert (time.diff() == 1).all()
+
+
+def test_coverage_of_the_lowest_third_is_of_the_places_that_are_the_lowest(monkeypatch):
+    """Bands that hold just what is below the median hold all of the lowest third, half of all."""
+    trial = wider_worlds.traffic(RECORDS, 0, 6, usual=False)
+
+    def held(player, trial, points, t):
+        f = trial.value(points, t)
+        return (f < f.median()).double()
+
+    monkeypatch.setattr(told_nothing_wider, "_held", held)
+    player = told_nothing_wider.PLAYERS["GP-UCB told all"]
+    found = told_nothing_wider.play(player, trial, 0)
+    assert found[told_nothing_wider.LOWEST] == 1
+    f = trial.value(trial.arms, 5)  # the only round that is looked at
+    expected = float((f < f.median()).double().mean())
+    assert found[told_nothing_wider.EVERYWHERE] == pytest.approx(expected)
