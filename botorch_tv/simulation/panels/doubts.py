@@ -20,6 +20,7 @@ YEARS = (1900, 2199)
 """Of such dates; counts of seconds since 1970 begin with earlier ones, or have months above 12."""
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}([.,])\d{3}\s*")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
+_ZONED = re.compile(r".*[T\s:]\d\d([.,]\d+)?\s*(Z|UTC|GMT|[+-]\d\d(:?\d\d)?)\s*", re.IGNORECASE)
 
 
 def refuse_hidden_times(file: str, names: list[str], values: np.ndarray) -> None:
@@ -96,6 +97,27 @@ def refuse_hidden_thousands(file: str, label: str, lines: list[int], cells: list
         f"{file} line {lines[first]}, column {label!r}: {cells[first].strip()!r} may be a number "
         "of thousands, as others in the column are whole, or a decimal; write thousands without a "
         "mark, or all decimals with as many digits."
+    )
+
+
+def refuse_mixed_zones(file: str, lines: list[int], cells: list[str]) -> None:
+    """Dates without a zone would be taken for those of Greenwich where others have one.
+
+    Args:
+        file: Its name.
+        lines: Of the file, one for each cell.
+        cells: Dates of one column as they were written.
+
+    Raises:
+        ValueError: If some have a zone and others have none.
+    """
+    zoned = [bool(_ZONED.fullmatch(cell)) for cell in cells]
+    if all(zoned) or not any(zoned):
+        return
+    having, lacking = zoned.index(True), zoned.index(False)
+    raise ValueError(
+        f"{file} line {lines[lacking]}: {cells[lacking].strip()!r} has no zone, but "
+        f"{cells[having].strip()!r} in line {lines[having]} has one; give all dates one, or none."
     )
 
 

@@ -16,6 +16,7 @@ from botorch_tv.simulation.panels.doubts import (
     refuse_hidden_header,
     refuse_hidden_thousands,
     refuse_hidden_times,
+    refuse_mixed_zones,
 )
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.room import require_room
@@ -61,8 +62,9 @@ def read_table(path: Path, times: str | None = None) -> Panel:
 
     Raises:
         ValueError: If lines differ in length, a cell is neither a number nor empty, dates or
-            thousands may be read in two ways, there are two columns of dates, no column of the
-            name, one that may be times or an arm, or a first line of names or readings.
+            thousands may be read in two ways, some dates alone have a zone, there are two columns
+            of dates, no column of the name, one that may be times or an arm, or a first line of
+            names or readings.
     """
     rows = read_lines(path)
     require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
@@ -246,6 +248,7 @@ def _dates(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndar
             f"{file} line {rows[row].line}: {str(cells[row])!r} may be {days}, and no row tells "
             "which; write the year first, as in 2026-03-01."
         )
+    refuse_mixed_zones(file, [row.line for row in rows], cells.tolist())
     return readings[0]
 
 

@@ -111,3 +111,18 @@ def test_two_arms_of_one_name(tmp_path):
         panel.select(["b", "a"])
     assert np.array_equal(panel.select([0, "b"]).values, READ[:, [0, 2]])
     assert isinstance(panel, Panel)
+
+
+@pytest.mark.parametrize("zone", ["Z", "+01:00", "-0330", ":30.5+01"])
+def test_dates_with_and_without_a_zone(tmp_path, zone):
+    """Those without were taken for Greenwich's, an hour or more off beside the others."""
+    rows = [[f"2026-03-01T0{hour}:00{zone}", hour**2] for hour in range(3)]
+    assert load_panel(table(tmp_path, ["time", "a"], rows)).times is not None
+    rows[1][0] = "2026-03-01T01:00"
+    with pytest.raises(ValueError, match=r"line 3: '2026-03-01T01:00' has no zone, but .* line 2"):
+        load_panel(table(tmp_path, ["time", "a"], rows))
+
+
+def test_dates_that_end_like_a_zone(tmp_path):
+    rows = [["2026-03-01 00", 1], ["2026-03-01 01", 2], ["2026-03-02 00", 3]]
+    assert len(load_panel(table(tmp_path, ["time", "a"], rows)).times) == 3
