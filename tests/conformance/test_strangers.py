@@ -95,13 +95,13 @@ OF_STRANGE = {
 STILL = (Static(), ("constant",))
 
 
+@pytest.mark.parametrize("number", [6000, pytest.param(6001, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("on_box", [False, True], ids=["grid", "box"])
 @pytest.mark.parametrize("retention", STRANGE)
 @pytest.mark.parametrize("decay", OF_STRANGE)
-def test_retentions_by_the_textbook(decay, retention, on_box):
+def test_retentions_by_the_textbook(decay, retention, on_box, number):
     parts = {"decay": OF_STRANGE[decay], "inflation": STILL, "retention": STRANGE[retention]}
-    for number in (6000, 6001):
-        assert check(number, **parts, on_box=on_box, inference="auto") < 1e-8
+    assert check(number, **parts, on_box=on_box, inference="auto") < 1e-8
 
 
 @pytest.mark.parametrize("retention", STRANGE)
@@ -113,6 +113,7 @@ def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
     assert check(6002, **parts, on_box=False, inference="auto") < 1e-8
 
 
+@pytest.mark.parametrize("number", [5000, pytest.param(5001, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("on_box", "inference"),
     # A box has one inference, whatever its name.
@@ -121,10 +122,9 @@ def test_the_same_is_kept_where_nobody_looks(decay, retention, monkeypatch):
 )
 @pytest.mark.parametrize("retention", RETENTIONS)
 @pytest.mark.parametrize("decay", DECAYS)
-def test_by_the_textbook(decay, retention, on_box, inference):
+def test_by_the_textbook(decay, retention, on_box, inference, number):
     parts = {"decay": DECAYS[decay], "retention": RETENTIONS[retention]}
-    for number in (5000, 5001):
-        assert check(number, **parts, on_box=on_box, inference=inference) < 1e-8
+    assert check(number, **parts, on_box=on_box, inference=inference) < 1e-8
 
 
 @pytest.mark.parametrize("decay", DECAYS)
