@@ -179,7 +179,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
     """Samples of an :class:`AdaptivePosterior`, of the same functions whatever points are asked.
 
     Functions come from a Sobol sequence; what is drawn for every point stays that of the first
-    points when there are more.
+    points when there are more. The sequence is shuffled: those of two seeds are correlated row by
+    row, and so would be the outputs of a list of models.
     """
 
     def _construct_base_samples(self, posterior: AdaptivePosterior) -> None:
@@ -190,6 +191,8 @@ class AdaptiveSampler(NormalMCSampler):  # type: ignore[misc]
                 common, count, posterior.device, posterior.dtype, seed=self.seed
             )
             generator = torch.Generator().manual_seed(self.seed)
+            order = torch.randperm(count, generator=generator, device="cpu")
+            functions = functions[order.to(functions.device)]
             points = torch.randn(
                 shape[-1] - common, count, dtype=posterior.dtype, generator=generator, device="cpu"
             )

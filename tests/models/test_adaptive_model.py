@@ -20,6 +20,7 @@ from botorch.acquisition.objective import (
     ScalarizedPosteriorTransform,
 )
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
@@ -216,6 +217,22 @@ def test_the_sampler_keeps_its_functions_when_there_are_more_points():
 
 
 # ---------------------------------------------------------------- gradients
+
+
+def test_outputs_of_a_list_are_independent():
+    """Sobol sequences of two seeds are not: outputs were correlated by .2, with any number."""
+    train_X, train_Y = data()
+    both = ModelList(
+        adaptive_model(train_X, train_Y, bank=STILL), adaptive_model(train_X, -train_Y, bank=STILL)
+    )
+    posterior = both.posterior(asked(both.models[0], 3))
+    count = 1024
+    for seed in range(6):
+        torch.manual_seed(seed)
+        samples = get_sampler(posterior, torch.Size([count]))(posterior)
+        one, other = ((samples - samples.mean(0)) / samples.std(0)).unbind(-1)
+        correlation = (one * other).mean(0).abs()
+        assert float(correlation.max()) < 4.5 / count**0.5
 
 
 def test_gradients_of_moments_follow_points_and_times():
