@@ -173,22 +173,26 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             now,
         )
 
-    def fantasize(self, X: Tensor, sampler: MCSampler) -> Self:
+    def fantasize(
+        self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None
+    ) -> Self:
         """The model given observations that it draws itself, noise included.
 
         Args:
             X: `... x batch_shape x q x d`, the points of a set at one time.
             sampler: Draws the fantasies, `sample_shape`.
+            observation_noise: None, as lists of models pass it on: the bank finds the noise.
 
         Returns:
             A model of `sample_shape x ... x batch_shape`; one that follows ``X``, for gradients.
 
         Raises:
             InputDataError: See :meth:`posterior`.
-            UnsupportedError: If so many fantasies take too much memory.
+            UnsupportedError: If ``observation_noise`` is given, or so many fantasies take too much
+                memory.
         """
         Y = sampler(self.posterior(X, observation_noise=True))
-        return self.condition_on_observations(X, Y)
+        return self.condition_on_observations(X, Y, noise=observation_noise)
 
     def subset_output(self, idcs: list[int]) -> Self:
         """The model of some outputs, of which there is one.

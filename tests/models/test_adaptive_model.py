@@ -341,6 +341,18 @@ def test_fantasies_are_conditioned_models_that_follow_points():
 # ---------------------------------------------------------------- acquisition
 
 
+def test_fantasies_of_a_list_are_those_of_its_models():
+    model = adaptive_model(*data(), bank=STILL)
+    both, query = ModelList(model, model), asked(model, 2)
+    sampler = get_sampler(both.posterior(query), torch.Size([2]))
+    fantasies = both.fantasize(query, sampler)
+    for number, one in enumerate(sampler.samplers):
+        alone = model.fantasize(query, one).train_targets
+        torch.testing.assert_close(fantasies.models[number].train_targets, alone, rtol=0, atol=0)
+    with pytest.raises(UnsupportedError, match="got noise, but a bank"):
+        model.fantasize(query, sampler.samplers[0], observation_noise=torch.ones(2, 1, dtype=D))
+
+
 def test_acquisition_functions_of_botorch_take_it():
     X, Y = data(16)
     model = adaptive_model(X, Y, bank=JUMPY)
