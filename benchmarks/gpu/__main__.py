@@ -10,6 +10,7 @@ Each part runs in a process of its own with a time limit, and one that fails lea
 - `rounds`: rounds captured as CUDA graphs, with Triton and without, beside those that are not, and
   rounds that consult an expert;
 - `figure4-float64`, `figure4-float32`: the 30,000 trials of [ET] figure 4;
+- `loops`: 4,096 loops on a box, told nothing and told, as one batch;
 - `boxes`: 64 loops on a box beside two written with BoTorch;
 - `limits`: how close a round comes to what the device can do.
 

@@ -68,6 +68,11 @@ def _boxes(size: Size) -> list[str]:
     return ["--device", size.device, *([] if size.quick else ["--rivals", "2"]), *sizes]
 
 
+def _loops(size: Size) -> list[str]:
+    small = ["--loops", "2", "--rounds", "4", "--bandwidth-bytes", "100000"] if size.quick else []
+    return ["--device", size.device, *small]
+
+
 def _rounds(size: Size) -> list[str]:
     small = ["--points", "5", "--trials", "2", "--horizon", "4"] if size.quick else []
     small += [word.replace("--", "--expert-") for word in small]
@@ -89,6 +94,7 @@ PARTS = (
     Part("rounds", "benchmarks.gpu.rounds", 150, _rounds),
     Part("figure4-float64", "benchmarks.speed.figure4", 90, _figure4("float64")),
     Part("figure4-float32", "benchmarks.speed.figure4", 90, _figure4("float32")),
+    Part("loops", "benchmarks.gpu.loops", 120, _loops),
     Part("boxes", "benchmarks.speed.boxes", 180, _boxes),
     Part("limits", "benchmarks.speed.limits", 180, _limits, ("matplotlib",)),
 )

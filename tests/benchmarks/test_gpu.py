@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import choices, graphs, rounds, session, sparq
+from benchmarks.gpu import choices, graphs, loops, rounds, session, sparq
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import boxes, figure4, limits
 from botorch_tv.simulation import MarkovWorld, chunks, run_study
@@ -60,6 +60,14 @@ def test_a_part_that_fails_leaves_the_others_be(tmp_path: Path, monkeypatch) -> 
     assert kept == {"index.json", "dies.json", "hangs.json", "good.json"}
 
 
+def test_every_part_is_written_down_before_the_next_begins(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    look = f"import json, os\njson.dump(sorted(os.listdir({str(out)!r})), open(out, 'w'))"
+    parts = [script(tmp_path, "one", "open(out, 'w').write('[1]')"), script(tmp_path, "two", look)]
+    session.run_parts(parts, FAST, out, seconds=60)
+    assert json.loads((out / "two.json").read_text()) == ["index.json", "one.json"]
+
+
 def test_no_part_is_started_when_time_is_over(tmp_path: Path) -> None:
     index = session.run_parts(PARTS, FAST, tmp_path, seconds=0.0)
     assert {one["ended"] for one in index["parts"]} == {"not started"}
@@ -76,7 +84,8 @@ def test_every_part_is_told_what_it_understands(quick: bool) -> None:
     assert figure4.parse(given["figure4-float32"]).dtype == "float32"
     assert limits.parse(given["limits"]).devices == ["cpu"]
     assert boxes.parse(given["boxes"]).rivals == 2
-    assert len(PARTS) + 1 <= 8  # files
+    assert loops.parse(given["loops"]).loops == (2 if quick else 4096)
+    assert sum(part.seconds for part in PARTS) <= 30 * 60
     assert all(Path(path).exists() for path in given["tests"] if path.startswith("tests/"))
 
 
@@ -99,6 +108,24 @@ def test_rounds_are_compared_as_they_are_and_captured(tmp_path: Path) -> None:
     for found in record["captured"].values():
         assert found["eager"]["warnings"] == found["captured"]["warnings"] == []
         assert found["captured"]["seconds"] > 0
+
+
+def test_loops_are_played_as_one_batch(tmp_path: Path, monkeypatch) -> None:
+    small = PARTS[[part.name for part in PARTS].index("loops")].arguments(FAST)
+    record = loops.main([*small, "--out", str(tmp_path / "found.json")])
+    assert json.loads((tmp_path / "found.json").read_text()) == record
+    assert set(record["strategies"]) == {"told nothing", "told"}
+    for found in record["strategies"].values():
+        assert found["loops"] == 2
+        assert len(found["seconds"]["ask"]) == len(found["seconds"]["tell"]) == 4
+        assert all(one["megabytes"] > 0 for one in found["calls_late"].values())
+        assert 0 < found["state_bytes_per_loop"] * 2 <= found["estimated_bytes"]
+    # As many as half of the memory holds.
+    strategy = loops.STRATEGIES["told"]()
+    each = loops.bytes_of(strategy, loops.begun(strategy, 1, CPU), 5, 1)
+    monkeypatch.setattr(loops, "free_bytes", lambda device: 2 * each)
+    options = loops.parse([*small, "--out", "nowhere"])
+    assert loops.measure(strategy, options, 1e9)["loops"] == 1
 
 
 def test_rounds_may_be_captured_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:

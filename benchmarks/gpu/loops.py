@@ -1,0 +1,178 @@
+"""Many loops on a box side by side: what a round of all of them costs, told nothing and told.
+
+    python -m benchmarks.gpu.loops --out FILE [--device cuda] [--loops 4096] [--rounds 24]
+        [--bandwidth-bytes N]
+
+Every loop follows a peak that moves through the unit square, each from another place on. They are
+one batch of trials, as many as half of the free memory holds, told as in a study: unchecked, and
+using up states. `ask` and `tell` are timed in every round, and in one more round their operations,
+waits for the device and bytes are counted; the bandwidth reached is these bytes, over the time and
+what the device can move. The file is written anew after every strategy.
+"""
+
+from __future__ import annotations
+
+import argparse
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.arguments import command_line
+from benchmarks.gpu.world import write
+from benchmarks.speed.common import environment
+from benchmarks.speed.memory import state_bytes
+from benchmarks.speed.rates import BEYOND_CACHE, bandwidths
+from benchmarks.speed.runs import EPSILON, NOISE, kernel, now
+from benchmarks.speed.told_nothing import SQUARE, value
+from benchmarks.speed.traffic import Traffic
+from botorch_tv.memory import free_bytes
+from botorch_tv.strategies import Box, State, Strategy, Suggestion, adaptive_gp_ucb, tv_gp_ucb
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "told nothing": adaptive_gp_ucb,
+    "told": lambda: tv_gp_ucb(kernel=kernel(), noise=NOISE, epsilon=EPSILON),
+}
+MEMORY_SHARE = 0.5
+SEED = 0
+
+
+class Loops:
+    """A batch of loops on its way, whose calls are watched.
+
+    Args:
+        strategy: Who plays.
+        loops: How many.
+        device: Where.
+    """
+
+    def __init__(self, strategy: Strategy, loops: int, device: torch.device) -> None:
+        self.strategy, self.round = strategy, 0
+        self.number = torch.arange(float(loops), dtype=torch.float64, device=device)
+        self.state = begun(strategy, loops, device)
+
+    def play(self, watched: Callable[[str, Callable[[], Any]], Any]) -> None:
+        """One round; ``watched`` is given the name of a call and the call, and returns its answer.
+
+        Args:
+            watched: Who looks at the calls.
+        """
+        self.round += 1
+        suggestion: Suggestion = watched("ask", lambda: self.strategy.ask(self.state))
+        y: Tensor = value(suggestion.X, float(self.round), self.number)
+        self.state, _ = watched(
+            "tell",
+            lambda: self.strategy.tell(self.state, suggestion, y, check=False, consume=True),
+        )
+
+
+def begun(strategy: Strategy, loops: int, device: torch.device) -> State:
+    """So many loops before their first round."""
+    box = Box(torch.tensor(SQUARE, dtype=torch.float64).to(device))
+    return strategy.init(box, batch_shape=(loops,))
+
+
+def bytes_of(strategy: Strategy, state: State, rounds: int, loops: int) -> int:
+    """Bytes that so many loops are said to take together."""
+    return 8 * loops * strategy.numbers_per_trial(state, rounds, loops)
+
+
+def measure(strategy: Strategy, options: argparse.Namespace, bandwidth: float) -> dict[str, Any]:
+    """What rounds of one strategy cost.
+
+    Args:
+        strategy: Who plays.
+        options: The command line.
+        bandwidth: Bytes per second that the device can move.
+    """
+    device, on_gpu = options.device, options.device.type == "cuda"
+    one, room = begun(strategy, 1, device), MEMORY_SHARE * free_bytes(device)
+
+    def needed(loops: int) -> int:
+        return bytes_of(strategy, one, options.rounds + 1, loops)
+
+    fitting = max(1, bisect_right(range(1, options.loops + 1), room, key=needed))
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats(device)
+    loops = Loops(strategy, fitting, device)
+    seconds: dict[str, list[float]] = {"ask": [], "tell": []}
+    counted: dict[str, dict[str, float]] = {}
+
+    def timed(name: str, call: Callable[[], Any]) -> Any:
+        begin = now(device)
+        answer = call()
+        seconds[name].append(now(device) - begin)
+        return answer
+
+    def count(name: str, call: Callable[[], Any]) -> Any:
+        with Traffic() as traffic:
+            answer = call()
+        late = median(seconds[name][options.rounds // 2 :])
+        counted[name] = {
+            "ms": 1e3 * late,
+            "operations": traffic.operations,
+            "waits": traffic.waits,
+            "megabytes": 1e-6 * traffic.bytes,
+            "bandwidth_reached": traffic.bytes / late / bandwidth,
+        }
+        return answer
+
+    for _ in range(options.rounds):
+        loops.play(timed)
+    loops.play(count)
+    return {
+        "loops": fitting,
+        "calls_late": counted,
+        "us_per_loop_and_round": 1e3 * sum(one["ms"] for one in counted.values()) / fitting,
+        "seconds": seconds,
+        "state_bytes_per_loop": state_bytes(loops.state) / fitting,
+        "estimated_bytes": needed(fitting),
+        "peak_bytes": torch.cuda.max_memory_allocated(device) if on_gpu else None,
+    }
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """What :func:`measure` found, in a line."""
+    calls = "; ".join(
+        f"{name} {one['ms']:.1f} ms, {one['operations']} operations, {one['waits']} waits, "
+        f"{one['bandwidth_reached']:.0%} of the bandwidth"
+        for name, one in found["calls_late"].items()
+    )
+    return f"{found['loops']} loops, {found['us_per_loop_and_round']:.1f} µs each a round: {calls}"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    made = command_line("gpu.loops", __doc__, device="cuda")
+    made.add_argument("--loops", type=int, default=4096, help="at most, as memory allows")
+    made.add_argument("--rounds", type=int, default=24, help="timed; the later half counts")
+    made.add_argument("--bandwidth-bytes", type=int, help="of the tensors that it is measured by")
+    return made.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Play every strategy; returns the record that is written."""
+    options = parse(arguments)
+    beyond = options.bandwidth_bytes or BEYOND_CACHE[options.device.type]
+    bandwidth = max(one.per_second for one in bandwidths(options.device, [beyond], repeats=3))
+    parameters = {"loops": options.loops, "rounds": options.rounds, "dimension": len(SQUARE[0])}
+    facts = environment(seed=SEED, device=options.device)
+    record: dict[str, Any] = {"benchmark": "loops", **facts, "parameters": parameters}
+    record |= {"bandwidth": bandwidth, "strategies": {}}
+    for name, made in STRATEGIES.items():
+        try:
+            found = measure(made(), options, bandwidth)
+            print(f"{name}: {in_words(found)}", flush=True)
+        except Exception as error:  # the others are still worth knowing
+            found = {"error": f"{type(error).__name__}: {error}"[:2000]}
+            print(f"{name}: {found['error']}", flush=True)
+        record["strategies"][name] = found
+        write(record, options)
+    return record
+
+
+if __name__ == "__main__":
+    main()
