@@ -240,8 +240,10 @@ def _optimistic(candidates: Candidates, spread: Tensor) -> Tensor:
     """±mean + √beta spread, in reused memory unless derivatives are wanted."""
     sqrt_beta, mean, sign = candidates.sqrt_beta, candidates.mean, candidates.sign
     if torch.is_grad_enabled() and (mean.requires_grad or spread.requires_grad):
-        factor = sqrt_beta.to(spread) if isinstance(sqrt_beta, Tensor) else sqrt_beta
-        return sign * mean + factor * spread
+        best = mean if sign > 0 else -mean
+        if isinstance(sqrt_beta, Tensor):
+            return torch.addcmul(best, sqrt_beta.to(spread), spread)
+        return torch.add(best, spread, alpha=sqrt_beta)
     score = candidates.scratch.take("arms", spread.shape, spread)
     if isinstance(sqrt_beta, Tensor):
         torch.addcmul(mean, spread, (sign * sqrt_beta).to(spread), out=score)

@@ -3,7 +3,8 @@
 A projected BFGS method: coordinates held at a bound by the gradient are taken out of the step, the
 rest move by the inverse Hessian built so far, and the step is shortened until the function falls
 enough (Armijo). Every problem keeps its own matrix and step length, so a batch gives what its
-problems would give alone; all are evaluated at once, and those that are done are left out.
+problems would give alone; all are evaluated at once, and those that are done are left out. A GPU
+is waited for only to see whether there are such, and given few operations to do.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes points, `m x p`, and the numbers of the problems they belong to, `m`; gives values, `m`,
-and gradients, `m x p`."""
+"""Takes points, `m x p`, or `m x k x p` of groups of k, and the numbers of the problems or groups
+they belong to, `m`; gives values, `m` or `m x k`, and gradients like the points."""
 
 SUFFICIENT_DECREASE = 1e-4
 CURVATURE = 1e-10
@@ -25,7 +26,8 @@ CURVATURE = 1e-10
 FIRST_STEP = 0.1
 """Length of the first step of each problem."""
 BETWEEN_LOOKS = 4
-"""Evaluations from one look at which problems are done to the next, where looking means waiting."""
+"""Least evaluations from one look at which problems are done to the next, where looking means
+waiting; later a third of those so far."""
 SHORTEST_STEP = 1e-12
 """A line search that came down to this share of its step ends the problem."""
 
@@ -74,17 +76,18 @@ def minimize(
 
 
 class Descent:
-    """Minimisations on their way, of which some may be given up.
+    """Minimisations on their way, alone or in groups, of which some may be given up.
 
     Args:
         function: As for :func:`minimize`; evaluated once.
-        start: Where to start, `n x p`; moved into the bounds.
+        start: Where to start, `n x p`, or `n x k x p` for groups of k, which are evaluated until
+            all in them are done; moved into the bounds.
         lower: Lower bounds, broadcastable with ``start``.
         upper: Upper bounds.
 
     Attributes:
-        x: The best points met, `n x p`.
-        value: The function there, `n`.
+        x: The best points met, like ``start``.
+        value: The function there, `n` or `n x k`.
         evaluations: How often the function was evaluated.
     """
 
@@ -98,30 +101,80 @@ class Descent:
         self.x, self.value, self.evaluations = x.clone(), value.clone(), 1
         self._run = _Run(x, value, gradient, lower, upper)
 
-    def go(self, evaluations: int, value_tolerance: float, gradient_tolerance: float) -> None:
-        """Go on until all are done, or the function was evaluated so often in all."""
-        run, looks = self._run, self.x.device.type == "cpu"
+    def go(
+        self,
+        evaluations: int,
+        value_tolerance: float,
+        gradient_tolerance: float,
+        *,
+        blindly: bool = False,
+    ) -> None:
+        """Go on until all are done, or the function was evaluated so often in all.
+
+        Args:
+            evaluations: How often.
+            value_tolerance: As for :func:`minimize`.
+            gradient_tolerance: As for :func:`minimize`.
+            blindly: Whether not to look who is done where looking means waiting.
+        """
+        run = self._run
+        next_look = _next_look(self.evaluations)
         while self.evaluations < evaluations and len(self._rows):
             trial = run.trial()
             value, gradient = _finite(*self._function(trial, self._rows))
             self.evaluations += 1
-            going = run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
-            if not looks and self.evaluations % BETWEEN_LOOKS:
-                continue
-            if int(going.sum()) <= len(self._rows) // 2:
-                self._leave(going)
-        self.x[self._rows], self.value[self._rows] = run.x, run.value
+            run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
+            if self._sees or (not blindly and self.evaluations >= next_look):
+                next_look = _next_look(self.evaluations)
+                self._look()
+        self._write_down()
 
-    def give_up(self, others: Tensor) -> None:
-        """Go on with no more than some problems, `n`, bool."""
-        self._leave(self._run.going & others[self._rows])
+    def go_on_with(self, some: Tensor) -> None:
+        """Give up all but some of every group, `n x j`, which are put in that order.
 
-    def _leave(self, going: Tensor) -> None:
-        """Leave all but some of the problems worked on where they are, bool."""
-        self.x[self._rows], self.value[self._rows] = self._run.x, self._run.value
-        left = going.nonzero().squeeze(-1)
-        self._rows = self._rows[left]
-        self._run.keep(left)
+        What is given up is no longer among ``x`` and ``value`` either.
+        """
+        self._write_down()
+        self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
+        self._run.keep_within(some.index_select(0, self._rows))
+        if self._sees:
+            self._look()
+
+    def _write_down(self) -> None:
+        if len(self._rows) == len(self.x):
+            self.x, self.value = self._run.x, self._run.value
+        else:
+            self.x[self._rows], self.value[self._rows] = self._run.x, self._run.value
+
+    @property
+    def _sees(self) -> bool:
+        """Whether looking who is done takes no waiting."""
+        return self.x.device.type == "cpu"
+
+    def _look(self) -> None:
+        """Leave the problems, or groups, where they are that are done, if those are the most."""
+        going = self._run.going
+        if going.dim() > 1:
+            going = going.any(-1)
+        left = int(going.sum())
+        if left > len(self._rows) // 2:
+            return
+        self._write_down()
+        # Those that go on, in their order; how many these are need not be asked again.
+        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
+        self._rows = self._rows[rows]
+        self._run.keep(rows)
+
+
+def _next_look(evaluations: int) -> int:
+    """After how many evaluations it is time to look who is done."""
+    return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
+
+
+def _of_groups(part: Tensor, some: Tensor) -> Tensor:
+    """Some of every group, `n x k x *` and `n x j` to `n x j x *`."""
+    index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
+    return part.gather(1, index)
 
 
 def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:
@@ -134,7 +187,8 @@ def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:
 def _finite(value: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Values and gradients that spoil no others: infinite and 0 where one is not finite."""
     # A finite number less itself is 0, any other NaN: half as many operations as isfinite().
-    bad = (value - value + (gradient - gradient).sum(-1)) != 0
+    total = value + (gradient - gradient).sum(-1)
+    bad = total - total != 0
     return value.masked_fill(bad, math.inf), gradient.masked_fill(bad.unsqueeze(-1), 0.0)
 
 
@@ -149,29 +203,25 @@ class _Run:
         self.step = torch.ones_like(value)
         self.going = torch.ones_like(value, dtype=torch.bool)
         self.fresh = torch.ones_like(self.going)
-        identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        self.inverse = identity.expand(len(x), -1, -1).clone()
+        self.identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        self.inverse = self.identity.expand(*value.shape, -1, -1)
+        self.uphill: Tensor
         self._turn()
-        length = self.direction.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
-        self._stretch(FIRST_STEP / length)
-
-    def _stretch(self, factor: Tensor) -> None:
-        self.inverse.mul_(factor[:, None, None])
-        self.direction.mul_(factor[:, None])
+        length = self.uphill.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
+        factor = (FIRST_STEP / length).unsqueeze(-1)
+        self.inverse, self.uphill = self.inverse * factor.unsqueeze(-1), self.uphill * factor
 
     def _turn(self) -> None:
         """Set the direction from the gradient and the matrix."""
-        held = ((self.x <= self.lower) & (self.gradient > 0)) | (
-            (self.x >= self.upper) & (self.gradient < 0)
-        )
-        self.free = ~held
+        # A coordinate at the bound that it is driven to is held.
+        self.free = torch.where(self.gradient > 0, self.lower, self.upper) != self.x
         self.slope = self.gradient * self.free
-        self.direction = -(self.inverse @ self.slope.unsqueeze(-1)).squeeze(-1) * self.free
+        self.uphill = (self.inverse @ self.slope.unsqueeze(-1)).squeeze(-1) * self.free
 
     def trial(self) -> Tensor:
         """The points to evaluate next."""
-        moved = self.x + self.step.unsqueeze(-1) * self.direction
-        return torch.minimum(torch.maximum(moved, self.lower), self.upper)
+        moved = torch.addcmul(self.x, self.step.unsqueeze(-1), self.uphill, value=-1)
+        return moved.clamp_(self.lower, self.upper)
 
     def take(
         self,
@@ -180,54 +230,65 @@ class _Run:
         gradient: Tensor,
         value_tolerance: float,
         gradient_tolerance: float,
-    ) -> Tensor:
-        """Accept or shorten the steps just evaluated; which problems go on, bool."""
+    ) -> None:
+        """Accept or shorten the steps just evaluated."""
         moved = trial - self.x
         promised = (self.gradient * moved).sum(-1)
         gained = self.value - value
         # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
-        enough = gained >= -SUFFICIENT_DECREASE * promised.clamp_max(0)
-        accepted = enough & (value < math.inf) & self.going
+        # What is gained by an infinite value is minus infinity, or NaN.
+        enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
+        accepted = enough & self.going
         # The minimum of the parabola through both values and the first slope.
-        shorter = -0.5 * promised / (-gained - promised)
+        shorter = (0.5 * promised).div_(promised + gained)
         # 0 / 0 where a problem that is done stands still; its points are evaluated all the same.
-        shorter = shorter.nan_to_num(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
-        self.step = torch.where(accepted, 1.0, self.step * shorter)
+        shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
+        self.step = shorter.mul_(self.step).masked_fill_(accepted, 1.0)
         self._learn(accepted, moved, gradient)
-        small = gained <= value_tolerance * self.value.abs().clamp_min(1)
+        small = gained <= value_tolerance * self.value.abs().clamp_min_(1)
         self.x = torch.where(accepted.unsqueeze(-1), trial, self.x)
         self.value = torch.where(accepted, value, self.value)
         self.gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
         self._turn()
-        flat = self.slope.abs().amax(-1) <= gradient_tolerance
-        stuck = ~accepted & (self.step < SHORTEST_STEP)
-        self.going = self.going & ~(flat | stuck | (accepted & small))
-        return self.going
+        flat = torch.linalg.vector_norm(self.slope, math.inf, -1) <= gradient_tolerance
+        # One just accepted has a whole step before it.
+        done = flat | (self.step < SHORTEST_STEP) | (accepted & small)
+        self.going = self.going > done
 
     def _learn(self, accepted: Tensor, moved: Tensor, gradient: Tensor) -> None:
         """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy."""
         s = moved
         y = (gradient - self.gradient) * (s != 0)
-        product = (s * y).sum(-1)
-        lengths = s.norm(dim=-1) * y.norm(dim=-1)
-        learns = accepted & (product > CURVATURE * lengths)
-        safe = torch.where(learns, product, 1.0)
-        scale = torch.where(learns & self.fresh, safe / y.square().sum(-1).clamp_min(1e-300), 1.0)
-        identity = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
-        rescaled = scale[:, None, None] * identity
-        inverse = torch.where((learns & self.fresh)[:, None, None], rescaled, self.inverse)
-        self.fresh = self.fresh & ~learns
-        rho = (learns / safe)[:, None, None]
-        s_column = s.unsqueeze(-1)
-        hy = inverse @ y.unsqueeze(-1)
-        bend = 1 + rho * (y.unsqueeze(-2) @ hy)
-        cross = hy @ s_column.mT
-        self.inverse = inverse + rho * (bend * (s_column @ s_column.mT) - cross - cross.mT)
+        both = torch.stack([s, y], -2)
+        products = both @ both.mT
+        product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
+        learns = accepted & (product > CURVATURE * lengths.prod(-1))
+        first = self.fresh & learns
+        scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
+        rescaled = scale[..., None, None] * self.identity
+        inverse = torch.where(first[..., None, None], rescaled, self.inverse)
+        self.fresh = self.fresh > learns
+        rho = torch.where(learns, product.reciprocal(), 0.0)[..., None, None]
+        # With h = H y and u = h - ½ (1 + ρ yᵀh) s it is H - ρ (s uᵀ + u sᵀ).
+        s, y = s.unsqueeze(-1), y.unsqueeze(-1)
+        h = inverse @ y
+        u = torch.addcmul(h, 1 + rho * (y.mT @ h), s, value=-0.5)
+        left, right = torch.cat([s, u], -1), rho * torch.cat([u, s], -1)
+        self.inverse = inverse - left @ right.mT
 
     def keep(self, left: Tensor) -> None:
-        """Leave out all but some problems, given by number."""
-        for name in (
-            "x", "value", "gradient", "lower", "upper", "step", "going", "fresh", "inverse",
-            "free", "slope", "direction",
-        ):  # fmt: skip
+        """Leave out all but some problems, or groups, given by number."""
+        for name in OF_PROBLEMS:
             setattr(self, name, getattr(self, name).index_select(0, left))
+
+    def keep_within(self, some: Tensor) -> None:
+        """Leave out all but some of every group, `m x j`."""
+        for name in OF_PROBLEMS:
+            setattr(self, name, _of_groups(getattr(self, name), some))
+
+
+OF_PROBLEMS = (
+    "x", "value", "gradient", "lower", "upper", "step", "going", "fresh", "inverse", "free",
+    "slope", "uphill",
+)  # fmt: skip
+"""What is known of each problem."""

@@ -158,8 +158,9 @@ class Adaptive(Strategy):
         """
         running = running_mixture(decision.state.data)
         acts = running.units.known
-        # On a CPU it shows that there is nothing to search yet; draws are the same in any batch.
-        if acts.device.type == "cpu" and not self.draws and not bool(acts.any()):
+        # Where it shows, there is nothing to search yet; draws are the same in any batch.
+        due = decision.state.told < self.starts
+        if not self.draws and (due or (acts.device.type == "cpu" and not bool(acts.any()))):
             return decision.at(self._start(decision))
         choosing = self._inference(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)

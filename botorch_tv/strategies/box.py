@@ -159,11 +159,8 @@ class Box(Domain):
                 return self.parameters.rounded(U)
             return U if self.parameters.all_float else self.parameters.from_uniform(U)
         lower, upper = self._corners.like(U)
-        raw = lower + (upper - lower) * U
-        inside = torch.minimum(torch.maximum(raw.detach(), lower), upper)
-        # Corners have their gradient in full, also where rounding led beyond them.
-        X: Tensor = inside + (raw - raw.detach())
-        return X
+        # It ends in the corners themselves, where rounding could lead beyond them.
+        return torch.lerp(lower, upper, U)
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Map points of this box to the unit cube, `* x d`."""

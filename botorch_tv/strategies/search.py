@@ -194,7 +194,7 @@ class MultiStart(Search):
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         start = self._starts(box, sought)
-        return box.from_unit(highest(_Climb(box, sought, start), start, self.evaluations))
+        return box.from_unit(highest(_Climb(box, sought), start, self.evaluations))
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
@@ -242,17 +242,15 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
         start: Where they begin.
         evaluations: Steps per ascent, at most.
     """
-    trials, starts, _ = start.shape
-    ascent = Descent(climb, start.flatten(0, 1), 0.0, 1.0)
-    ascent.go(min(SCOUTING, evaluations), *TOLERANCES)
+    starts = start.shape[1]
+    ascent = Descent(climb, start, 0.0, 1.0)
+    ascent.go(min(SCOUTING, evaluations), *TOLERANCES, blindly=True)
     # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
-    rank = (ascent.value.view(trials, starts) / TIE_TOLERANCE).round().argsort(stable=True)
-    better = rank[:, : math.ceil(starts / 3)]
-    ascent.give_up(torch.zeros_like(rank, dtype=torch.bool).scatter(1, better, True).flatten())
+    rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
+    ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
     ascent.go(evaluations, *TOLERANCES)
-    values = -ascent.value.view(trials, starts).gather(1, better)
-    best = better.gather(1, first_maximum(values, TIE_TOLERANCE, Scratch()).unsqueeze(-1))
-    return _at(ascent.x.view_as(start), best).squeeze(1)
+    best = first_maximum(-ascent.value, TIE_TOLERANCE, Scratch()).unsqueeze(-1)
+    return _at(ascent.x, best).squeeze(1)
 
 
 def _at(points: Tensor, number: Tensor) -> Tensor:
@@ -263,33 +261,24 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
 class _Climb:
     """Minus the score in its unit, and its gradient, at points of the unit cube."""
 
-    def __init__(self, box: Region, sought: Sought, start: Tensor) -> None:
+    def __init__(self, box: Region, sought: Sought) -> None:
         self.box, self.sought = box, sought
-        self.trials, self.starts, self.dim = start.shape
-        self.number = -1
+        self.trials = len(sought.observed)
 
-    def __call__(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        if len(rows) != self.number:
-            self.number = len(rows)
-            trial = rows // self.starts
-            number = torch.bincount(trial, minlength=self.trials)
-            asked = number >= 0 if self.sought.whole else number > 0
-            self.group = (asked.cumsum(0) - 1)[trial]
-            self.slot = torch.arange(len(rows), device=rows.device)
-            self.slot = self.slot - (number.cumsum(0) - number)[trial]
-            trials = asked.nonzero().squeeze(-1)
-            self.some = None if len(trials) == self.trials else trials
-            most = int(number.max()) if len(number) else 0
-            self.shape = len(trials), most, self.dim
-        points = x.new_full(self.shape, 0.5)
-        points[self.group, self.slot] = x
+    def __call__(self, x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
+        every, points = len(trials) == self.trials, x
+        if self.sought.whole and not every:
+            points = x.new_full((self.trials, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
+        some = None if every or self.sought.whole else trials
         with torch.enable_grad():
-            points.requires_grad_()
-            values = self.sought.score(self.box.from_unit(points), self.some)
-            values = values / self.sought.unit
-            (gradient,) = torch.autograd.grad(values.sum(), points)
-        at = (self.group, self.slot)
-        return -values.detach()[at], -gradient[at]
+            points = points.detach().requires_grad_()
+            values = self.sought.score(self.box.from_unit(points), some)
+            share = values.new_full((), -1 / self.sought.unit).expand_as(values)
+            (gradient,) = torch.autograd.grad(values, points, share)
+        values = values.detach() * share
+        if len(points) > len(x):
+            return values.index_select(0, trials), gradient.index_select(0, trials)
+        return values, gradient
 
 
 def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:

@@ -93,24 +93,32 @@ def test_a_batch_is_its_problems_alone():
         torch.testing.assert_close(together.value[i], alone.value[0], rtol=1e-9, atol=1e-12)
 
 
-def test_those_given_up_stay_where_they_are_and_others_go_on_as_if_nothing_had_happened():
+@pytest.mark.parametrize("scouting", [1, 6, 40])
+def test_those_of_a_group_go_on_as_if_the_others_had_not_been_given_up(scouting):
     A, centre, start = quadratics(12, 4, seed=3)
-    every = torch.arange(12)
-    for others in (every % 3 == 0, every < 0, every >= 0):
-        function = counted(quadratic(A, centre))
-        descent = Descent(function, start, 0.0, 1.0)
-        descent.go(6, 1e-9, 1e-6)
-        there, value = descent.x.clone(), descent.value.clone()
-        descent.give_up(others)
-        before = {number: len(points) for number, points in function.seen.items()}
-        descent.go(50, 1e-9, 1e-6)
-        assert descent.evaluations == function.calls
-        left = ~others
-        assert torch.equal(descent.x[left], there[left])
-        assert torch.equal(descent.value[left], value[left])
-        assert all(len(function.seen[int(i)]) == before[int(i)] for i in left.nonzero())
-        whole = minimize(quadratic(A, centre), start, 0.0, 1.0, evaluations=50)
-        torch.testing.assert_close(descent.x[others], whole.x[others], rtol=0, atol=1e-9)
+    number = torch.arange(12).view(4, 3)
+    calls = 0
+
+    def function(x, groups):
+        nonlocal calls
+        calls += 1
+        value, gradient = quadratic(A, centre)(x.flatten(0, 1), number[groups].flatten())
+        return value.view(x.shape[:2]), gradient.view_as(x)
+
+    def of_chosen(x):
+        return x.view(4, 3, 4).gather(1, chosen.unsqueeze(-1).expand(-1, -1, 4))
+
+    chosen = torch.tensor([[2, 0], [0, 1], [1, 2], [2, 1]])
+    descent = Descent(function, start.view(4, 3, 4), 0.0, 1.0)
+    descent.go(scouting, 1e-9, 1e-6)
+    before = of_chosen(descent.x)
+    number = number.gather(1, chosen)
+    descent.go_on_with(chosen)
+    assert torch.equal(descent.x, before)
+    descent.go(50, 1e-9, 1e-6)
+    assert descent.evaluations == calls
+    whole = minimize(quadratic(A, centre), start, 0.0, 1.0, evaluations=50)
+    torch.testing.assert_close(descent.x, of_chosen(whole.x), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("evaluations", [1, 2, 7, 30])

@@ -131,13 +131,13 @@ class MixedSearch(Search):
 
 
 def _ascent(score: Score, unit: float) -> Objective:
-    """Minus the score in its unit, and its gradient, at points of one trial."""
+    """Minus the score in its unit, and its gradient, at points of one trial, `* x D`."""
 
     def objective(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             points = x.detach().requires_grad_()
-            values = score(points.unsqueeze(0), None)[0] / unit
+            values = score(points.reshape(1, -1, x.shape[-1]), None)[0] / unit
             (gradient,) = torch.autograd.grad(values.sum(), points)
-        return -values.detach(), -gradient
+        return -values.detach().view(x.shape[:-1]), -gradient
 
     return objective
