@@ -124,13 +124,18 @@ class RowReduction(Reduction):
 
     @classmethod
     def none(cls, basis: Basis, batch_shape: Size) -> RowReduction:
+        return cls._with_room(basis, batch_shape, min(most_rows(basis), 128))
+
+    @classmethod
+    def _with_room(cls, basis: Basis, batch_shape: Size, capacity: int) -> RowReduction:
+        """No reduction yet, with room for so many rows."""
         zeros = basis.variance.new_zeros(batch_shape)
         rows = Rows.empty(
             batch_shape,
             (basis.size,),
             dtype=zeros.dtype,
             device=zeros.device,
-            capacity=min(most_rows(basis), 128),
+            capacity=capacity,
         )
         return cls(rows, zeros.new_zeros(*batch_shape, 0), None, zeros)
 
@@ -142,15 +147,14 @@ class RowReduction(Reduction):
         if rounds < most:
             older = room // 2 if room > first else 0  # while they are copied
             return (room + older) * size
-        # Weighted rows beside the rows and their sum; later three matrices beside few rows.
+        # Weighted rows beside the rows and their sum; later two matrices beside few rows.
         absorbing = (room + most + size) * size
-        fewer = room_for(FEWEST_ROWS, first)
-        return max(absorbing, (fewer + FEWEST_ROWS + 3 * size) * size if rounds > most else 0)
+        return max(absorbing, 2 * (FEWEST_ROWS + size) * size if rounds > most else 0)
 
     @classmethod
     def of_matrix(cls, basis: Basis, matrix: Tensor) -> RowReduction:
         """A given D in coordinates of the basis, `batch_shape x r x r`."""
-        none = cls.none(basis, matrix.shape[:-2])
+        none = cls._with_room(basis, matrix.shape[:-2], FEWEST_ROWS)
         return replace(none, absorbed=matrix, absorbed_weight=none.absorbed_weight + 1)
 
     def draw(self, basis: Basis, prior_factor: Tensor | None, normal: Tensor) -> Tensor:
@@ -197,9 +201,8 @@ class RowReduction(Reduction):
         rows = self.rows.tensor()
         reduction = rows.mT @ (self.weights.unsqueeze(-1) * rows)
         if self.absorbed is not None:
-            reduction = torch.addcmul(
-                reduction, self.absorbed, self.absorbed_weight[..., None, None]
-            )
+            # In place: of fresh memory the system has to zero every page.
+            reduction.addcmul_(self.absorbed, self.absorbed_weight[..., None, None])
         return reduction
 
     def as_root(self) -> RootReduction:
