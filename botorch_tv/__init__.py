@@ -1,6 +1,6 @@
 """Time-varying Gaussian-process bandits for BoTorch.
 
-Forgetting decides what a measurement taken then is worth now. It acts at three places of one
+Forgetting decides what an old measurement is worth now. It acts at three places in one
 formula, ``mean = k~ᵀ (K ∘ D + N)⁻¹ y``: *decay* of covariance (D), *inflation* of noise with age
 (N) and *retention* of rows. Every algorithm here is decay x inflation x retention x exploration.
 
@@ -14,7 +14,7 @@ Papers are cited throughout by these tags:
 * [M] Mauduit, Berthier, Simonetto, "No-Regret Gaussian Process Optimization of Time-Varying
   Functions".
 
-What most people need is to be had from here; nothing is imported before it is asked for.
+The most used names can be imported from here; submodules are imported on first access.
 """
 
 import importlib
@@ -93,7 +93,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 ELSEWHERE = {"TimeVaryingGP": "models", "run_study": "simulation"}
-"""Where the names are that ``botorch_tv.strategies`` does not have."""
+"""Modules of the names that are not in ``botorch_tv.strategies``."""
 
 
 if not TYPE_CHECKING:  # checkers would take any name for one that is there

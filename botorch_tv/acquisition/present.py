@@ -1,8 +1,8 @@
 """BoTorch's acquisition functions at the present: time is fixed, the other columns are free.
 
-Any of them, wrapped by :func:`at_present`; and two that need the present when they are built: noisy
-expected improvement, whose incumbents are values of today, and the knowledge gradient, which
-optimises fantasies along.
+:func:`at_present` wraps any of them. Two need the present when they are built: noisy expected
+improvement, whose incumbents are current values, and the knowledge gradient, which also optimises
+fantasies.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HELD = {
     "X_observed": "give them the time of the present, or qLogNoisyExpectedImprovementAtPresent, "
     "which brings them up",
 }
-"""Points that acquisition functions hold, and how they are brought to the present."""
+"""Attributes with points that may be outdated, and how to move these to the present."""
 
 
 def at_present(
@@ -58,18 +58,18 @@ def at_present(
 ) -> AcquisitionFunction:
     """Evaluate an acquisition function at the present.
 
-    What it returns takes the columns other than time, `b x q x (d - 1)`, for an ``optimize_acqf``
-    over these; or all of them, `b x q x d`, with whatever time they have replaced, as under
-    ``fixed_features``. Analytic and Monte Carlo ones work, and ``qKnowledgeGradient``, which
-    BoTorch's own ``FixedFeatureAcquisitionFunction`` breaks.
+    The result takes the columns other than time, `b x q x (d - 1)`, so that ``optimize_acqf`` runs
+    over these; or all columns, `b x q x d`, whose time is replaced, as with ``fixed_features``. It
+    supports analytic and Monte Carlo acquisition functions, and ``qKnowledgeGradient``, which
+    BoTorch's own ``FixedFeatureAcquisitionFunction`` does not.
 
     Args:
         acq_function: The acquisition function.
-        now: The present, a number or `batch_shape`; the ``now`` of the model where None.
-        time_dim: Column of time; that of the model where None.
+        now: The present, a number or `batch_shape`; the model's ``now`` if None.
+        time_dim: Index of the time column; the model's if None.
 
     Raises:
-        InputDataError: If ``now`` lies before an observation, or the model's age noise is that at
+        InputDataError: If ``now`` lies before an observation, or the model's age noise is for
             another time.
         UnsupportedError: For other one-shot acquisition functions.
         ValueError: If ``now`` or ``time_dim`` is needed.
@@ -110,7 +110,7 @@ def at_present(
 
 
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
-    """Points that an acquisition function was given by a name; None where there are none."""
+    """The points in an attribute of an acquisition function; None if there are none."""
     noisy = isinstance(acq_function, (LogNoisyExpectedImprovement, NoisyExpectedImprovement))
     if noisy and name == "X_observed":  # all that the model of its fantasies was trained on
         return acq_function.model.train_inputs[0]

@@ -64,14 +64,14 @@ def adaptive_generation_strategy(
 class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
 
-    Trials that run count as if they had given the mean predicted for them (Desautels et al., 2014),
-    those that failed lately as if they had given the worst of all values, so that the next goes
-    somewhere else. What is suggested follows from the experiment alone.
+    Running trials are treated as if their result were the predicted mean (Desautels et al., 2014),
+    and recently failed ones as if it were the worst of all values, so that the next trial goes
+    elsewhere. Suggestions depend only on the experiment.
 
     Args:
-        time_parameter: As there.
-        initialization_trials: As there.
-        seed: As there.
+        time_parameter: See :func:`adaptive_generation_strategy`.
+        initialization_trials: See :func:`adaptive_generation_strategy`.
+        seed: See :func:`adaptive_generation_strategy`.
     """
 
     def __init__(

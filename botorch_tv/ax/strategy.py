@@ -42,26 +42,26 @@ def time_varying_generation_strategy(
 ) -> GenerationStrategy:
     """A strategy for Ax: Sobol points, then those expected to be best at each trial's time.
 
-    Time is a range parameter of the experiment, in its own unit, and fixed for every trial:
-    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. It reaches the model as
-    it is, so that rates of change count per unit of it; everything else is scaled as Ax does.
+    Time is a range parameter of the experiment, in its own unit, and fixed for each trial:
+    ``client.get_next_trials(max_trials=1, fixed_parameters={"t": now})``. It reaches the model
+    untransformed, so rates of change are per unit of it; everything else is scaled as usual in Ax.
 
     Args:
-        time_parameter: Name of that parameter.
-        forgetting: What :class:`TimeVaryingGP` forgets; ``Markov`` where None.
+        time_parameter: Name of the time parameter.
+        forgetting: The forgetting of :class:`TimeVaryingGP`; ``Markov`` if None.
         learn_forgetting: Whether its rates are learned from the data.
-        width: Confidence width of an upper (or, to minimise, lower) confidence bound, in the units
-            of the standardised objective. The noisy expected improvement at the present time
-            otherwise, as Ax chooses it for one objective or several.
-        initialization_trials: Sobol points to begin with, at least 1; trials attached count.
-        seed: Of the Sobol sequence.
+        width: Confidence width of an upper (or, when minimising, lower) confidence bound, in units
+            of the standardised objective. By default noisy expected improvement at the present
+            time, as Ax selects it for one or several objectives.
+        initialization_trials: Number of initial Sobol points, at least 1; attached trials count.
+        seed: Seed of the Sobol sequence.
 
     Returns:
         A strategy for ``client.set_generation_strategy``.
 
     Raises:
         ValueError: If ``time_parameter`` is empty, ``initialization_trials`` below 1, or
-            ``forgetting`` none that the model knows.
+            ``forgetting`` not supported by the model.
 
     Example:
         >>> client.set_generation_strategy(

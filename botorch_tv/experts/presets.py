@@ -1,7 +1,7 @@
-"""The algorithms of [M] that consult an expert, by their names there.
+"""The algorithms of [M] that consult an expert, under the paper's names.
 
-Their default width, that of the paper's theory, explores more than those of most presets in
-:mod:`botorch_tv.strategies.presets`: in a comparison pass the same ``width`` to all.
+Their default width follows the paper's theory and explores more than those of most presets in
+:mod:`botorch_tv.strategies.presets`; pass the same ``width`` to all when comparing.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from botorch_tv.strategies.signature import Bounded, preset, with_width
 def sparq_gp_ucb(*, c_Q: float = 1.0, steps: Steps = None, **common: Unpack[Bounded]) -> SparQ:
     """SparQ-GP-UCB, [M] Algorithm 1: after every round an expert measures some past points again.
 
-    Regression is on the newest answers alone; width
-    :class:`~botorch_tv.acquisition.Heteroscedastic` unless given.
+    Regression uses the newest answers only; the default width is
+    :class:`~botorch_tv.acquisition.Heteroscedastic`.
 
-    A round is ``tell``, ``consult``, ``absorb``, ``ask``; where no answers were absorbed, ``ask``
-    warns and goes on with the data there are, see :class:`~botorch_tv.experts.SparQ`.
+    A round is ``tell``, ``consult``, ``absorb``, ``ask``. Without answers ``ask`` warns and
+    continues with the data available, see :class:`~botorch_tv.experts.SparQ`.
 
     Args:
-        c_Q: How many points are asked about, see :class:`~botorch_tv.experts.Refresh`.
-        steps: How they are drawn, see there.
+        c_Q: Scale of the number of points, see :class:`~botorch_tv.experts.Refresh`.
+        steps: How the points are drawn, see :class:`~botorch_tv.experts.Refresh`.
     """
     width = Heteroscedastic(B=common["B"], delta=common["delta"])
     return SparQ(refresh=Refresh(EveryRound(), c_Q, steps), **with_width(common, width))
@@ -47,15 +47,15 @@ def w_sparq_gp_ucb(
     """W-SparQ-GP-UCB, [M] Algorithm 2: an expert is asked at the start of every window.
 
     Within a window ordinary observations are added. Windows grow slowly: with α = 2 and α~ = 1/4
-    all that start up to round 255 last two rounds, and the first longer one, of three, starts in
-    round 257.
+    all windows that start up to round 255 last two rounds, and the first one of three rounds starts
+    in round 257.
 
     Args:
-        alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it decides the
+        alpha: Exponent of the growth of noise with age; with ``alpha_tilde`` it determines the
             windows, see :class:`~botorch_tv.experts.Windows`.
-        alpha_tilde: See there.
+        alpha_tilde: See :class:`~botorch_tv.experts.Windows`.
         inflate: Whether the noise of an answer or observation is σ² (1 + lag^alpha), [M] §2, or
-            σ², which is how "standard GP-UCB" in [M] §3.3 can be read too.
+            σ², another reading of "standard GP-UCB" in [M] §3.3.
         c_Q: As in :func:`sparq_gp_ucb`.
         steps: As in :func:`sparq_gp_ucb`.
     """

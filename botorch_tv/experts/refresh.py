@@ -1,4 +1,4 @@
-"""When an expert is asked, about how many points, and what is kept of the answers."""
+"""When an expert is asked, and about how many points."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Never(Schedule):
 class Windows(Schedule):
     """Ask at window starts: W-SparQ-GP-UCB, [M] Algorithm 2.
 
-    t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32): so long that noise that grows as
-    lag^α stays within t^α~.
+    t_1 = 1 and t_{j+1} = t_j + ⌊t_j^(α~/α)⌋ + 1, [M] (32): as long as noise growing as lag^α
+    stays within t^α~.
 
     Args:
         alpha: Exponent α of the growth of noise with age, positive.
-        alpha_tilde: α~ in (0, 1/3); the larger, the longer are windows; 1/4 in the paper.
+        alpha_tilde: α~ in (0, 1/3); larger values give longer windows; 1/4 in the paper.
 
     Raises:
         ValueError: If ``alpha`` or ``alpha_tilde`` is out of range.
@@ -66,11 +66,11 @@ class Refresh:
     """When an expert is asked, and about how many points.
 
     Args:
-        schedule: After which rounds.
+        schedule: The rounds after which the expert is asked.
         c_Q: Scale c_Q of the number of points, ⌈c_Q ln^d(t + 1)⌉ after round t, positive.
-        steps: Proposals of the swap chain that draws the points: None for
+        steps: Number of proposals of the swap chain that draws the points: None for
             :func:`~botorch_tv.experts.default_steps`, or ``"exact"`` for the exact sampler, which
-            for smooth kernels is also the faster one on a CPU.
+            is also faster for smooth kernels on a CPU.
 
     Raises:
         ValueError: If an argument is out of range or of the wrong kind.

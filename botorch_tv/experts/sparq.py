@@ -1,7 +1,7 @@
-"""SparQ-GP-UCB and W-SparQ-GP-UCB: bandits that have an expert measure some past points again.
+"""SparQ-GP-UCB and W-SparQ-GP-UCB: bandits with an expert who measures past points again.
 
-[M] Algorithms 1 and 2. The round: ``tell`` the observation, ``consult`` what the expert is to be
-asked about f now, ``absorb`` the answers, ``ask`` for the next choice.
+[M] Algorithms 1 and 2. A round is: ``tell`` the observation, ``consult`` for the expert's questions
+about f now, ``absorb`` the answers, ``ask`` for the next choice.
 """
 
 from __future__ import annotations
@@ -47,25 +47,24 @@ from botorch_tv.validation import require
 class SparQ(Strategy):
     """A strategy that consults an expert.
 
-    Regression is on the newest answers and on what was observed after the round of that
-    consultation; all older observations, and the one of that round itself, are set aside. Of those
-    only the points live on, as candidates for the next consultation. Lags of both kinds of data
-    count from their own times.
+    Regression uses the newest answers and the observations made after the round of that
+    consultation. Older observations, including that round's, are set aside; only their points are
+    kept, as candidates for the next consultation. Answers and observations age from their own
+    times.
 
-    An expert may be slow: answers absorbed rounds later count from the time they are about, and
-    observations made since are kept beside them. It may answer part of the points (``ok``), in each
-    trial another part. Where it does not answer at all a trial goes on with the answers and
-    observations it has, and :meth:`ask` warns: with an :class:`ExpertWarning`, if an expert was due
-    after the newest round, but no answers have been absorbed since, because :meth:`consult` and
-    :meth:`absorb` were left out, or the expert is slow or absent. Where that is meant,
-    ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
+    The expert may be slow: answers absorbed rounds later are dated to the time they are about, and
+    later observations are kept beside them. It may answer only some of the points (``ok``),
+    different ones in each trial. A trial without any answer continues with the data it has, and
+    :meth:`ask` issues an :class:`ExpertWarning` if an expert was due after the newest round but no
+    answers have been absorbed since, because :meth:`consult` and :meth:`absorb` were not called or
+    the expert is slow or absent. ``warnings.simplefilter("ignore", ExpertWarning)`` silences it.
 
     Args:
-        refresh: When the expert is asked and about how many points.
+        refresh: When the expert is asked, and about how many points.
 
     Raises:
-        ValueError: If the retention is not :class:`KeepAll`, since the consultation decides what is
-            kept, or hyperparameters are to be learned, which looks at observations alone.
+        ValueError: If the retention is not :class:`KeepAll`, since consultations decide what is
+            kept, or if hyperparameters are to be learned, which uses observations only.
     """
 
     refresh: Refresh = field(default_factory=Refresh)
@@ -128,20 +127,20 @@ class SparQ(Strategy):
     def consult(
         self, state: State, *, generator: Generators | Draws | None = None
     ) -> Consultation | None:
-        """What to ask the expert now; to be called after :meth:`tell`, before the next ask.
+        """What to ask the expert now; call it between :meth:`tell` and the next :meth:`ask`.
 
-        The points are drawn by a k-DPP of the kernel from the distinct points chosen so far, as
-        many as min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
+        The points are drawn from the distinct points chosen so far by a k-DPP of the kernel, with
+        k = min(their number, the numerical rank of K on them, ⌈c_Q ln^d(t + 1)⌉).
 
         Args:
-            state: All that has been told.
+            state: The current state.
             generator: As in :meth:`Strategy.ask`.
 
         Returns:
-            The points whose present value is wanted; None where no consultation is due.
+            The points whose current values are wanted; None if no consultation is due.
 
         Raises:
-            InputDataError: If the generators are not one per trial.
+            InputDataError: If there is not one generator per trial.
         """
         require_state(state)
         if not self.refresh.due(state.told):
@@ -168,21 +167,21 @@ class SparQ(Strategy):
         ok: Tensor | None = None,
         check: bool = True,
     ) -> State:
-        """Take in an expert's answers, which replace those before and older observations.
+        """Add an expert's answers, which replace earlier answers and older observations.
 
         Args:
-            state: The newest state; that of the consultation, or a later one if the expert is slow.
+            state: The newest state: that of the consultation, or a later one.
             consultation: What was asked.
-            y: The answers, `batch_shape x Q`; where ``consultation.mask`` is False anything.
-            ok: Which points were answered, bool, `batch_shape x Q`; all unless given.
-            check: Whether to look at the values; doing so waits for the device.
+            y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
+            ok: Which points were answered, bool, `batch_shape x Q`; all by default.
+            check: Whether to validate the values, which synchronises with the device.
 
         Returns:
-            The state to ask next. ``state.expert.unanswered`` counts the points without answer.
+            The new state. ``state.expert.unanswered`` counts the points without an answer.
 
         Raises:
-            InputDataError: If there are not as many answers as points, an answer is NaN or
-                infinite, or the consultation is not of this run or was overtaken by a later one.
+            InputDataError: If the number of answers differs from the number of points, an answer is
+                NaN or infinite, or the consultation is from another run or superseded.
         """
         require_state(state)
         check_order(state, consultation)

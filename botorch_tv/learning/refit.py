@@ -1,4 +1,4 @@
-"""When hyperparameters are learned again, and which."""
+"""Which hyperparameters are learned, and how often."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ class Free:
     """A hyperparameter that is learned.
 
     Args:
-        prior: Distribution of the hyperparameter itself, not of its logarithm: of PyTorch or of
-            ``gpytorch.priors``. None for none: the likelihood alone then decides. See
-            :class:`Refit` for the defaults.
-        lower: Smallest value considered; a default of its own where None.
-        upper: Largest value considered; a default of its own where None.
+        prior: Distribution of the hyperparameter itself, not of its logarithm, from PyTorch or
+            ``gpytorch.priors``; None for maximum likelihood. See :class:`Refit` for the defaults.
+        lower: Lower bound; the hyperparameter's default if None.
+        upper: Upper bound; the hyperparameter's default if None.
 
     Raises:
-        ValueError: If the prior is no distribution, or the bounds leave nothing between them.
+        ValueError: If the prior is not a distribution, or the bounds are not in order.
     """
 
     prior: Prior | _DefaultType | None = DEFAULT
@@ -60,43 +59,43 @@ class Free:
 class Refit:
     """Refit hyperparameters every few rounds, each loop of a batch to its own data.
 
-    What is maximised is the posterior density of the hyperparameters: the marginal likelihood of
-    the observations a loop retains, [B16] (24), times the priors. One search starts from the last
-    result and one from what the user gave; the better end counts.
+    Maximises the posterior density of the hyperparameters: the marginal likelihood of the
+    observations that a loop retains, [B16] (24), times the priors. One search starts from the last
+    result and one from the given values; the better optimum is used.
 
-    This voids guarantees: see :attr:`voids`.
+    This voids guarantees, see :attr:`voids`.
 
-    Default priors presume inputs in a unit cube (or are told the extent of the domain):
+    Default priors are relative to the extent of the domain, or assume the unit cube:
 
     - lengthscale: the prior that the kernel has, else log-normal with median 0.2 √d and deviation
-      0.75 of the logarithm. BoTorch's has its median at 4.1 √d. A bandit's data crowd around one
-      optimum and cannot contradict a long lengthscale, and a loop that believes in one stops
-      looking: in 100 rounds of a Markov world with lengthscale 0.2, TV-GP-UCB that learned
-      everything had 23 ± 9 % more regret than one told the truth under BoTorch's prior (40 runs),
-      and 5 ± 3 % more under this one (80 runs);
+      0.75 of the logarithm. The median of BoTorch's is 4.1 √d. A bandit's data cluster around one
+      optimum and cannot contradict a long lengthscale, which then stops exploration: in 100 rounds
+      of a Markov world with lengthscale 0.2, TV-GP-UCB with all hyperparameters learned had
+      23 ± 9 % more regret than with the true ones under BoTorch's prior (40 runs), and 5 ± 3 % more
+      under this one (80 runs);
     - output scale, for a ``ScaleKernel``: the prior that the kernel has, else log-normal with the
       value given as its median and deviation 1 of the logarithm, because outcomes are not
       standardised here;
     - noise: BoTorch's, log-normal with median e⁻⁴ of the kernel's variance and deviation 1;
     - what a decay declares: the prior it declares. For ε and σ_w² that is
       half-normal with scale 0.25, which is flat near 0 and does not exclude it. In 300
-      rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being taken for
-      change. All are meant over the median time between a loop's observations, in which they are
-      searched for, whatever the unit of time; a prior of one's own is meant per unit of time.
-      ``Free(prior=None)`` leaves ε to the likelihood.
+      rounds it moves an ε of 0.1 by 0.0003; in the first few it keeps noise from being mistaken for
+      change. Defaults refer to the median time between a loop's observations, whatever the unit of
+      time; a prior that you give is per unit of time. ``Free(prior=None)`` fits ε by maximum
+      likelihood.
 
     Args:
         every: Rounds between fits, at least 1.
-        least: Observations in use below which a loop keeps the parameters it has, at least 1.
-        lengthscale: Of the kernel, one per column where it has as many; None to keep it fixed.
+        least: Observations in use that a loop needs before it is refitted, at least 1.
+        lengthscale: Of the kernel, one per column if it has several; None to keep it fixed.
         outputscale: Of a ``ScaleKernel``; None to keep it fixed.
         noise: Variance σ² of a new observation; None to keep it fixed.
         epsilon: Rate of change of ``Markov``, by default from 0 to 0.999 over the median time
             between observations; None to keep it fixed.
         sigma_w2: Rate of growth of ``Wiener``; None to keep it fixed.
-        decay: Of other decays, by the names of the parameters they declare; those not named are
-            learned under the priors they declare. None keeps other decays as they are.
-        evaluations: How often the posterior may be evaluated in one fit.
+        decay: Parameters of other decays, by their declared names; those not listed are learned
+            under their declared priors. None keeps other decays fixed.
+        evaluations: Maximum number of evaluations of the posterior per fit.
 
     Raises:
         ValueError: If a number is out of range or nothing is learned.
@@ -139,7 +138,7 @@ class Refit:
         )
 
     def of_decay(self, decay: Decay) -> dict[str, Free | None]:
-        """How each parameter that a decay declares is learned; None for those that are not.
+        """How each declared parameter of a decay is learned; None for fixed ones.
 
         Raises:
             ValueError: If the decay changes and declares none, or not those named.
@@ -162,7 +161,7 @@ class Refit:
 
     @property
     def voids(self) -> str:
-        """What no longer holds once hyperparameters are learned from the data."""
+        """The guarantees that no longer hold once hyperparameters are learned."""
         return VOIDS
 
     def due(self, told: int) -> bool:

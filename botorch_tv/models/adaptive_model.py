@@ -32,13 +32,13 @@ from botorch_tv.validation import require
 class AdaptiveModel(Model):  # type: ignore[misc]
     """The posterior of a bank of processes at the times in ``X``; see :func:`adaptive_model`.
 
-    There is nothing to fit: members are weighed and conditioned by one pass over the data, and each
-    further observation costs as much as one of these.
+    It needs no fitting: members are weighted and conditioned in one pass over the data, and each
+    further observation costs the same as one of these.
 
     Attributes:
-        train_inputs: What was learned from, in order of time, `(batch_shape x n x d,)`.
-        train_targets: `batch_shape x n`.
-        time_dim: Column of time.
+        train_inputs: Training inputs in order of time, `(batch_shape x n x d,)`.
+        train_targets: Training targets, `batch_shape x n`.
+        time_dim: Index of the time column.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
     @property
     def weights(self) -> Tensor:
-        """How likely members are, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
+        """Weights of members, `batch_shape x lengthscales x rates x hazards x noise ratios`."""
         bank = self.prior.bank
         share = member_weights(self.running.groups, self.prior.members)
         sizes = (len(bank.rates), len(bank.hazards), len(bank.noise_ratios))
@@ -91,14 +91,14 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> AdaptivePosterior:
-        """The mixture at the points and times of ``X``.
+        """The mixture at the points and times in ``X``.
 
         Args:
-            X: `... x batch_shape x q x d`, from the newest observation on.
+            X: `... x batch_shape x q x d`, no earlier than the newest observation.
             output_indices: None or [0].
             observation_noise: Whether to add the noise of a new observation, each member's own; or
                 its variance, `... x q x 1`.
-            posterior_transform: A ``ScalarizedPosteriorTransform``, which changes sign and unit.
+            posterior_transform: A ``ScalarizedPosteriorTransform``.
 
         Raises:
             InputDataError: If a point lies before the newest observation or out of bounds.
@@ -133,12 +133,12 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         return found if posterior_transform is None else _transformed(found, posterior_transform)
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model given q more observations: what a new one would be if it had their units.
+        """The model conditioned on q more observations, in the same units.
 
         Args:
-            X: `batch_shape' x q x d`, no earlier than those before.
-            Y: `batch_shape' x q x 1`; dimensions in front of those of the model make more trials.
-            noise: None: the bank finds the noise.
+            X: `batch_shape' x q x d`, no earlier than the previous observations.
+            Y: `batch_shape' x q x 1`; leading dimensions beyond the model's make more trials.
+            noise: Must be None, since the bank estimates the noise.
 
         Raises:
             InputDataError: If an observation lies before the newest, or shapes do not fit.
@@ -176,15 +176,15 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     def fantasize(
         self, X: Tensor, sampler: MCSampler, observation_noise: Tensor | None = None
     ) -> Self:
-        """The model given observations that it draws itself, noise included.
+        """The model conditioned on observations drawn from it, with noise.
 
         Args:
-            X: `... x batch_shape x q x d`, the points of a set at one time.
+            X: `... x batch_shape x q x d`, each set of q points at one time.
             sampler: Draws the fantasies, `sample_shape`.
-            observation_noise: None, as lists of models pass it on: the bank finds the noise.
+            observation_noise: Must be None, since the bank estimates the noise.
 
         Returns:
-            A model of `sample_shape x ... x batch_shape`; one that follows ``X``, for gradients.
+            A model of `sample_shape x ... x batch_shape`, differentiable by ``X``.
 
         Raises:
             InputDataError: See :meth:`posterior`.
@@ -195,7 +195,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         return self.condition_on_observations(X, Y, noise=observation_noise)
 
     def subset_output(self, idcs: list[int]) -> Self:
-        """The model of some outputs, of which there is one.
+        """The model of a subset of the outputs, of which there is only one.
 
         Args:
             idcs: [0].

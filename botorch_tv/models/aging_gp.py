@@ -1,4 +1,4 @@
-"""A model that knows what time it is, and tells its likelihood."""
+"""A model that tracks the present time and passes it to its likelihood."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from botorch_tv.models.regression import GrowingRegression
 
 
 class AgingGP(GrowingGP):
-    """Keeps the present time, and the noise of every row in step with it.
+    """Tracks the present time and ages the noise of every row accordingly.
 
-    Without an ``AgeNoiseLikelihood`` the present is only remembered.
+    Without an ``AgeNoiseLikelihood`` the present is only stored.
     """
 
     likelihood: Any
@@ -34,7 +34,7 @@ class AgingGP(GrowingGP):
     def now(self) -> Tensor:
         """Present time, `batch_shape`: as set, or that of the newest observation.
 
-        Minus infinity where there is neither. Change it by :meth:`set_now`.
+        Minus infinity if there is neither. Change it with :meth:`set_now`.
         """
         return self._present(self.train_inputs[0])
 
@@ -44,11 +44,11 @@ class AgingGP(GrowingGP):
         return self._newest(self.train_inputs[0])
 
     def set_now(self, now: float | Tensor | None) -> None:
-        """Let time pass: observations age, and what was computed from their noise is dropped.
+        """Set the present time: observations age, and cached predictions are dropped.
 
         Args:
             now: Present time, a number or `batch_shape`, no earlier than any observation; None to
-                follow the newest.
+                follow the newest observation.
 
         Raises:
             InputDataError: If an observation is later, or ``now`` is not finite.
@@ -62,25 +62,25 @@ class AgingGP(GrowingGP):
         self._tell_likelihood(self.train_inputs[0])
 
     def measure(self) -> None:
-        """Learn rates of change in the unit of time that the data suggest; their values stay.
+        """Set the unit of time for learning rates to that of the data, without changing values.
 
-        A new model does so by itself, and ``fit_gpytorch_mll`` again.
+        Done automatically by a new model and by ``fit_gpytorch_mll``.
         """
         for part in rates(self):
             part.measure(self._unit())
 
     def listen(self) -> None:
-        """The same, and move rates from which no search finds away to where one does."""
+        """As :meth:`measure`, and also move rates away from values where the gradient vanishes."""
         for part in rates(self):
             part.measure(self._unit())
             part.listen(self._unit())
 
     def custom_fit(self, mll: MarginalLogLikelihood, **options: Any) -> MarginalLogLikelihood:
-        """As BoTorch fits any exact model, which asks for this, from rates that can be learned.
+        """The hook of ``fit_gpytorch_mll``: its usual fit, from rates that can be learned.
 
         Args:
             mll: The marginal log-likelihood of this model.
-            options: As of ``fit_gpytorch_mll``.
+            options: As for ``fit_gpytorch_mll``.
         """
         self.listen()
         return fit._fit_fallback(mll, **options)

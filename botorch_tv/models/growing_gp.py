@@ -1,4 +1,4 @@
-"""A ``SingleTaskGP`` that takes new observations at the cost of their rows."""
+"""A ``SingleTaskGP`` with cheap updates by new observations."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from botorch_tv.models.regression import GrowingRegression
 class GrowingGP(FactoredGP):
     """Exact regression by one Cholesky factor that grows with the data.
 
-    GPyTorch's own fantasies solve anew for their mean after every update, and chains of them grow
-    without end. Here an update costs O(n²), a prediction is what it would be after a refit, and
-    nothing is kept but the data and its factor.
+    GPyTorch's fantasy models solve for their mean again after every update, and chains of them grow
+    without bound. Here an update costs O(n²), predictions equal those after a refit, and only the
+    data and their factor are stored.
     """
 
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        """Noise variances of new observations at ``X``, `... x q`; the caller's where given."""
+        """Noise variances of new observations at ``X``, `... x q`; those given, if any."""
         check_honoured(self)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
-            # What is learned besides the known variances is common to all rows.
+            # Noise learned in addition to the known variances is common to all rows.
             total: Tensor = self._known_noise(X, noise) + self.likelihood.second_noise
             return total
         if noise is not None:
@@ -41,26 +41,26 @@ class GrowingGP(FactoredGP):
         return diagonal
 
     def _known_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
-        """The part of it that is known, `... x q`: as given, or as that of the others is."""
+        """The known part of the noise, `... x q`: as given, or the mean of the other rows'."""
         if noise is not None:
             return noise
         known: Tensor = self.likelihood.noise_covar.noise
         return known.mean(-1, keepdim=True).expand(*known.shape[:-1], X.shape[-2])
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
-        """The model given q more observations as well, in O(n² q).
+        """The model conditioned on q more observations, in O(n² q).
 
         Args:
             X: Inputs, `batch_shape x q x d`.
             Y: Observations, `batch_shape' x q x m`, in the units of ``train_Y``; with more batch
                 dimensions than ``X`` they are alternatives at the same inputs.
-            noise: Their variances, shape of ``Y``, in the units of the outcome transform. Without
-                them observations are as noisy as the likelihood has it; where all variances are
-                known, as noisy as these on average. What a ``FixedNoiseGaussianLikelihood`` learns
-                besides (``learn_additional_noise``) is added.
+            noise: Their variances, shape of ``Y``, in the units of the outcome transform. By
+                default the likelihood's noise or, if all variances are known, their mean. The
+                noise that a ``FixedNoiseGaussianLikelihood`` learns in addition
+                (``learn_additional_noise``) is added.
 
         Returns:
-            A new model; this one is as it was.
+            A new model; this one is unchanged.
 
         Raises:
             BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
@@ -75,7 +75,7 @@ class GrowingGP(FactoredGP):
             self._validate_tensor_args(X=X, Y=Y, Yvar=noise, strict=False)
         fixed = isinstance(self.likelihood, FixedNoiseGaussianLikelihood)
         if not strict and fixed and noise is not None:
-            # Fantasies are told how noisy they are in all, what is learned besides included.
+            # The noise given to fantasies is the total, including the learned part.
             noise = noise - self.likelihood.second_noise
         original, *_ = self._transform_tensor_args(X, Y)
         inputs, targets, variance = self._transform_tensor_args(self.transform_inputs(X), Y, noise)
@@ -135,16 +135,16 @@ class GrowingGP(FactoredGP):
     def _learn_rows(
         self, old: Self, inputs: Tensor, X: Tensor, noise: Tensor | None
     ) -> Tensor | None:
-        """Tell the likelihood of a model grown from ``old`` of its new rows.
+        """Add new rows to the likelihood of a model grown from ``old``.
 
         Args:
-            old: The model this one is grown from.
+            old: The model from which this one is grown.
             inputs: All inputs, `... x n x d`, the new ones last.
-            X: The new ones, `... x q x d`.
-            noise: Their variances where given, `... x q`.
+            X: The new inputs, `... x q x d`.
+            noise: Their variances if given, `... x q`.
 
         Returns:
-            The variances of the new rows, `... x q`; None if those of the old changed with them.
+            The variances of the new rows, `... x q`; None if those of the old rows changed too.
         """
         variance = old._new_noise(X, noise)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):

@@ -1,4 +1,4 @@
-"""The best parameters, as the objective is now."""
+"""The best parameters for the current objective."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class BestNow(NamedTuple):
 
     Attributes:
         params: In the study's own units and categories.
-        mean: Predicted there, in the units of the objective.
-        sd: Standard deviation of that prediction, without observation noise.
+        mean: Predicted mean, in the units of the objective.
+        sd: Predicted standard deviation, without observation noise.
     """
 
     params: dict[str, Any]
@@ -36,19 +36,19 @@ def best_now(
 ) -> BestNow:
     """The parameters whose posterior mean is best at the present time, tried or not.
 
-    ``study.best_trial`` compares values as they were when they were measured, and an old success
-    stays the best for ever.
+    ``study.best_trial`` compares values as they were when they were measured, so an old success
+    stays the best forever.
 
     Args:
-        study: Its trials are all that is known.
-        sampler: Whose model is asked; the study's own unless given.
-        now: The present, as trials have their times: a datetime where these are time stamps, by
-            default that of the call; a number where they are a user attribute, by default that of
-            the newest trial. One before the newest trial is taken for that.
+        study: The study.
+        sampler: The sampler whose model is used; the study's own by default.
+        now: The present, on the clock of the trials: a datetime if they have time stamps, by
+            default the time of the call; a number if they use a user attribute, by default that of
+            the newest trial. Earlier times are replaced by that of the newest trial.
 
     Raises:
-        ValueError: If the study has several objectives or no parameter in common, its sampler is
-            another one, or too few trials have a value.
+        ValueError: If the study has several objectives or no common parameter, its sampler is not
+            a ``DriftSampler``, or too few trials have a value.
     """
     sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
     require(

@@ -35,13 +35,13 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require, require_integer, shown
 
 FIRST = 8
-"""Values that set the units where a strategy does not find them."""
+"""Values that set the units for strategies that do not estimate them."""
 
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
 class Unit(NamedTuple):
-    """What values and times are measured in inside a model."""
+    """Units of values and times inside a model."""
 
     center: float = 0.0
     scale: float = 1.0
@@ -49,16 +49,16 @@ class Unit(NamedTuple):
 
 
 class Known(NamedTuple):
-    """All that is known when a trial is to be decided."""
+    """Everything known when a trial is decided."""
 
     history: TrialHistory
     sorted: Sorted
     unit: Unit
     origin: float
-    """Time of the first value, from which times are counted inside a model."""
+    """Time of the first value, the origin of times inside a model."""
 
     def time(self, clock_time: float) -> float:
-        """A time that a strategy can decide about: no earlier than the newest value."""
+        """The time inside the model, no earlier than that of the newest value."""
         own = (clock_time - self.origin) / self.unit.tempo
         return max(own, float(self.history.state.time))
 
@@ -66,51 +66,53 @@ class Known(NamedTuple):
 class DriftSampler(BaseSampler):
     """An Optuna sampler run by a strategy that discounts old trials.
 
-    Each trial has its time, and what is suggested is meant for the present: the start of the trial
-    that asks. Storages, dashboards, the command line and plots of Optuna serve as always.
+    Each trial has a time, and suggestions are for the present: the start of the trial that asks.
+    Optuna's storages, dashboards, command line and plots work as usual.
 
-    **Workers.** All that the sampler knows it reads from the study, so several processes may share
-    a storage, and one that is started again goes on as if never stopped. With ``seed``, the same
-    trials make the same suggestion in every process; but for the last digits where several threads
-    share a sum. Trials of a process that died keep running in Optuna's eyes, and here; a storage
-    with ``heartbeat_interval`` lets them fail.
+    **Workers.** The sampler reads everything from the study, so several processes may share a
+    storage, and a restarted process continues where it stopped. With ``seed``, the same trials lead
+    to the same suggestion in every process, up to rounding with several threads. Trials of a dead
+    process count as running, as they do for Optuna; a storage with ``heartbeat_interval`` marks
+    them as failed.
 
-    **Trials without value.** A running trial counts as if it had given the mean predicted for it
-    (Desautels et al., 2014), so that the next goes somewhere else; where it has no parameters yet,
-    what it is going to ask for is worked out first. Failed, pruned and infeasible trials (with a
-    constraint above 0) tell the model nothing; those among the newest 16 count as if they had given
-    the worst of all values, or the mean predicted where that is worse, so that the same is not
-    tried again at once. Constraints are not modelled beyond that.
+    **Trials without a value.** A running trial is treated as if its result were the predicted mean
+    (Desautels et al., 2014), so that the next goes elsewhere; if it has no parameters yet, its
+    suggestion is computed first. Failed, pruned and infeasible trials (with a constraint above 0)
+    are not modelled. Those among the newest 16 are treated as if they had the worst of all values,
+    or the predicted mean if that is worse, so that they are not repeated at once. Constraints are
+    not modelled otherwise.
 
-    **Parameters.** Floats, integers and categories that all trials have in common, from the same
-    ranges, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled independently.
-    The model sees the values that were really tried, in the unit cube: a strategy's kernel has a
-    lengthscale in shares of a range. Two categories are as far apart as the ends of a range.
+    **Parameters.** Floats, integers and categorical parameters with the same range in all trials
+    are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled
+    independently. The model sees the values actually tried, in the unit cube, so lengthscales of a
+    strategy's kernel are fractions of a range. Two categories are as far apart as the ends of a
+    range.
 
-    **Categories.** Unless a strategy is given, a category that was not in the newest 30 trials is
-    tried again where it is believed to be best, one such in ten trials at most, and after each time
-    in vain not before twice as many, up to 240. That it became better while the others stayed as
-    they were is told by no other trial.
+    **Categories.** With the default strategy a category missing from the newest 30 trials is tried
+    again where it is predicted to be best, in at most one of ten trials; after each unsuccessful
+    attempt the waiting time doubles, up to 240 trials. Otherwise an improvement of that category
+    alone would go unnoticed.
 
     Args:
-        strategy: Whose choices they are; whether it maximises is taken from the study. It sees
-            values as they are, and time in the ``unit``. Unless given,
-            :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which is told nothing; beyond its 8
-            columns, one that learns lengthscale, noise and rate of change
-            (:func:`~botorch_tv.strategies.mixed.default.learning_strategy`), in units that the
-            first 8 trials set.
+        strategy: The strategy; its ``maximize`` is taken from the study. It sees values as they
+            are, and time in the ``unit``. By default
+            :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no prior knowledge; with
+            more than 8 columns, one that learns lengthscale, noise and rate of change
+            (:func:`~botorch_tv.strategies.mixed.default.learning_strategy`), in units set by the
+            first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every
-            trial sets before its first ``suggest_``; Optuna's time stamps unless given: the end of
-            a trial that is told, the start of one that asks.
-        unit: In which time stamps are counted.
-        n_startup_trials: Trials with a value before which parameters are spread over the space.
-        seed: Of all that is random; another one in every sampler unless given.
-        independent_sampler: For parameters that are not in all trials, and the first trial; random
-            unless given.
-        warn_independent_sampling: Whether to log when it is used after the first trials.
+            trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
+            of a completed trial, the start of one that asks.
+        unit: Unit of time stamps.
+        n_startup_trials: Trials with a value before the model is used; until then parameters are
+            spread over the space.
+        seed: Seed of all random numbers; a different one in every sampler by default.
+        independent_sampler: Sampler of parameters that are not in all trials, and of the first
+            trial; random by default.
+        warn_independent_sampling: Whether to log its use after the first trials.
 
     Raises:
-        ValueError: If an argument is of the wrong kind or out of range.
+        ValueError: If an argument is of the wrong type or out of range.
 
     Example:
         >>> study = optuna.create_study(sampler=DriftSampler(), storage="sqlite:///line.db")
