@@ -221,6 +221,35 @@ def ask_and_tell(pipe: Connection, file: Path, settings: dict[str, Any]) -> None
             print(number, answer, file=told, flush=True)
 
 
+def play_without_netcdf(pipe: Connection, folder: Path, settings: dict[str, Any]) -> None:
+    """Compare studies as on a GPU, and keep, sum up, draw and save one; tell why not."""
+    assert not {"h5netcdf", "h5py"} & sys.modules.keys(), "imported before it is asked for"
+    sys.modules.update(dict.fromkeys(("h5netcdf", "h5py")))
+    from benchmarks.gpu import choices
+
+    sizes = ["--points", "4", "--trials", "2", "--horizon", "3", "--presets", "ET-GP-UCB"]
+    with redirect_stdout(StringIO()):
+        choices.main(["--device", "cpu", *sizes, "--out", str(folder / "found.json")])
+    result = study(folder / "kept", trials=2)
+    result.summary()
+    result.plot(folder / "regret.png")
+    try:
+        result.save(folder / "study.nc")
+    except ImportError as error:
+        pipe.send(str(error))
+
+
+def interpret(pipe: Connection, those: str, settings: dict[str, Any]) -> None:
+    """Run tests in Triton's interpreter, which it is told of before it is imported."""
+    assert "triton" not in sys.modules
+    os.environ["TRITON_INTERPRET"] = "1"
+    with settings["told"].open("w") as told:
+        os.dup2(told.fileno(), 1)
+        os.dup2(told.fileno(), 2)
+        plain = ["-q", "-n", "0", "-p", "no:cacheprovider"]
+        pipe.send(int(pytest.main([*plain, "-k", those, *settings["files"]])))
+
+
 # ------------------------------------------------------------------ starting them
 
 Work = Callable[[Connection, Any, dict[str, Any]], None]

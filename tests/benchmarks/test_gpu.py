@@ -1,12 +1,11 @@
 """One command for a GPU: whatever becomes of a part, the others run and their results are kept."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from lasting import Child, play_without_netcdf
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import choices, graphs, loops, rounds, session, sparq
@@ -165,29 +164,8 @@ def test_runs_that_part_are_told() -> None:
 
 def test_nothing_but_files_of_studies_needs_netcdf(tmp_path: Path) -> None:
     """Machines with a GPU often lack it: a study runs, and saving it says what is missing."""
-    lines = f"""
-import sys
-sys.modules["h5netcdf"] = sys.modules["h5py"] = None
-from benchmarks.gpu import choices
-from botorch_tv import cli
-choices.main(["--device", "cpu", "--points", "4", "--trials", "2", "--horizon", "3",
-    "--presets", "ET-GP-UCB", "--out", {str(tmp_path / "found.json")!r}])
-from botorch_tv.simulation import MarkovWorld, run_study
-from botorch_tv.strategies import Grid
-strategy = choices.presets()["GP-UCB"]
-world = MarkovWorld(Grid.regular(4, 2), kernel=strategy.kernel, epsilon=0.03, noise=0.02)
-result = run_study(world, {{"GP": strategy}}, trials=2, horizon=3, progress=False,
-    save_to={str(tmp_path / "kept")!r})
-result.summary()
-result.plot({str(tmp_path / "regret.png")!r})
-try:
-    result.save({str(tmp_path / "study.nc")!r})
-except ImportError as error:
-    assert "h5netcdf, which is not installed" in str(error), error
-else:
-    raise SystemExit("saved without netCDF")
-"""
-    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    child = Child(play_without_netcdf, tmp_path)
+    assert "h5netcdf, which is not installed" in child.told()
+    child.end()
     assert json.loads((tmp_path / "found.json").read_text())["all_equal"]
     assert (tmp_path / "regret.png").stat().st_size > 1000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from kernels import INSTALLED, INTERPRETED, ON_GPU, needs_interpreter
+from lasting import Child, interpret
 from torch import Tensor
 
 from botorch_tv.simulation.captured import fusing
@@ -201,19 +200,21 @@ def test_fused_passes_choose_an_arm_of_no_numbers_and_of_infinite_ones() -> None
     reason="needs Triton and no GPU, and is not for its interpreter",
 )
 @pytest.mark.parametrize(
-    "those", ["fused_passes and (81 or infinite)", pytest.param("fused", marks=pytest.mark.slow)]
+    ("those", "files"),
+    [
+        ("fused_passes and (81 or infinite)", ("test_fusing.py",)),
+        pytest.param("fused", ("test_fusing.py", "test_captured.py"), marks=pytest.mark.slow),
+    ],
+    ids=["few", "all"],
 )
-def test_fused_passes_are_right_in_the_interpreter(those: str) -> None:
+def test_fused_passes_are_right_in_the_interpreter(
+    those: str, files: tuple[str, ...], tmp_path: Path
+) -> None:
     """In a process of its own: Triton is told of the interpreter before it is imported."""
-    files = [__file__, str(Path(__file__).with_name("test_captured.py"))]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-k", those, *files],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    paths = [str(Path(__file__).with_name(file)) for file in files]
+    child = Child(interpret, those, files=paths, told=tmp_path / "told.txt")
+    assert child.told(600) == 0, (tmp_path / "told.txt").read_text()[-4000:]
+    child.end()
 
 
 @pytest.mark.gpu
