@@ -147,6 +147,19 @@ def test_a_world_with_rounds_of_its_own_keeps_them():
     assert (compiled.regret - study(plain, {"GP": ucb()}).regret).max() > 0.1
 
 
+def test_a_world_that_says_where_all_start_is_left_to_the_recursion():
+    """Compiled rounds did not ask it, and started where they liked."""
+
+    class Opened(MarkovWorld):
+        def opening(self, stream):
+            return self.domain.X[[5, 3]].expand(stream.trials, 2, -1)
+
+    world = Opened(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
+    eager, compiled = (study(world, {"GP": ucb()}, compiled=one) for one in (False, True))
+    require_same(eager, compiled)
+    assert (compiled.data["index"].values[..., :2] == [5, 3]).all()
+
+
 def test_strategies_that_are_not_served_play_beside_those_that_are():
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     sampled = gp_ts(kernel=smooth(), noise=NOISE, B=1.0, R=1.0, delta=0.1)

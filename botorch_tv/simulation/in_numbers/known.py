@@ -52,7 +52,8 @@ def plain(world: World) -> bool:
     if not isinstance(world, GridWorld) or type(world).available is not World.available:
         return False
     kind = type(world)
-    return kind.objectives in PLAIN and kind.first_arm is GridWorld.first_arm
+    opens = kind.first_arm is not GridWorld.first_arm or kind.opening is not GridWorld.opening
+    return kind.objectives in PLAIN and not opens
 
 
 def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
