@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.filter import Told, observed
+from botorch_tv.inference.mixture.filter import Datum, observed
 from botorch_tv.inference.mixture.moments import newest_jump, weights
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
 from botorch_tv.inference.mixture.running import SHAPE, RunningMixture, passages
@@ -51,7 +51,7 @@ def advanced(
     for place, group in enumerate(running.groups):
         both = features_at(prior, units, place, new.choice.unsqueeze(1))
         phi, left = (part.squeeze(1) for part in both)
-        told = Told(
+        told = Datum(
             features=phi,
             residual=left,
             y=(new.y - units.centre) / units.spread,

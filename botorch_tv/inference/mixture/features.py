@@ -13,7 +13,7 @@ from botorch_tv.even_points import even_points
 from botorch_tv.inference.linalg import pivoted_cholesky
 from botorch_tv.inference.modes import without_gradients
 
-WELL_TOLD = 3
+WELL_APPROXIMATED = 3
 """Up to so many coordinates the features of a bank leave out next to nothing."""
 WALLS = 0.25
 """Share of the points of a side that lie at its two ends, where a maximum often does."""

@@ -15,11 +15,11 @@ from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.mixture.bank import Members
 
 PROTECTED = 2
-"""Histories of the newest jumps that do not give way, however unlikely."""
+"""Number of newest histories that are never replaced, however unlikely."""
 
 
 class Group(NamedTuple):
-    """What members of one lengthscale believe, as K histories, of T trials."""
+    """The posterior of the members of one lengthscale, as K histories, of T trials."""
 
     mean: Tensor
     """z, `T x K x (r + 1)`."""
@@ -43,8 +43,8 @@ class Passage(NamedTuple):
     """H, `T x K`."""
 
 
-class Told(NamedTuple):
-    """An observation."""
+class Datum(NamedTuple):
+    """An observation of every trial."""
 
     features: Tensor
     """φ, the constant's behind, `T x (r + 1)`."""
@@ -75,7 +75,7 @@ def kept(factor: Tensor, like: Tensor) -> Tensor:
 def observed(
     group: Group,
     passage: Passage,
-    told: Told,
+    told: Datum,
     shape: Tensor,
     members: Members,
     *,
@@ -133,7 +133,7 @@ def observed(
 
 
 def after_jump(
-    group: Group, H: Tensor, own: Tensor, told: Told, shape: Tensor, histories: int
+    group: Group, H: Tensor, own: Tensor, told: Datum, shape: Tensor, histories: int
 ) -> Group:
     """One history per member, whose newest jump came just before an observation.
 

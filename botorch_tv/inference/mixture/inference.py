@@ -9,13 +9,13 @@ from botorch_tv.inference.arms import ArmInference, ArmPosterior, log_numbers
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.mixture.advance import Measurement, advanced, features_at
 from botorch_tv.inference.mixture.drawn import MemberDraw, drawn
-from botorch_tv.inference.mixture.features import WELL_TOLD
+from botorch_tv.inference.mixture.features import WELL_APPROXIMATED
 from botorch_tv.inference.mixture.filter import Passage
 from botorch_tv.inference.mixture.moments import (
     Moments,
-    heard,
     mixed,
     moments,
+    relevant_lengthscales,
     scales,
     weights,
 )
@@ -23,17 +23,17 @@ from botorch_tv.inference.mixture.posterior import MixturePosterior
 from botorch_tv.inference.mixture.prior import BankPrior
 from botorch_tv.inference.mixture.running import (
     RunningMixture,
-    begun_anew,
     mixture_prior,
     passages,
+    restarted,
 )
-from botorch_tv.inference.mixture.units import clock_again, first_known, looks_again, units_of
+from botorch_tv.inference.mixture.units import checked_clock, checks_clock, units_of, with_found
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal
 
-LOOKED_AT = 128
-"""Newest measurements near which a box is searched, so that a round costs the same at any time."""
+NEWEST = 128
+"""Number of newest measurements near which a box is searched, for a constant cost per round."""
 ARMS_AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
 PASSES = 5
@@ -71,7 +71,7 @@ class MixtureInference(Inference):
         anew = None
         if not running.settled:
             running, anew = self._with_units(after, running)
-        if looks_again(told):
+        if checks_clock(told):
             running, anew = self._with_clock(after, running, anew)
         if anew is None:
             takes = good & running.units.known
@@ -104,7 +104,7 @@ class MixtureInference(Inference):
             context = history.choice.tensor().reshape(trials, n, -1)[..., len(prior.lower) :]
         found, known = units_of(y, good, time, context, self.starts), running.units.known
 
-        units = first_known(running.units, found)
+        units = with_found(running.units, found)
         running = running._replace(units=units)
         if n < self.starts:
             return running, None
@@ -119,21 +119,21 @@ class MixtureInference(Inference):
         """Trials in their units, those begun anew whose clock was far off, and which learn anew."""
         history, shape = data.history, (running.shape.shape[0], data.rounds)
         good = history.noise.tensor().reshape(shape).isfinite()
-        units, apart = clock_again(running.units, history.time.tensor().reshape(shape), good)
+        units, apart = checked_clock(running.units, history.time.tensor().reshape(shape), good)
         if not bool(apart.any()):
             return running, anew
-        running = begun_anew(bank_prior(data), running._replace(units=units), apart)
+        running = restarted(bank_prior(data), running._replace(units=units), apart)
         return running, apart if anew is None else anew | apart
 
     def moments(self, data: Data, now: Tensor) -> tuple[Moments, ...]:
         """Per lengthscale, of flat trials, at time ``now``, `batch_shape`."""
-        running, passage = running_mixture(data).flat(), self._passage_to(data, now)
+        running, passage = running_mixture(data).flat(), self._assumed_passage(data, now)
         found = moments(running.groups, [passage], running.shape)[0]
-        return self._acted_on(found, bank_prior(data))
+        return self._for_choosing(found, bank_prior(data))
 
-    def _acted_on(self, parts: tuple[Moments, ...], prior: BankPrior) -> tuple[Moments, ...]:
-        """Moments without what features leave out, where it is much and to choose by them."""
-        if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_TOLD:
+    def _for_choosing(self, parts: tuple[Moments, ...], prior: BankPrior) -> tuple[Moments, ...]:
+        """Moments for choosing, without the variance that features leave out where it is large."""
+        if not self.choosing or len(prior.lower) + prior.context_dim <= WELL_APPROXIMATED:
             return parts
         return tuple(one._replace(residual=torch.zeros_like(one.residual)) for one in parts)
 
@@ -183,15 +183,15 @@ class MixtureInference(Inference):
             running_mixture(data).information_gain,
         )
 
-    def _passage_to(self, data: Data, now: Tensor) -> Passage:
-        """What is taken to have happened since the newest measurement, of flat trials."""
-        passage = _possible(data, now)
+    def _assumed_passage(self, data: Data, now: Tensor) -> Passage:
+        """The passage of time assumed for predictions; without jumps when choosing."""
+        passage = _passage_by(data, now)
         return passage._replace(jump=passage.jump * 0) if self.choosing else passage
 
     def _drawn(self, data: Data, now: Tensor, normal: Tensor) -> MemberDraw:
         """A function of a member drawn first, of flat trials."""
         running = running_mixture(data).flat()
-        return drawn(running.groups, self._passage_to(data, now), running.shape, normal)
+        return drawn(running.groups, self._assumed_passage(data, now), running.shape, normal)
 
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
@@ -262,7 +262,7 @@ class PointMixture(MixtureInference):
             most: Not looked at.
         """
         prior, running = bank_prior(data), running_mixture(data).flat()
-        trials, first = len(running.shape), max(0, data.rounds - LOOKED_AT)
+        trials, first = len(running.shape), max(0, data.rounds - NEWEST)
         rows = data.rounds - first
         X = data.history.choice.tensor(first)
         live = data.history.noise.tensor(first).isfinite()
@@ -270,13 +270,13 @@ class PointMixture(MixtureInference):
         if normal is not None:
             path = self._drawn(data, present.now, normal(prior.normals).reshape(trials, -1))
         else:  # after some dozens of rounds most features are of a lengthscale ruled out
-            matter = heard(groups)
+            matter = relevant_lengthscales(groups)
             prior, groups = prior.of_lengthscales(matter), tuple(groups[one] for one in matter)
-        ways = [self._passage_to(data, present.now), _possible(data, present.now)]
+        ways = [self._assumed_passage(data, present.now), _passage_by(data, present.now)]
         parts, expected = moments(groups, ways, running.shape)
         return MixturePosterior(
             prior=prior,
-            parts=self._acted_on(parts, prior),
+            parts=self._for_choosing(parts, prior),
             expected=expected,
             X=X.reshape(trials, rows, X.shape[-1]),
             live=live.reshape(trials, rows),
@@ -299,8 +299,8 @@ def running_mixture(data: Data) -> RunningMixture:
     return data.running
 
 
-def _possible(data: Data, now: Tensor) -> Passage:
-    """What may have happened since the newest measurement by time ``now``, of flat trials."""
+def _passage_by(data: Data, now: Tensor) -> Passage:
+    """The passage of time from the newest measurement to ``now``, of flat trials."""
     prior, running = bank_prior(data), running_mixture(data).flat()
     gap = (now.reshape(-1) - running.time) / running.units.clock
     return passages(prior, torch.where(running.units.known, gap.clamp_min(0), 0.0))

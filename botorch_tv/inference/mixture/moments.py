@@ -35,19 +35,19 @@ class Moments(NamedTuple):
         return mean, variance + self.residual.unsqueeze(-1) * residual
 
 
-UNHEARD = 1e-13
-"""Weight of a lengthscale below which nothing of it is left in a sum but rounding."""
+NEGLIGIBLE = 1e-13
+"""Weight of a lengthscale below which its contribution is rounding."""
 
 
-def heard(groups: tuple[Group, ...]) -> tuple[int, ...]:
-    """Which lengthscales matter to any trial.
+def relevant_lengthscales(groups: tuple[Group, ...]) -> tuple[int, ...]:
+    """Indices of the lengthscales with a weight in any trial.
 
-    A device is not waited for to find out; there all do.
+    All of them on a device, which is not waited for.
     """
     share = weights(groups).sum(-1)
     if share.device.type != "cpu":
         return tuple(range(len(groups)))
-    return tuple((share > UNHEARD).any(0).nonzero().flatten().tolist())
+    return tuple((share > NEGLIGIBLE).any(0).nonzero().flatten().tolist())
 
 
 def weights(groups: tuple[Group, ...]) -> Tensor:

@@ -8,10 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.climbed import MomentsBeside
 from botorch_tv.inference.mixture.drawn import MemberDraw
 from botorch_tv.inference.mixture.moments import Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
+from botorch_tv.inference.mixture.stacked_moments import StackedMoments
 from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, PointPosterior
 
 
@@ -50,7 +50,7 @@ class MixturePosterior(PointPosterior):
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         U = self.prior.unit(X, *self.context)
         if U.requires_grad and torch.is_grad_enabled():
-            mean, variance = self._climbed.at(U, self.prior.beside)
+            mean, variance = self._stacked.at(U, self.prior.stacked)
         else:
             # Features of points that are the same for all trials are found once.
             same = X.stride(0) == 0 and not self.prior.context_dim
@@ -84,8 +84,8 @@ class MixturePosterior(PointPosterior):
         return torch.stack(values).sum(0) - self.mean_at(X)
 
     @cached_property
-    def _climbed(self) -> MomentsBeside:
-        return MomentsBeside.of(self.parts)
+    def _stacked(self) -> StackedMoments:
+        return StackedMoments.of(self.parts)
 
     @property
     def _weight(self) -> Tensor:

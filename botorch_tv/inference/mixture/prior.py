@@ -10,13 +10,13 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.inference.mixture.bank import Bank, Members
-from botorch_tv.inference.mixture.beside import Beside, beside
 from botorch_tv.inference.mixture.features import (
     Features,
     directions,
     features,
     features_among,
 )
+from botorch_tv.inference.mixture.stacked_features import StackedFeatures, stacked
 from botorch_tv.inference.scratch import Scratch
 
 MOST_COLUMNS = 8
@@ -74,9 +74,9 @@ class BankPrior:
         return [one.size + 1 for one in self.features]
 
     @cached_property
-    def beside(self) -> Beside:
-        """Features of all lengthscales beside each other."""
-        return beside(self.features)
+    def stacked(self) -> StackedFeatures:
+        """Features of all lengthscales, concatenated."""
+        return stacked(self.features)
 
     @property
     def arms(self) -> int:

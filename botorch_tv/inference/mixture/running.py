@@ -131,8 +131,8 @@ def passages(prior: BankPrior, gap: Tensor) -> Passage:
     )
 
 
-def begun_anew(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
-    """Flat trials, some of which have learned nothing yet, in the units that they have."""
+def restarted(prior: BankPrior, running: RunningMixture, where: Tensor) -> RunningMixture:
+    """Flat trials of which some are reset to the prior, keeping their units."""
     fresh = mixture_prior(prior, where.shape)
 
     def chosen(old: Tensor, new: Tensor) -> Tensor:

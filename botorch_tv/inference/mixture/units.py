@@ -70,24 +70,24 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     )
 
 
-def first_known(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
-    """The units of trials that have them already, and what was found for the others."""
+def with_found(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
+    """Units in which those not yet known are replaced by the ones found."""
     where = units.known
     return MixtureUnits(
         *(torch.where(leading(where, new.dim()), old, new) for old, new in zip(units, found))
     )
 
 
-def looks_again(number: int) -> bool:
-    """Whether the clock is compared with all that was told after so many rounds: 8, 16, 32, ..."""
+def checks_clock(number: int) -> bool:
+    """Whether the clock is checked after this many rounds: 8, 16, 32, ..."""
     return number >= 2 * FIRST and number & (number - 1) == 0
 
 
-def clock_again(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[MixtureUnits, Tensor]:
-    """Units whose clock is that of all measurements so far, where it was far from it.
+def checked_clock(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[MixtureUnits, Tensor]:
+    """Units whose clock is replaced by that of all measurements so far, if the two differ much.
 
-    A trial run in seconds before a night of hours, or the first suggestions that take no time to
-    compute, would else count rates in a unit in which no drift that matters is slow enough.
+    Otherwise a test run of seconds before a night of hours, or the first suggestions, which take
+    hardly any time, would set a unit in which no rate is slow enough.
 
     Args:
         units: Before.
@@ -95,8 +95,7 @@ def clock_again(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[Mixtur
         good: Which of them did not fail, `T x n`, bool.
 
     Returns:
-        The units, and which trials have another clock, `T`, bool. What these learned counts in the
-        old one and is to be learned anew.
+        The units, and which trials have a new clock, `T`, bool; these must relearn everything.
     """
     found = median_gap(time, good)
     ratio = found / units.clock
@@ -113,7 +112,7 @@ def units_after(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: i
     units = found(least)
     for told in range(least, y.shape[-1] + 1):
         if not bool(units.known.all()):
-            units = first_known(units, found(told))
-        if looks_again(told):
-            units, _ = clock_again(units, time[:, :told], good[:, :told])
+            units = with_found(units, found(told))
+        if checks_clock(told):
+            units, _ = checked_clock(units, time[:, :told], good[:, :told])
     return units

@@ -8,7 +8,7 @@ from inference.mixture.still import STILL, by_the_book
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.units import FIRST, looks_again
+from botorch_tv.inference.mixture.units import FIRST, checks_clock
 from botorch_tv.models import adaptive_model
 
 JUMPY = Bank(
@@ -88,5 +88,5 @@ def test_trials_begin_anew_each_for_itself():
 
 
 def test_it_is_looked_at_whenever_the_data_have_doubled():
-    assert [n for n in range(100) if looks_again(n)] == [8, 16, 32, 64]
+    assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
     assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1

@@ -7,7 +7,7 @@ from inference.mixture import dense
 
 from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.drawn import drawn
-from botorch_tv.inference.mixture.filter import Group, Passage, Told, observed
+from botorch_tv.inference.mixture.filter import Datum, Group, Passage, observed
 from botorch_tv.inference.mixture.moments import jump_chance, moments, newest_jump
 
 FEATURES, SHAPE = 5, 2.0
@@ -50,7 +50,7 @@ def filtered(
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         time = torch.tensor([case["times"][i]])
-        told = Told(
+        told = Datum(
             features=torch.tensor([[*case["phi"][i], 1.0]]),
             residual=torch.zeros(1, dtype=torch.float64),
             y=torch.tensor([case["y"][i]]),

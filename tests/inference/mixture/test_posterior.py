@@ -34,7 +34,9 @@ def test_a_lengthscale_ruled_out_in_all_trials_is_not_looked_at(nats, left, monk
     X = torch.rand(TRIALS, 9, 2, dtype=D, generator=torch.Generator().manual_seed(1))
     present, own = strategy.decision(state).present, strategy.inference_for(state.domain)
     some = own.predict(state.data, present)
-    monkeypatch.setattr(inference, "heard", lambda groups: tuple(range(len(groups))))
+    monkeypatch.setattr(
+        inference, "relevant_lengthscales", lambda groups: tuple(range(len(groups)))
+    )
     every = own.predict(state.data, present)
     assert len(some.parts) == len(some.prior.features) == left
     for ask in ("at", "expected_at", "mean_at"):

@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.beside import beside
-from botorch_tv.inference.mixture.climbed import MomentsBeside
 from botorch_tv.inference.mixture.features import (
     Features,
     Products,
@@ -16,6 +14,8 @@ from botorch_tv.inference.mixture.features import (
 )
 from botorch_tv.inference.mixture.moments import Moments, mixed
 from botorch_tv.inference.mixture.prior import with_constant
+from botorch_tv.inference.mixture.stacked_features import stacked
+from botorch_tv.inference.mixture.stacked_moments import StackedMoments
 
 D = torch.float64
 TRIALS = 3
@@ -61,7 +61,7 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     weight = torch.rand(len(own), TRIALS, dtype=D, generator=generator).softmax(0)
     parts = [some_moments(one.size + 1, w, generator) for one, w in zip(own, weight)]
     U = torch.rand(TRIALS, 40, columns, dtype=D, generator=generator).requires_grad_()
-    wanted, found = recorded(U, own, parts), MomentsBeside.of(parts).at(U, beside(own))
+    wanted, found = recorded(U, own, parts), StackedMoments.of(parts).at(U, stacked(own))
     torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
     by = torch.randn(2, TRIALS, 40, dtype=D, generator=generator)
     for several in ([by[0], 0 * by[1]], [0 * by[0], by[1]], [*by]):

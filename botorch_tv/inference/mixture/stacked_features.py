@@ -1,6 +1,6 @@
-"""Features of all lengthscales beside each other, and how they change with the points.
+"""Features of all lengthscales, concatenated, with their derivatives by the points.
 
-For a few points at a time, of which a search asks many times in a row.
+For a few points at a time, as a search evaluates them many times in a row.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Pull = Callable[[Tensor], Tensor]
 """From derivatives by features, `* x r`, to those by points, `* x d`."""
 
 
-class Beside(ABC):
-    """Features of all lengthscales in a row."""
+class StackedFeatures(ABC):
+    """Features of all lengthscales, concatenated."""
 
     @abstractmethod
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
         """Features of points of the unit cube, `* x d -> * x r`, and their derivatives."""
 
 
-def beside(parts: Sequence[Features]) -> Beside:
+def stacked(parts: Sequence[Features]) -> StackedFeatures:
     """Features of some lengthscales, all of them products or none."""
     products = [one for one in parts if isinstance(one, Products)]
     inducing = [one for one in parts if isinstance(one, Inducing)]
-    return ProductsBeside.of(products) if products else InducingBeside(inducing)
+    return StackedProducts.of(products) if products else StackedInducing(inducing)
 
 
 @dataclass(frozen=True, eq=False)
-class ProductsBeside(Beside):
-    """Products of features of one coordinate, those of all lengthscales in a row.
+class StackedProducts(StackedFeatures):
+    """Products of features of one coordinate, those of all lengthscales concatenated.
 
     Attributes:
         place: Which feature of each coordinate a product takes, `1 x d x r`, int64.
@@ -50,7 +50,7 @@ class ProductsBeside(Beside):
     inverse: Tensor
 
     @classmethod
-    def of(cls, parts: Sequence[Products]) -> ProductsBeside:
+    def of(cls, parts: Sequence[Products]) -> StackedProducts:
         """Those of some lengthscales."""
         places, before = [], 0
         for one in parts:
@@ -80,8 +80,8 @@ class ProductsBeside(Beside):
 
 
 @dataclass(frozen=True, eq=False)
-class InducingBeside(Beside):
-    """Projections, each on points of its own."""
+class StackedInducing(StackedFeatures):
+    """Projections, each on its own inducing points."""
 
     parts: Sequence[Inducing]
 

@@ -1,14 +1,14 @@
-"""Mean and variance of the mixture where it is climbed, with the derivative written out.
+"""Mean and variance of the mixture for gradient ascent, with explicit derivatives.
 
-With features φ_l of lengthscale l, its share w_l, mean m_l and covariance C_l, constants beside
-both, and what φ_l leaves of a variance of 1, these are
+With features φ_l of lengthscale l, its weight w_l, mean m_l and covariance C_l, constants included,
+and the prior variance of 1 that φ_l captures only in part, these are
 
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²),
 
 so that their derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l).
-A search of a box asks for a few points many times in a row; recording every operation and replaying
-it backwards takes longer than all of them do.
+A search of a box evaluates a few points many times in a row, where automatic differentiation takes
+longer than the operations themselves.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.beside import Beside
 from botorch_tv.inference.mixture.moments import Moments
+from botorch_tv.inference.mixture.stacked_features import StackedFeatures
 
 
-class MomentsBeside(NamedTuple):
-    """Moments of L lengthscales beside each other, r features of all in a row; T trials."""
+class StackedMoments(NamedTuple):
+    """Moments of L lengthscales with r features in all; T trials."""
 
     weight: Tensor
     """w_l, `T x 1 x L`."""
@@ -44,7 +44,7 @@ class MomentsBeside(NamedTuple):
     """1 for the lengthscale of every feature, `r x L`."""
 
     @classmethod
-    def of(cls, parts: Sequence[Moments]) -> MomentsBeside:
+    def of(cls, parts: Sequence[Moments]) -> StackedMoments:
         weight = torch.stack([part.weight for part in parts], -1).unsqueeze(-2)
         shared = [part.covariance * part.weight[:, None, None] for part in parts]
         ones = [part.mean.new_ones(part.mean.shape[-1] - 1, 1) for part in parts]
@@ -61,18 +61,18 @@ class MomentsBeside(NamedTuple):
             owner=owner,
         )
 
-    def at(self, U: Tensor, features: Beside) -> tuple[Tensor, Tensor]:
-        """Mean and variance, `T x q`, at points by which they may be derived once, `T x q x d`."""
-        mean, variance = _Climbed.apply(U, features, self)  # type: ignore[no-untyped-call]
+    def at(self, U: Tensor, features: StackedFeatures) -> tuple[Tensor, Tensor]:
+        """Mean and variance, `T x q`, at points `T x q x d`, once differentiable by these."""
+        mean, variance = _MixtureMoments.apply(U, features, self)  # type: ignore[no-untyped-call]
         return mean, variance
 
 
-class _Climbed(torch.autograd.Function):
+class _MixtureMoments(torch.autograd.Function):
     """Forwards as above; backwards through all lengthscales at once."""
 
     @staticmethod
     def forward(
-        ctx: Any, U: Tensor, features: Beside, moments: MomentsBeside
+        ctx: Any, U: Tensor, features: StackedFeatures, moments: StackedMoments
     ) -> tuple[Tensor, Tensor]:
         phi, pull = features.at(U)
         own = torch.split(phi, [block.shape[-1] for block in moments.blocks], -1)
