@@ -29,6 +29,8 @@ def pytest_collection_modifyitems(items):
                 f"{item.nodeid} is named by a place in memory, which is another in each process of "
                 "pytest -n; give its parameters ids"
             )
+    # README's blocks take long: who comes to them last lets the other processes wait.
+    items.sort(key=lambda item: len(item.path.parts))
     import torch
 
     if torch.get_default_dtype() != torch.float32:
