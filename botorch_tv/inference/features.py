@@ -1,4 +1,4 @@
-"""When a posterior on a box is held in few functions, and how exact it is then."""
+"""When a posterior on a box is represented by features, and how accurate this is."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from botorch_tv.validation import settle_number
 class Features:
     """Constant cost per round: the kernel approximated by few features, with rank-one updates.
 
-    On a grid these are exact to rounding. On a box they are as exact as wanted, and a coarser
-    tolerance takes fewer of them: a kernel of lengthscale 0.2 on the unit square 195 for the
-    default, 108 for 1e-2.
+    On a grid features are exact up to rounding. On a box their accuracy is set by the tolerance,
+    and a coarser one needs fewer of them: for a kernel of lengthscale 0.2 on the unit square 195 by
+    default, and 108 for 1e-2.
 
     Args:
-        tolerance: Largest error of a posterior mean or standard deviation on a box, as a share of
-            the largest prior standard deviation, for observations that the prior expects; that of
-            the mean grows in proportion to observations beyond.
+        tolerance: Largest error of a posterior mean or standard deviation on a box, relative to the
+            largest prior standard deviation, for observations within the range of the prior; beyond
+            it the error of the mean grows in proportion to them.
     """
 
     tolerance: float = 1e-6

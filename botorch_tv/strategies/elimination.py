@@ -34,20 +34,19 @@ class Record(NamedTuple):
 class PriorElimination(Committee):
     """PE-GP-UCB, Ziomek, Adachi, Osborne (AISTATS 2025): the prior is one of several.
 
-    Of the members that are left the one with the highest bound at its own choice is followed, which
-    is the highest of all their upper bounds. It is rejected when, over the rounds in which it was
-    followed, n of them,
+    Among the remaining members, the one with the highest upper bound at its own choice is followed.
+    It is rejected when, over the n rounds in which it was followed,
 
         |Σ (y - mean)| > Σ sqrt(beta) sd + sqrt(2 Σσ² ln(P π² n² / (3 δ))).
 
-    The first sum bounds the errors of a prior whose bands hold; the second the noise, by a union
-    bound over P members and all n, with chance δ of ever failing. Of the paper's text the
-    introduction alone could be had: the rule is theirs as summarised there, the constants of the
-    second term are derived here. The last member is never rejected.
+    The first sum bounds the errors of a prior whose bands hold, the second the noise, by a union
+    bound over P members and all n that fails with probability at most δ. Only the paper's
+    introduction was available: the rule follows its summary, the constants of the second term are
+    derived here. The last member is never rejected.
 
     Args:
-        members: Strategies of different priors, which are to explore by upper bounds.
-        delta: δ, the chance that noise alone ever rejects a prior whose bands hold, in (0, 1).
+        members: Strategies with different priors, exploring by upper confidence bounds.
+        delta: δ, the probability that noise alone ever rejects a prior whose bands hold, in (0, 1).
 
     Raises:
         ValueError: As :class:`Committee`, or if ``delta`` lies outside (0, 1).

@@ -1,4 +1,4 @@
-"""How the best point of a box is found, for many trials at once."""
+"""Search for the best point of a box, for many trials at once."""
 
 from __future__ import annotations
 
@@ -25,50 +25,49 @@ from botorch_tv.strategies.draws import Draws
 from botorch_tv.validation import settle_integer
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
-"""Scores points, `trials x q x d -> trials x q`, differentiably where gradients are recorded; else
-any number of points will do, which are looked at in blocks, and where these are expanded, the same
-for all trials, they are looked at once as far as that helps. The second argument names the trials
-that the points belong to, None for all."""
+"""Scores points, `trials x q x d -> trials x q`, differentiably if gradients are recorded. If not,
+any number of points is processed in blocks, and points expanded over the trials are evaluated once
+where possible. The second argument selects the trials of the points, None for all."""
 
 
 class Sought(NamedTuple):
-    """What is to be found: the highest score of every trial."""
+    """The problem of a search: the highest score of every trial."""
 
     score: Score
     observed: Tensor
-    """Points measured, or as many of them as are looked at, `trials x n x d`."""
+    """Measured points from which a search may start, `trials x n x d`."""
     live: Tensor
     """Which of these are in use, `trials x n`, bool."""
     told: int
-    """Rounds told, so that different rounds look at different points."""
+    """Number of rounds so far, so that different rounds try different points."""
     unit: float
-    """Of scores, in which ties are told and progress is measured."""
+    """Unit of scores, for ties and progress."""
     whole: bool = False
-    """Whether the score is to be asked about all trials at a time."""
+    """Whether the score must be evaluated for all trials at once."""
 
 
 class Region(Protocol):
-    """What a search knows of a :class:`~botorch_tv.strategies.Box`."""
+    """The interface of a :class:`~botorch_tv.strategies.Box` for a search."""
 
     @property
     def dim(self) -> int:
         """Dimension d of its points."""
 
     def from_unit(self, U: Tensor) -> Tensor:
-        """Points of the unit cube, brought to the box, `* x d`."""
+        """Map points of the unit cube to the box, `* x d`."""
 
     def to_unit(self, X: Tensor) -> Tensor:
-        """Points of the box, brought to the unit cube, `* x d`."""
+        """Map points of the box to the unit cube, `* x d`."""
 
     def center(self, like: Tensor) -> Tensor:
-        """The middle, `d`."""
+        """The centre, `d`."""
 
     def require_inside(self, X: Tensor, name: str = "X") -> None:
         """Raise an ``InputDataError`` unless all points `* x d` lie in the box."""
 
 
 SCOUTING = 12
-"""Evaluations after which only the best ascents of a trial go on."""
+"""Evaluations after which only the best ascents of a trial continue."""
 TOLERANCES = 1e-8, 1e-6
 """Of value and gradient, at which an ascent ends."""
 
@@ -110,11 +109,11 @@ class Search(ABC):
 
     @abstractmethod
     def first(self, box: Region, like: Tensor) -> Tensor:
-        """The point to choose where all are alike, `d`."""
+        """The point to choose if all scores are equal, `d`."""
 
     @abstractmethod
     def anywhere(self, box: Region, draws: Draws) -> Tensor:
-        """A point by chance, `batch_shape x d`."""
+        """A random point, `batch_shape x d`."""
 
 
 @dataclass(frozen=True, eq=False)

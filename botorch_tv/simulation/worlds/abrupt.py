@@ -1,4 +1,4 @@
-"""Objectives that are replaced at a stroke."""
+"""Objectives that change abruptly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AbruptWorld(DrawnWorld):
 
     Args:
         domain: The arms.
-        functions: Where the functions are drawn from: one distribution for all, or one for each.
-        changes: The first round of every function but f1, counted from 1, so 2 or more and
+        functions: Distribution of the functions: one for all, or one for each.
+        changes: The first round of every function except f1, counted from 1, so 2 or more and
             increasing; (100, 200) in the paper.
         noise: Variance of the observation noise.
 

@@ -19,30 +19,30 @@ from botorch_tv.test_functions.base import TimeVaryingTestFunction
 from botorch_tv.validation import require, require_integer, require_number
 
 PROBES = 64
-"""Points and times whose values tell one test function from another."""
+"""Number of points and times whose values identify a test function."""
 
 
 class BoxWorld(World):
     """A test function as a world: strategies choose any point of its box.
 
-    Round k is played at time k. A problem with one function gives it to all trials, which then
-    differ in noise and, with ``random_rounds``, in where they begin. A problem with
-    ``batch_shape=(n,)`` gives trial number i its own function i, which serves studies of up to n
-    trials. Regret is measured against ``optimal_value_at``.
+    Round k is at time k. A problem with a single function is used in all trials, which then differ
+    in noise and, with ``random_rounds``, in their first points. A problem with ``batch_shape=(n,)``
+    provides function i to trial i, for studies of up to n trials. Regret is relative to
+    ``optimal_value_at``.
 
     Args:
         problem: The test function; its coordinates are the domain.
-        noise: Variance of the observation noise, in the units played; the problem's own,
-            ``noise_std**2 / scale**2``, unless given.
-        shift: What is taken from the values of the problem, as a prior mean of 0 needs.
-        scale: What they are then divided by, positive, as a kernel of variance 1 needs.
-        random_rounds: First rounds in which all strategies of a trial play the same random points,
-            as experiments do that begin with a design; they count like any other.
+        noise: Variance of the observation noise, in scaled units; by default the problem's own,
+            ``noise_std**2 / scale**2``.
+        shift: Subtracted from the values of the problem, for a prior mean of 0.
+        scale: Divisor of the shifted values, positive, for a kernel of variance 1.
+        random_rounds: Number of initial rounds in which all strategies of a trial play the same
+            random points, as in experiments with an initial design; they count like any other.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Attributes:
         problem: The test function, a copy.
-        probe: Some of its values, by which a study that goes on recognises it.
+        probe: Some of its values, by which a resumed study recognises it.
 
     Raises:
         ValueError: If a number is out of range, the problem has batches of batches, or no noise is

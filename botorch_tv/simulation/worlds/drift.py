@@ -1,4 +1,4 @@
-"""Objectives that turn slowly into others."""
+"""Objectives that change gradually from one function to the next."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from botorch_tv.validation import require_integer
 class DriftWorld(DrawnWorld):
     """f_t = f1 + (f2 - f1) t / T, [W22] §7, or such legs one after the other, [W22] §E.
 
-    With L legs and p = L t / T the objective is on the way from function ⌊p⌋ to the next, at the
-    share p - ⌊p⌋ of it, so that f_T is the last function and f_1 is not quite the first.
+    With L legs and p = L t / T the objective interpolates linearly between function ⌊p⌋ and the
+    next, at the fraction p - ⌊p⌋, so f_T is the last function and f_1 is not quite the first.
 
     Args:
         domain: The arms.
-        functions: Where the functions are drawn from: one distribution for all, or one for each.
-        horizon: Rounds T of the whole way, at least 1; the world ends there. 500 in the paper.
-        legs: Straight ways L one after the other, between L + 1 functions; 1 in the paper, 2 in
-            its appendix.
+        functions: Distribution of the functions: one for all, or one for each.
+        horizon: Total rounds T, at least 1, after which the world ends; 500 in the paper.
+        legs: Number L of linear segments, between L + 1 functions; 1 in the paper, 2 in its
+            appendix.
         noise: Variance of the observation noise.
 
     Attributes:
-        horizon: Rounds T there are.
+        horizon: Number of rounds T.
 
     Raises:
         ValueError: If ``horizon`` or ``legs`` is no integer of at least 1, ``noise`` is negative or

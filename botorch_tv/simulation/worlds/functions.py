@@ -1,8 +1,8 @@
-"""Where the fixed functions come from that a world is made of.
+"""Distributions of the fixed functions that worlds are made of.
 
-A distribution draws one function per trial. It belongs to no domain and no world, so that any
-world can be made of any: an abrupt change between draws from a Gaussian process, or between
-functions that the user gives.
+A distribution draws one function per trial. It is independent of domain and world, so any world can
+use any distribution: for instance, an abrupt change between draws from a Gaussian process, or
+between user-defined functions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FunctionDistribution(ABC):
         """
 
     def check(self, domain: Grid) -> None:
-        """Refuse a domain that the functions do not fit.
+        """Raise unless the functions fit a domain.
 
         Raises:
             InputDataError: If they do not.
@@ -63,7 +63,7 @@ class FunctionDistribution(ABC):
 
 
 class _KernelFunctions(FunctionDistribution):
-    """Functions made from a kernel, which is factored once for each domain.
+    """Functions of a kernel, which is factored once per domain.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -88,8 +88,8 @@ class _KernelFunctions(FunctionDistribution):
 class GaussianDraw(_KernelFunctions):
     """A draw from the kernel's Gaussian process, N(0, K) on the arms.
 
-    With a pivoted Cholesky factor of the kernel, K = C Cᵀ, it is C z, a normal variate for every
-    column. Such a function lies outside the kernel's function space, so it has no norm there.
+    With a pivoted Cholesky factor of the kernel, K = C Cᵀ, the draw is C z with z standard normal.
+    Such a function lies outside the kernel's function space, so it has no norm there.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -122,11 +122,11 @@ class SmoothedDraw(GaussianDraw):
     """The posterior mean fitted to a draw from the Gaussian process, [C17] §6.
 
     With g ~ N(0, K) on the arms, f = K a with a = (K + λ I)⁻¹ g, and the squared norm is aᵀ K a.
-    From the same stream :class:`GaussianDraw` draws g itself: the two are twins.
+    From the same stream :class:`GaussianDraw` draws g itself, so the two can be compared.
 
     Args:
         kernel: As in :class:`GaussianDraw`.
-        noise: Variance λ that the fit assumes, positive.
+        noise: Variance λ assumed in the fit, positive.
 
     Raises:
         ValueError: If ``noise`` is not positive and finite.

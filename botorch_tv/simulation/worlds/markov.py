@@ -1,4 +1,4 @@
-"""Objectives that are redrawn a little each round."""
+"""Objectives that drift by the Markov model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MarkovWorld(GridWorld):
     """Draws from a Gaussian process that drifts by the Markov model, [B16] §2.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - ε) f_t + sqrt(ε) g_{t+1} with independent draws g from the
-    kernel's Gaussian process. A round takes as many normal variates as the kernel has features.
+    kernel's Gaussian process. Each round uses one normal variate per feature of the kernel.
 
     Args:
         domain: The arms.

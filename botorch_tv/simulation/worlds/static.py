@@ -1,4 +1,4 @@
-"""Objectives that stand still."""
+"""Static objectives."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class StaticWorld(DrawnWorld):
 
     Args:
         domain: The arms.
-        functions: Where it is drawn from.
+        functions: Distribution of the function.
         noise: Variance of the observation noise.
 
     Raises:
-        ValueError: If ``noise`` is negative or not finite, or ``functions`` is no distribution.
+        ValueError: If ``noise`` is negative or not finite, or ``functions`` is not a distribution.
         InputDataError: If a given function does not fit the domain.
     """
 
