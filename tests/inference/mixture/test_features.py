@@ -56,6 +56,16 @@ def test_kernel_of_the_cube_is_told_to_the_tolerance(columns: int, lengthscale: 
     torch.testing.assert_close(phi @ phi.T, gaussian(X, lengthscale), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("lengthscale", [0.05, 0.1, 0.4])
+def test_no_feature_more_than_the_tolerance_asks_for(lengthscale: float) -> None:
+    """With the last one no point of a side loses the share that is allowed, and one without it."""
+    X = torch.linspace(0, 1, 4001, dtype=torch.float64).unsqueeze(-1)
+    own = features(lengthscale, 1, 1e-3, 320, X)
+    lost = 1 - own.at(X).square().cumsum(-1)
+    assert float(lost[:, -1].max()) <= 1.01 * 0.25e-3
+    assert float(lost[:, -2].max()) > 0.25e-3
+
+
 @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
 def test_features_of_a_side_are_orthogonal_and_have_its_variances(lengthscale: float) -> None:
     """By the eigenvalues of a quadrature of 300 nodes, and by integrals over it."""
