@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 
 class DeviceCopies:
@@ -33,3 +35,21 @@ class DeviceCopies:
 
     def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Tensor]]:
         return DeviceCopies, (self._value,)
+
+
+def repeated(value: float, shape: Size, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of one number that is to be read alone; made anew only where it has one entry.
+
+    Several entries are one place in memory, to which PyTorch refuses to write, so that all who ask
+    for the number can have the same.
+    """
+    if shape.numel() <= 1:
+        return torch.full(shape, value, dtype=dtype, device=device)
+    return _number(value, dtype, device).expand(shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    # Who asks first may want no gradients, and the next one may.
+    with torch.inference_mode(False):
+        return torch.full((), value, dtype=dtype, device=device)

@@ -20,6 +20,7 @@ from botorch_tv.forgetting.parts import as_memory
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.covariance import warn_of_rounded_parameters
 from botorch_tv.inference.data import Data
+from botorch_tv.inference.device_copies import repeated
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.box import Box
@@ -353,10 +354,10 @@ class Strategy(Predictor):
             )
         if self.learning is not None and self.learning.due(data.rounds):
             advanced = relearned(self.process, advanced, self.learning)
-        asked = torch.zeros_like(data.since)
+        asked = repeated(0, data.since.shape, data.since.dtype, data.since.device)
         if state.expert is not None:  # what was asked since the last round, told once
-            advanced = advanced._replace(expert=state.expert._replace(asked=asked))
-            asked = state.expert.asked
+            none, asked = torch.zeros_like(asked), state.expert.asked
+            advanced = advanced._replace(expert=state.expert._replace(asked=none))
         return advanced, Info(reset, asked, suggestion.sd, believed)
 
     def consult(

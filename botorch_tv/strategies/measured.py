@@ -10,6 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_tv.inference.device_copies import repeated
 from botorch_tv.strategies.checks import (
     NEARLY_EXACT,
     as_time,
@@ -162,7 +163,7 @@ def _as_noise(state: State, noise: float | Tensor, ok: Tensor | None, *, check: 
             f"noise is {shown(noise)}, but it must be a number; or a tensor with one per trial."
         )
     else:
-        noise = own.new_full(state.time.shape, noise)
+        noise = repeated(float(noise), state.time.shape, own.dtype, own.device)
     if check:
         least = least_noise(state.basis.scale**2, own.dtype)
         require_trials(
