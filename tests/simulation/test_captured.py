@@ -115,8 +115,8 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
         assert player._round._again is not None
     for label in ("triggered", "walking and triggered"):
         assert both.found["resets"][list(strategies).index(label)].any(), label
-    for state, player in zip(both.eager.states, both.captured._players.values()):
-        running = state.data.running
+    for one, player in zip(both.eager.players, both.captured._players.values()):
+        running = one.state.data.running
         torch.testing.assert_close(player.state.mean, running.mean, rtol=0, atol=1e-8)
         torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
         gain = running.information_gain

@@ -87,8 +87,8 @@ def test_means_and_variances_are_those_of_the_recursion(name):
     for step, objective in zip(range(HORIZON), world.objectives(draws)):
         compiled.play_round(step, objective)
         eager.play_round(step, objective)
-    for label, state in zip(strategies, eager.states):
-        known, running = compiled._trials[label], state.data.running
+    for label, player in zip(strategies, eager.players):
+        known, running = compiled._trials[label], player.state.data.running
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
