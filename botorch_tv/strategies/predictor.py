@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from botorch.posteriors import GPyTorchPosterior
-from gpytorch.distributions import MultivariateNormal
 from linear_operator.operators import DenseLinearOperator
 from torch import Tensor
 
@@ -18,6 +17,7 @@ from botorch_tv.inference.protocol import Joint
 from botorch_tv.strategies.checks import as_context, require_begun_with, require_state
 from botorch_tv.strategies.deciding import Decision, believed_noise, numbers_of_search
 from botorch_tv.strategies.draws import draws_from
+from botorch_tv.strategies.gaussian import Gaussian
 from botorch_tv.strategies.keeping import retained_at
 from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.model import StrategyModel
@@ -126,7 +126,7 @@ class Predictor(Parts):
         mean = mean.movedim(dims, 0).reshape(*lead, *state.time.shape, mean.shape[-1])
         covariance = covariance.movedim(dims, 0).reshape(*mean.shape, mean.shape[-1])
         # Lazily: many points of a smooth kernel have a covariance that is singular to rounding.
-        return GPyTorchPosterior(MultivariateNormal(mean, DenseLinearOperator(covariance)))
+        return GPyTorchPosterior(Gaussian(mean, DenseLinearOperator(covariance)))
 
     def as_model(self, state: State, *, now: float | Tensor | None = None) -> StrategyModel:
         """The posterior as a BoTorch model over the columns of the domain, at a fixed time.
