@@ -19,6 +19,7 @@ from botorch_tv.papers import (
 from botorch_tv.papers.cases import Setting
 from botorch_tv.papers.mauduit import EXPERTS
 from botorch_tv.papers.recordings import ERA5, STOCKS, TRAFFIC, Recordings
+from botorch_tv.simulation import PanelWorld
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.theory import reset_period
 
@@ -100,6 +101,19 @@ def test_traffic_plays_one_morning(folder):
     assert raw.objective.numpy() == pytest.approx(morning - train.mean())
     assert usual.world.objective.numpy() == pytest.approx(morning - train.mean(0))
     assert usual.strategies["GP-UCB"].width == Logarithmic(c1=0.2, c2=0.4)
+    each = [f"day {day}" for day in working for _ in range(84)]  # no morning follows another
+    rows = np.concatenate([train, morning])
+    again = PanelWorld(rows, train=252, center="all", standardize=False, groups=each)
+    assert raw.epsilon == again.epsilon
+
+
+def test_cells_are_drawn_once_and_for_all():
+    """By the seed with which the results that are kept were computed."""
+    chosen = sensors.cells(187, 46)
+    drawn = np.random.default_rng(2016).choice(187, 46, replace=False)
+    assert chosen.tolist() == sorted(drawn)
+    assert sensors.cells(5, 46).tolist() == [0, 1, 2, 3, 4]
+    assert sensors.cells(187, 46, 1).tolist() != chosen.tolist()
 
 
 def test_stocks_by_hand(folder):
