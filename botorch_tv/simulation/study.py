@@ -8,11 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
+import xarray as xr
 
 from botorch_tv.identity.versions import together
-from botorch_tv.simulation.assembly import Assembly, in_file, in_memory
+from botorch_tv.simulation.assembly import in_file, in_memory
 from botorch_tv.simulation.checks import check_study, require_recorders
 from botorch_tv.simulation.compiled.serving import require_compiled
 from botorch_tv.simulation.cut import Cut, choose_cut
@@ -161,19 +164,13 @@ def run_study(
 
     runner = Runner(trials, workers, progress, 0 if fits else size, executor)
     if folder is None:
-        with in_memory(settings.layout, trials) as assembly:
-            found = runner.play(settings, new_cut(), assembly.taker(list(strategies)))
-        made_with = together(map(json.loads, sorted(runner.made_with)))
+        data, found, made_with = _played(runner, settings, new_cut())
     else:
-        study = settings.description()
-        line_ups = open_line_ups(folder, study, new_cut, layout=settings.layout, chunk=chunk)
-        file = result_file(folder, study, trials)
-        whole = (
-            in_memory(settings.layout, trials) if fits else in_file(settings.layout, trials, file)
-        )
-        with whole as assembly:
-            found, made_with = _go_on(runner, settings, line_ups, assembly)
-        if not fits:
+        description = settings.description()
+        line_ups = open_line_ups(folder, description, new_cut, layout=settings.layout, chunk=chunk)
+        file = None if fits else result_file(folder, description, trials)
+        data, found, made_with = _gone_on(runner, settings, line_ups, file)
+        if file is not None:
             discard_results(folder, but=file)
     attributes = (
         settings.attributes()
@@ -185,7 +182,7 @@ def run_study(
             "seconds": time.perf_counter() - began,
         }
     )
-    return StudyResult(assembly.data.assign_attrs(attributes))
+    return StudyResult(data.assign_attrs(attributes))
 
 
 def _number_of(workers: int | None, place: torch.device, executor: Executor | None) -> int:
@@ -200,20 +197,42 @@ def _number_of(workers: int | None, place: torch.device, executor: Executor | No
     )
 
 
-def _go_on(
-    runner: Runner, settings: StudySettings, line_ups: Sequence[LineUp], assembly: Assembly
-) -> tuple[int, dict[str, str]]:
+class _Whole(NamedTuple):
+    """All trials of a study."""
+
+    data: xr.Dataset
+    found: int
+    """How many were found finished."""
+    made_with: dict[str, str]
+    """Versions of the libraries that computed them."""
+
+
+def _played(runner: Runner, settings: StudySettings, cut: Cut) -> _Whole:
+    """Let all strategies play, and keep nothing but the result."""
+    with in_memory(settings.layout, runner.trials) as assembly:
+        found = runner.play(settings, cut, assembly.taker(list(settings.strategies)))
+    return _Whole(assembly.data, found, together(map(json.loads, sorted(runner.made_with))))
+
+
+def _gone_on(
+    runner: Runner, settings: StudySettings, line_ups: Sequence[LineUp], file: Path | None
+) -> _Whole:
     """Let all strategies play that a folder does not hold.
 
-    Returns:
-        How many trials were found finished, and the versions of libraries that computed them.
+    Args:
+        runner: Plays.
+        settings: The study.
+        line_ups: Its strategies, and where they are kept.
+        file: Where the result stays; in memory if None.
     """
-    found, made_with = runner.trials, []
-    for one in line_ups:
-        cut, take = one.folder.cut, assembly.taker(one.kept)
-        if one.left_out:
-            find_all(one, cut.chunks(runner.trials), take)
-        else:
-            found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
-        made_with.append(one.folder.versions())
-    return found, together(made_with)
+    found, made_with, trials = runner.trials, [], runner.trials
+    layout = settings.layout
+    with in_memory(layout, trials) if file is None else in_file(layout, trials, file) as assembly:
+        for one in line_ups:
+            cut, take = one.folder.cut, assembly.taker(one.kept)
+            if one.left_out:
+                find_all(one, cut.chunks(trials), take)
+            else:
+                found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
+            made_with.append(one.folder.versions())
+    return _Whole(assembly.data, found, together(made_with))
