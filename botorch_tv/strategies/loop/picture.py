@@ -102,6 +102,8 @@ def draw_loop(
             _draw_slice(axes, slices[row], name, scale)
             if row == 0:
                 axes.set_title("Now, through the best point, ± 2 sd", loc="left")
+    if table["time"].dtype.kind == "f":  # dates need no name
+        chosen.set_xlabel("time")
     return written(figure, path)
 
 
