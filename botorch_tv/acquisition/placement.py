@@ -50,9 +50,13 @@ class Placement:
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
         X = X.expand(*batch, *X.shape[-2:])
-        with_time = X.shape[-1] == self.columns
+        with_time = self.has_time(X)
         before, after = X[..., : self.time_dim], X[..., self.time_dim + with_time :]
         return torch.cat([before, now.expand(*batch, X.shape[-2], 1), after], -1)
+
+    def has_time(self, X: Tensor | None) -> bool:
+        """Whether points have the column of time."""
+        return X is not None and X.shape[-1] == self.columns
 
     def without_time(self, X: Tensor) -> Tensor:
         """The columns of points other than time, `... x q x (d - 1)`; X is `... x q x d`."""

@@ -25,6 +25,7 @@ from botorch.acquisition.objective import MCAcquisitionObjective, PosteriorTrans
 from botorch.exceptions import InputDataWarning, UnsupportedError
 from botorch.models.model import Model
 from botorch.sampling.base import MCSampler
+from botorch.utils.transforms import match_batch_shape
 from torch import Tensor
 
 from botorch_tv.acquisition.placement import Placement
@@ -117,6 +118,16 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
     return getattr(acq_function, name, None)
 
 
+def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
+    """Pending points, which incremental improvement keeps behind those observed.
+
+    Its ``X_pending`` is None, so that BoTorch would forget them when it adds the candidates that it
+    finds one after the other.
+    """
+    pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
+    return pending if pending.shape[-2] else None
+
+
 class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     """An acquisition function behind a placement; see :func:`at_present`.
 
@@ -145,12 +156,14 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         it searches the columns other than time.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
+        if X is None and isinstance(self.acq_function, qLogNoisyExpectedImprovement):
+            X = _pending_in_baseline(self.acq_function)
         return X if X is None or self._told_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
-        self._told_times = X_pending is not None and X_pending.shape[-1] == self.place.columns
+        self._told_times = self.place.has_time(X_pending)
 
 
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
@@ -291,12 +304,29 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
             marginalize_dim=marginalize_dim,
             incremental=incremental,
         )
+        self._told_times = place.has_time(X_pending)
 
     def forward(self, X: Tensor) -> Tensor:
         """Values at `b x q x (d - 1)` or `b x q x d`: `b`."""
-        value: Tensor = super().forward(self.place(X))
+        X = self.place(X)
+        if self._joined is not None:
+            X = torch.cat([X, match_batch_shape(self._joined, X)], -2)
+        # The function below BoTorch's decorator, which would join pending points of the baseline.
+        value: Tensor = qLogNoisyExpectedImprovement.forward.__wrapped__(self, X)
         return value
+
+    @property
+    def X_pending(self) -> Tensor | None:
+        """Points chosen but not measured yet, `p x (d - 1)`, or `p x d` if told with times."""
+        X = _pending_in_baseline(self) if self.incremental else self._joined
+        return X if X is None or self._told_times else self.place.without_time(X)
+
+    @X_pending.setter
+    def X_pending(self, X: Tensor | None) -> None:
+        # Only what BoTorch would join to candidates is ever set.
+        self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
+        self._told_times = self.place.has_time(X_pending)

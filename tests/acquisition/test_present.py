@@ -325,6 +325,44 @@ def test_one_candidate_after_the_other_beside_points_on_their_way(told):
     assert torch.equal(last, with_time(pending))
 
 
+@pytest.mark.parametrize("told", ["at construction", "later", "with times"])
+@pytest.mark.parametrize("kind", ["at present", "joined", "wrapped"])
+def test_noisy_improvement_keeps_what_is_on_its_way_beside_new_candidates(kind, told):
+    """BoTorch's own forgets it: points in its baseline are not told as pending."""
+    model, (train_X, *_) = made(), data()
+    pending, X = torch.rand(2, 2, dtype=torch.float64), torch.rand(3, 1, 2, dtype=torch.float64)
+
+    def built(points):
+        options = {"sampler": sobol(16), "prune_baseline": False, "X_pending": points}
+        if kind == "wrapped":
+            options["X_pending"] = None if points is None else with_time(points[..., :2])
+            baseline = with_time(train_X[:, :2])
+            return at_present(qLogNoisyExpectedImprovement(model, baseline, **options))
+        return qLogNoisyExpectedImprovementAtPresent(
+            model, train_X, **options, incremental=kind == "at present"
+        )
+
+    wide = told == "with times"
+    first, asked = (with_time(pending), with_time(X)) if wide else (pending, X)
+    acquisition = built(first if told == "at construction" else None)
+    if told != "at construction":
+        acquisition.set_X_pending(first)
+    assert torch.equal(acquisition.X_pending, first)
+    torch.testing.assert_close(acquisition(asked), built(pending)(X))
+    new = torch.rand(1, 2, dtype=torch.float64)
+    # What BoTorch does in a search of one candidate after the other.
+    before = acquisition.X_pending
+    acquisition.set_X_pending(torch.cat([before, with_time(new) if wide else new]))
+    both = built(torch.cat([pending, new]))(X)
+    torch.testing.assert_close(acquisition(asked), both)
+    assert not torch.allclose(both, built(new)(X))
+    acquisition.set_X_pending(before)
+    torch.testing.assert_close(acquisition(asked), built(pending)(X))
+    acquisition.set_X_pending()
+    assert acquisition.X_pending is None
+    torch.testing.assert_close(acquisition(asked), built(None)(X))
+
+
 @pytest.mark.parametrize("kind", ["MES", "JES", "PES", "noisy EI"])
 def test_optima_of_the_past_are_pointed_out(kind):
     """Max-value entropy search adds the training inputs to its candidates, at their own times."""
