@@ -172,6 +172,22 @@ class Adaptive(Strategy):
             choice = torch.where(beside, choice, self._start(decision))
         return decision.at(choice)
 
+    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+        """As of all strategies; before the units are known the best point measured."""
+        best, running = super()._best(state, now, context), running_mixture(state.data)
+        if running.settled or not state.told:
+            return best
+        log = state.history
+        good = log.noise.tensor().isfinite()
+        nothing = ~running.units.known.view(state.time.shape) & good.any(-1)
+        y = log.y.tensor() if self.maximize else -log.y.tensor()
+        index = torch.where(good, y, -math.inf).argmax(-1, keepdim=True)
+        if not isinstance(state.domain, Box):
+            return torch.where(nothing, log.choice.tensor().gather(-1, index).squeeze(-1), best)
+        X = log.choice.tensor().take_along_dim(index.unsqueeze(-1), -2).squeeze(-2)
+        X = torch.cat([X[..., : state.domain.dim], best[..., state.domain.dim :]], -1)
+        return torch.where(nothing.unsqueeze(-1), X, best)
+
     def _default_noise(self, noise: float | Tensor | None) -> float:
         if noise is not None:
             raise InputDataError(

@@ -318,6 +318,31 @@ def test_constant_readings_keep_filling_the_domain():
     assert bool(state.data.running.units.known)
 
 
+@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_what_is_best_before_anything_is_predicted_was_measured(domain, maximize):
+    """Predictions decide in trials whose units are known; what failed is never the best."""
+    player = adaptive_gp_ucb(bank=SMALL, starts=3, maximize=maximize)
+    state, X = player.init(domain, batch_shape=(3,)), []
+    sign = 1.0 if maximize else -1.0
+    told = torch.tensor([[1.0, 5.0, 3.0], [4.0, 9.0, 2.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
+    failed = torch.tensor([[0, 0, 0], [0, 1, 0], [0, 0, 0]], dtype=torch.bool)
+    for t in range(3):
+        suggestion = player.ask(state)
+        X.append(suggestion.X)
+        state, _ = player.tell(state, suggestion, sign * told[:, t], ok=~failed[:, t])
+        if t == 1:
+            early = player.recommend(state)
+    assert player.predicts(state).tolist() == [True, False, False]
+    assert torch.equal(early, torch.stack([X[1][0], X[0][1], X[0][2]]))
+    late = player.recommend(state)
+    assert torch.equal(late[1:], torch.stack([X[0][1], X[0][2]]))
+    others = domain.X if domain is GRID else torch.rand(64, 2, dtype=torch.float64)
+    means = player.posterior(state, others[:, None, None]).mean[:, 0]
+    best = player.posterior(state, late.unsqueeze(-2)).mean[0]
+    assert sign * float(best) >= float((sign * means).max()) - 1e-6
+
+
 def test_context_is_learned_from_and_its_units_make_no_difference():
     def run(level: float, unit: float) -> Tensor:
         domain = Box(SQUARE[:, :1], context_dim=1, search=QUICK)

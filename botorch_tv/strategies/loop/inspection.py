@@ -52,6 +52,8 @@ class Inspection(Record):
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point with the best predicted mean, in the format of ``suggestion.point``.
 
+        Before the adaptive strategy predicts anything it is the best point measured.
+
         Args:
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
