@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -144,22 +144,40 @@ def _import(arguments: argparse.Namespace) -> int:
         path, times = arguments.table, vars(arguments).get("times")
         dated = LoopFile.read(arguments.file).clock is not None
         table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
+        when: dict[int, Time | None] = {}
         for row in table.rows:
-            where = f"In line {row.line} of {path}; nothing is taken in."
-            try:
-                time = None if row.time is None else _time(row.time)
-                loop.observe(_point(loop, row.values), _number(row.y), time=time)
-            except argparse.ArgumentTypeError as error:
-                raise ValueError(f"{error}. {where}") from error
-            except Exception as error:
-                error.add_note(where)
-                raise
+            with _at_line(row.line, path):
+                when[row.line] = None if row.time is None else _time(row.time)
+        # Each that came before others would have these replayed, as in a table newest first.
+        for row in sorted(table.rows, key=lambda one: _moment(when[one.line])):
+            with _at_line(row.line, path):
+                loop.observe(_point(loop, row.values), _number(row.y), time=when[row.line])
         loop.save(arguments.file)
     gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
     print(f"Taken in: {len(table.rows)} measurements{gaps}")
     if table.others:
         print(f"Not looked at: {', '.join(table.others)}")
     return 0
+
+
+@contextmanager
+def _at_line(line: int, path: Path) -> Iterator[None]:
+    """Errors name the line of a table."""
+    where = f"In line {line} of {path}; nothing is taken in."
+    try:
+        yield
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(f"{error}. {where}") from error
+    except Exception as error:
+        error.add_note(where)
+        raise
+
+
+def _moment(time: Time | None) -> float:
+    """By which times of one kind are put in order; all alike where there are none."""
+    if isinstance(time, datetime):
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return time or 0.0
 
 
 def _discard(arguments: argparse.Namespace) -> int:

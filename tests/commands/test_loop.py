@@ -192,6 +192,28 @@ def test_a_table_is_taken_in_and_given_back(
     assert Loop.load(again).table().equals(frame)
 
 
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_a_table_newest_first_is_told_oldest_first(
+    zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As each row told late would have all later ones replayed."""
+    file, observe = str(tmp_path / "loop.json"), Loop.observe
+    told: list[datetime] = []
+
+    def noted(loop: Loop, X: Any, y: float, *, time: Any) -> bool:
+        told.append(time)
+        return observe(loop, X, y, time=time)
+
+    monkeypatch.setattr(Loop, "observe", noted)
+    rows = [f"2026-03-0{day}T08:00{zone},0.{day},{day}" for day in (7, 3, 5, 1)]
+    (tmp_path / "past.csv").write_text("\n".join(["time,x,y", *rows]))
+    assert run("new", file, "x=0:1") == 0
+    assert run("import", file, str(tmp_path / "past.csv")) == 0
+    assert [one.day for one in told] == [1, 3, 5, 7]
+    frame = Loop.load(file).table()
+    assert frame[["x", "y"]].to_numpy().tolist() == [[0.1, 1], [0.3, 3], [0.5, 5], [0.7, 7]]
+
+
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
