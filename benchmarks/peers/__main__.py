@@ -1,7 +1,7 @@
 """This library and its living peers on the same worlds, noise and seeds.
 
-    python -m benchmarks.peers --out FOLDER [--seeds 10] [--worlds turning jumping ...]
-        [--peers nothing w-dbo ...] [--processes 1] [--minutes 60]
+    python -m benchmarks.peers --out FOLDER [--seeds 10] [--first 0] [--afresh]
+        [--worlds turning jumping ...] [--peers nothing w-dbo ...] [--processes 1] [--minutes 60]
         [--seconds-per-unit 0] [--seconds-per-query 0]
 
 With ``--seconds-per-unit`` thinking counts: so many seconds of a processor, as measured, and a unit
@@ -10,9 +10,10 @@ of the world's time is over. What is measured differs from machine to machine an
 
 Every peer runs in processes of its own, and where it needs other packages in an environment of its
 own, made in FOLDER. Each run leaves a file there; the same call goes on where the last ended. What
-cannot be installed or fails is told and left out. The summary of all runs there are is written to
-``benchmarks/results/peers.json``, from which ``python -m benchmarks.peers.page`` writes the page;
-``--minutes 0`` runs nothing and does only that.
+cannot be installed or fails is told and left out. The summary of all runs in FOLDER is added to
+``benchmarks/results/peers.json``, which counts no seed twice, or with ``--afresh`` takes its place;
+differences are paired with our runs in the same FOLDER. ``python -m benchmarks.peers.page`` then
+writes the page. ``--minutes 0`` runs nothing and only adds.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.peers import PEERS, Entry
+from benchmarks.peers.pooling import pooled
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.speed.common import RESULTS, ROOT, commit, environment, write
 from benchmarks.statistics.errors import standard_error
@@ -40,6 +42,7 @@ from benchmarks.statistics.errors import standard_error
 PLAIN = [name for name in WORLDS if "-" not in name]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 COSTS = ("queries", "seconds_per_round", "processor_seconds_per_round", "peak_memory_MiB")
+KEPT = RESULTS / "peers.json"
 LIMIT = 3600
 """Seconds that a run may take."""
 
@@ -88,10 +91,16 @@ def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
     print(f"{name} on {world}, seed {seed}: done", flush=True)
 
 
-def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(
+    runs: list[dict[str, Any]], earlier: dict[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
     """Means over seeds by world and peer; differences to ``nothing`` are paired.
 
     Where thinking counts, a world has the seconds of a unit of its time beside its name.
+
+    Args:
+        runs: Of any peers on any worlds.
+        earlier: An earlier summary, to which the runs of other seeds are added.
     """
     by: dict[str, dict[str, dict[int, dict[str, Any]]]] = defaultdict(lambda: defaultdict(dict))
     for one in runs:
@@ -99,10 +108,15 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         world = one["world"] if unit is None else f"{one['world']}, {unit:g} s"
         world += "" if charged is None else f" at {charged:g} s a query"
         by[world][one["peer"]][one["seed"]] = one
-    return {
-        world: {name: _row(name, seeds, peers) for name, seeds in peers.items()}
-        for world, peers in by.items()
-    }
+    told = {world: dict(rows) for world, rows in (earlier or {}).items()}
+    for world, peers in by.items():
+        rows = told.setdefault(world, {})
+        for name, seeds in peers.items():
+            counted = rows[name]["played"] if name in rows else []
+            more = {seed: one for seed, one in seeds.items() if seed not in counted}
+            if more:
+                rows[name] = pooled(rows.get(name), _row(name, more, peers))
+    return told
 
 
 def _row(
@@ -112,6 +126,7 @@ def _row(
     held = "regret_per_unit_of_time"
     row = {
         "seeds": len(seeds),
+        "played": sorted(seeds),
         "regret": _mean(seeds, "regret_per_query"),
         held: _mean(seeds, held),
         "standard_error": standard_error([one[held] for one in seeds.values()]),
@@ -140,7 +155,9 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers")
     parser.add_argument("--out", type=Path, required=True, help="folder of runs, environments")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--afresh", action="store_true", help="leave out what is kept of others")
     parser.add_argument("--worlds", nargs="*", default=PLAIN, choices=list(WORLDS))
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     parser.add_argument("--processes", type=int, default=1)
@@ -170,7 +187,7 @@ def main() -> None:
             print(f"{name}: cannot be installed here ({error}); left out")
     work = [
         (name, world, seed)
-        for seed in range(options.seeds)
+        for seed in range(options.first, options.first + options.seeds)
         for world in options.worlds
         for name in options.pythons
     ]
@@ -178,11 +195,19 @@ def main() -> None:
         list(pool.map(partial(run, options), work))
     folder = options.out / "runs"
     runs = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    told = summary(runs)
-    failed = {path.stem: path.read_text().strip() for path in folder.glob("*.failed")}
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() and not options.afresh else {}
+    told = summary(runs, kept.get("worlds"))
+    failed = kept.get("failed", {}) | {
+        path.stem: path.read_text().strip() for path in folder.glob("*.failed")
+    }
     what = {name: entry.what for name, entry in PEERS.items()}
-    record = {**environment(seed=0), "peers": what, "worlds": told, "failed": failed}
-    write(record, RESULTS / "peers.json")
+    record = {
+        **environment(seed=0),
+        "peers": what,
+        "worlds": told,
+        "failed": kept.get("failed", {}) | failed,
+    }
+    write(record, KEPT)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from benchmarks.peers.mixed import mixed
 from benchmarks.peers.page import PAGE, stored, write_page
 from benchmarks.peers.peers import PEERS
 from benchmarks.peers.play import play
+from benchmarks.peers.pooling import pooled
 from benchmarks.peers.protocol import Peer, Random
 from benchmarks.peers.worlds import WORLDS
 from benchmarks.statistics.optuna_drift import compared
@@ -118,6 +119,40 @@ def test_differences_are_paired_by_seed():
     given = [a_run("other", 1, 80.0, unit=0.1) | {"seconds_charged": 0.3}]
     assert summary(runs + given)["w, 0.1 s at 0.3 s a query"]["other"]["regret"] == 80.0
     assert summary(runs + given)["w, 0.1 s"]["other"]["regret"] == 90.0
+
+
+def test_seeds_of_two_calls_count_as_those_of_one():
+    chance = np.random.default_rng(0)
+    runs = [
+        a_run(peer, seed, chance.normal())
+        | {"commit": str(seed), "processor_seconds_per_round": chance.random()}
+        for peer in ("nothing", "other", "alone")
+        for seed in range(7)
+        if (peer, seed) not in {("nothing", 2), ("nothing", 5)}
+    ]
+    at_once = summary(runs)
+    for parts in (
+        (range(3), range(3, 7)),
+        ((0,), (1, 2, 3), (4, 5, 6)),
+        ((2,), (5,), (0, 1, 3, 4, 6)),
+    ):
+        told = {}
+        for part in parts:
+            told = summary([one for one in runs if one["seed"] in part], told)
+            told = summary([one for one in runs if one["seed"] in part], told)  # counted once
+        for name, row in at_once["w"].items():
+            assert set(told["w"][name]) == set(row)
+            for figure, value in row.items():
+                if isinstance(value, float):
+                    assert told["w"][name][figure] == pytest.approx(value, abs=1e-12)
+                else:
+                    assert told["w"][name][figure] == value
+
+
+def test_a_seed_in_both_rows_is_refused():
+    row = summary([a_run("other", 1, 2.0)])["w"]["other"]
+    with pytest.raises(ValueError, match=r"seeds \[1\] are in both"):
+        pooled(row, row)
 
 
 def a_record(gaps):
