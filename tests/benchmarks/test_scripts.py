@@ -16,6 +16,7 @@ from benchmarks.speed import (
     executors,
     figure4,
     limits,
+    long_runs,
     rates,
     scaling,
 )
@@ -111,6 +112,21 @@ def test_scaling(tmp_path):
     first, last = record["strategies"]["TV-GP-UCB"]["at"]
     assert last["state_bytes"] >= first["state_bytes"] > 0
     assert last["log_bytes"] == 2 * first["log_bytes"]
+
+
+def test_long_runs(tmp_path, monkeypatch):
+    pytest.importorskip("numba")
+    threads = SimpleNamespace(get_context=lambda method: dummy)
+    monkeypatch.setattr(long_runs, "multiprocessing", threads)
+    monkeypatch.setattr(long_runs, "resident_bytes", lambda: 1)  # which collects garbage
+    sizes = ["--trials", "3", "--together", "2", "--points", "5", "--horizon", "40"]
+    path = tmp_path / "long.json"
+    long_runs.main([*sizes, "--window", "8", "--out", str(path)])
+    for one in json.loads(path.read_text())["strategies"].values():
+        assert one["trials"] == one["trials_checked"] == 3
+        assert len(one["ratio_by_block"]) == 2
+        assert all(apart < 1e-10 for apart in one["largest_drift"].values())
+        assert [entry["round"] for entry in one["memory"]] == [8, 16, 24, 32, 40]
 
 
 def test_executors(tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def test_means_and_variances_are_those_of_the_recursion(name):
         compiled.play_round(step, objective)
         eager.play_round(step, objective)
     for label, player in zip(strategies, eager.players):
-        known, running = compiled._trials[label], player.state.data.running
+        known, running = compiled.trials[label], player.state.data.running
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)

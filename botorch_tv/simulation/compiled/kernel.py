@@ -20,7 +20,16 @@ import numba
 import numpy as np
 
 from botorch_tv.inference.costs import REFRESH_ROUNDS
-from botorch_tv.simulation.compiled.parts import Factors, Played, Scene, Trials
+from botorch_tv.simulation.compiled.parts import (
+    ELAPSED,
+    NUMBER,
+    SINCE,
+    SLOTS,
+    Factors,
+    Played,
+    Scene,
+    Trials,
+)
 from botorch_tv.simulation.in_numbers.rules import Rules
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
@@ -48,7 +57,6 @@ class _Room(NamedTuple):
     score: np.ndarray
 
 
-SLOTS, NUMBER, SINCE, ELAPSED = range(4)
 LANES = 16
 """Numbers that are compared side by side."""
 

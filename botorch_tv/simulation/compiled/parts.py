@@ -6,6 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+SLOTS, NUMBER, SINCE, ELAPSED = range(4)
+"""Columns of the counts: slots used, observations kept, rounds since the reset, time since the
+origin."""
+
 
 class Factors(NamedTuple):
     """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
@@ -53,7 +57,7 @@ class Trials(NamedTuple):
     inverse: np.ndarray
     """P, `trials x slots x slots`."""
     counts: np.ndarray
-    """Slots used, observations kept, rounds since the reset and time since the origin."""
+    """`trials x 4`, by column as named above."""
     gain: np.ndarray
     """Information gain of the observations kept, `trials`."""
     y: np.ndarray

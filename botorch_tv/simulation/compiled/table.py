@@ -7,8 +7,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from botorch_tv.simulation.compiled.kernel import ELAPSED, NUMBER, SINCE, SLOTS, play
-from botorch_tv.simulation.compiled.parts import Played, Scene, Trials
+from botorch_tv.simulation.compiled.kernel import play
+from botorch_tv.simulation.compiled.parts import (
+    ELAPSED,
+    NUMBER,
+    SINCE,
+    SLOTS,
+    Played,
+    Scene,
+    Trials,
+)
 from botorch_tv.simulation.compiled.serving import (
     FIRST_SLOTS,
     Service,
@@ -39,6 +47,9 @@ class CompiledTable:
         services: What is played, by label.
         chunk: The trials.
         stop: Once set, nothing more is played.
+
+    Attributes:
+        trials: What is known in each trial, by label.
     """
 
     def __init__(
@@ -52,7 +63,7 @@ class CompiledTable:
         shape = (chunk.trials, settings.horizon)
         self._shape = shape
         self._disturb = settings.errors(chunk)
-        self._trials = {label: _beginning(one, shape) for label, one in services.items()}
+        self.trials = {label: _beginning(one, shape) for label, one in services.items()}
         self._played = {
             label: Played(
                 arm=np.zeros(shape, dtype=np.int32),
@@ -85,14 +96,14 @@ class CompiledTable:
             return
         scene = scene._replace(given=scene.given[: place + 1], noise=scene.noise[: place + 1])
         for label, one in self.services.items():
-            trials, played = self._trials[label], self._played[label]
+            trials, played = self.trials[label], self._played[label]
             used = int(trials.counts[:, SLOTS].max(initial=0))
             if used > MOST_SLOTS:
                 raise TooManyArms(label)
             held = trials.inverse.shape[-1]
             room = one.room(min(used + place + 1, one.slots), held)
             if room > held:
-                trials = self._trials[label] = _with_room(trials, room)
+                trials = self.trials[label] = _with_room(trials, room)
             work = (place + 1) * (trials.mean.shape[1] + room**2)
             together = max(1, UNINTERRUPTED // work)
             for first in range(0, self._shape[0], together):

@@ -1,0 +1,299 @@
+"""A thousand trials of a hundred thousand rounds: time, memory and drift of compiled rounds.
+
+    python -m benchmarks.speed.long_runs [--trials 1000] [--horizon 100000] [--together 250]
+        [--window 1000] [--points 10] [--checked 1500] [--strategies ET-GP-UCB TV-GP-UCB]
+        [--seed 0] [--out FILE]
+
+The rounds are those that `run_study` plays, in the Markov world of [B16], world and normal variates
+included. Trials run in blocks of ``--together``, each strategy and block in a process of its own,
+in one thread.
+
+- *Time*: processor time of the last ``--window`` rounds over that of as many after the first
+  ``--window``.
+- *Memory*: resident at several rounds. It may grow by what a study returns, 13 bytes per trial and
+  round, whose memory the system hands out as it is written.
+- *Drift*: in every trial, mean, variance and covariance of all arms after the last round against
+  a regression in NumPy on the newest ``--checked`` observations since the last reset. At ε = 0.03
+  one made 1,500 rounds ago is worth 1e-10 of what it was.
+
+Single precision is never compiled, and refused where rounding would outweigh what is learned: the
+record says which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import multiprocessing
+import time
+from collections.abc import Sequence
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, resident_bytes, write
+from benchmarks.speed.runs import EPSILON, LENGTHSCALE, NOISE, STRATEGIES, kernel
+from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.simulation import MarkovWorld
+from botorch_tv.simulation.chunks import PreparedStudy
+from botorch_tv.simulation.compiled.parts import SLOTS, Trials
+from botorch_tv.simulation.cut import Chunk, Cut
+from botorch_tv.simulation.records import Arrays
+from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.strategies import Grid
+
+PLAYED = ("ET-GP-UCB", "TV-GP-UCB")
+LOG_BYTES = 4 + 8 + 1
+"""An arm, a regret and a reset per trial and round."""
+
+
+class Block(NamedTuple):
+    """A strategy and the trials that it plays side by side."""
+
+    label: str
+    chunk: Chunk
+    options: argparse.Namespace
+
+
+class Newest(NamedTuple):
+    """What observations of the newest rounds were made of, each `trials x rounds`."""
+
+    best: np.ndarray
+    """The largest value of the objective."""
+    errors: np.ndarray
+    """Of the measurements."""
+
+
+def study_of(
+    label: str, options: argparse.Namespace, dtype: torch.dtype = torch.float64
+) -> PreparedStudy:
+    """What one strategy plays.
+
+    Raises:
+        ValueError: If the precision is too coarse for so many rounds.
+    """
+    domain = Grid.regular(points=options.points, dim=2)
+    world = MarkovWorld(domain, kernel=kernel(), epsilon=EPSILON, noise=NOISE)
+    cpu, strategies = torch.device("cpu"), {label: STRATEGIES[label]()}
+    settings = StudySettings(
+        world, strategies, options.horizon, options.seed, dtype, cpu, compiled=True
+    )
+    return PreparedStudy(settings, settings.initial_states())
+
+
+def measure(block: Block) -> dict[str, Any]:
+    """Play one block to its end.
+
+    Returns:
+        Seconds of processor time by windows of rounds, resident memory by round, resets, and what
+        :func:`drift` finds.
+    """
+    # Imports the compiler, which is an extra.
+    from botorch_tv.simulation.compiled.table import CompiledTable
+
+    label, chunk, options = block
+    torch.set_num_threads(1)
+    study, horizon = study_of(label, options), options.horizon
+    settings = study.settings
+    # A first round loads what is compiled.
+    first = dataclasses.replace(settings, horizon=1)
+    rounds = settings.world.objectives(settings.stream("world", chunk))
+    CompiledTable(first, study.services, chunk, Event()).play_round(0, next(rounds))
+    table = CompiledTable(settings, study.services, chunk, Event())
+    objectives = settings.world.objectives(settings.stream("world", chunk))
+    errors = settings.errors(chunk)
+    newest = Newest(*np.empty((2, chunk.trials, min(options.checked, horizon))))
+    marks = {*range(options.window, horizon, horizon // 5), horizon}
+    seconds, resident, taken = [], {}, 0.0
+    for step in range(horizon):
+        began = time.process_time()
+        objective = next(objectives)
+        table.play_round(step, objective)
+        taken += time.process_time() - began
+        error, place = errors.normal(), step - horizon + newest.best.shape[1]
+        if place >= 0:
+            newest.best[:, place], newest.errors[:, place] = objective.best(True), error
+        if (step + 1) % options.window == 0:
+            seconds.append(taken)
+            taken = 0.0
+        if step + 1 in marks:
+            resident[step + 1] = resident_bytes()
+    _, played = table.finished()
+    return {
+        "trials": chunk.trials,
+        "seconds": seconds,
+        "resident_bytes": resident,
+        "resets": int(played["resets"].sum()),
+        "drift": drift(settings, table.trials[label], played, newest),
+    }
+
+
+def drift(
+    settings: StudySettings, known: Trials, played: Arrays, newest: Newest
+) -> dict[str, list[float]]:
+    """How far what is known is from what is computed anew, and of how many observations, by trial.
+
+    Args:
+        settings: Of one strategy.
+        known: After the last round.
+        played: By the strategy.
+        newest: What observations were made of.
+    """
+    (strategy,) = settings.strategies.values()
+    world = settings.world
+    assert isinstance(world, MarkovWorld)
+    domain = world.domain
+    K = covariance_matrix(world.kernel, domain.X).numpy()
+    correlation = math.sqrt(1 - world.epsilon) if strategy.process.moves else 1.0
+    index, regret, resets = (played[name][0] for name in ("index", "regret", "resets"))
+    points = math.isqrt(len(domain))
+    found: dict[str, list[float]] = {"mean": [], "variance": [], "covariance": [], "rows": []}
+    for i in range(len(index)):
+        since_reset = settings.horizon - int(np.flatnonzero(resets[i]).max(initial=0))
+        n = min(since_reset, newest.best.shape[1])
+        y = newest.best[i, -n:] - regret[i, -n:] + newest.errors[i, -n:]
+        mean, covariance = regression(K, index[i, -n:], y, correlation, strategy.noise)
+        used = int(known.counts[i, SLOTS])
+        first, second = known.places[i, :, :used]
+        rows = K[points * first + second]
+        kept = K - rows.T @ known.inverse[i, :used, :used] @ rows
+        found["mean"].append(_apart(known.mean[i], mean))
+        found["variance"].append(_apart(known.variance[i], covariance.diagonal()))
+        found["covariance"].append(_apart(kept, covariance))
+        found["rows"].append(n)
+    return found
+
+
+def regression(
+    K: np.ndarray, index: np.ndarray, y: np.ndarray, correlation: float, noise: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of all arms after the last of some rounds, [B16] equations (7) and (8).
+
+    Args:
+        K: Covariance of the arms, `M x M`.
+        index: Arms played in neighbouring rounds, `n`.
+        y: Observations, `n`.
+        correlation: Of an objective with that of the round before.
+        noise: Variance of an observation.
+    """
+    n = len(index)
+    ages = np.arange(n - 1, -1, -1)
+    prior = K[np.ix_(index, index)] * correlation ** np.abs(ages[:, None] - ages)
+    rows = K[index] * (correlation**ages)[:, None]
+    weights = np.linalg.solve(prior + noise * np.eye(n), np.column_stack([rows, y]))
+    return rows.T @ weights[:, -1], K - rows.T @ weights[:, :-1]
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.abs(one - other).max())
+
+
+def summarise(blocks: Sequence[dict[str, Any]], arguments: argparse.Namespace) -> dict[str, Any]:
+    """All blocks of a strategy together."""
+    first, *_ = blocks
+    trials = sum(one["trials"] for one in blocks)
+    seconds = np.array([one["seconds"] for one in blocks])  # blocks x windows
+    by_window = 1e6 * seconds.sum(0) / trials / arguments.window
+    early, late = seconds[:, 1], seconds[:, -1]
+    memory = [
+        {
+            "round": number,
+            "resident_bytes": max(one["resident_bytes"][number] for one in blocks),
+            "log_bytes": LOG_BYTES * first["trials"] * number,
+        }
+        for number in first["resident_bytes"]
+    ]
+    drifts = {
+        name: max(max(one["drift"][name]) for one in blocks)
+        for name in ("mean", "variance", "covariance")
+    }
+    return {
+        "trials": trials,
+        "us_per_trial_and_round": {
+            "early": float(by_window[1]),
+            "late": float(by_window[-1]),
+            "all": float(by_window.mean()),
+            "slowest_window": float(by_window[1:].max()),
+        },
+        "ratio": float(late.sum() / early.sum()),
+        "ratio_by_block": (late / early).tolist(),
+        "memory": memory,
+        "largest_drift": drifts,
+        "trials_checked": sum(len(one["drift"]["mean"]) for one in blocks),
+        "mean_rows": float(np.mean([one for block in blocks for one in block["drift"]["rows"]])),
+        "resets_per_trial": sum(one["resets"] for one in blocks) / trials,
+        "processor_seconds": float(seconds.sum()),
+    }
+
+
+def single_precision(label: str, arguments: argparse.Namespace) -> str:
+    """What a study says to so many rounds in float32."""
+    try:
+        study = study_of(label, arguments, torch.float32)
+    except ValueError as error:
+        return str(error)
+    return "compiled" if study.services else "played, but not compiled"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = command_line(
+        "speed.long_runs", __doc__, trials=1000, horizon=100_000, points=10, seed=0
+    )
+    parser.add_argument("--together", type=int, default=250, help="trials side by side")
+    parser.add_argument("--window", type=int, default=1000, help="rounds timed")
+    parser.add_argument("--checked", type=int, default=1500, help="rows of the regression")
+    parser.add_argument("--strategies", nargs="+", choices=list(PLAYED), default=list(PLAYED))
+    options = parser.parse_args(arguments)
+    if options.horizon < 3 * options.window:
+        parser.error("--horizon is at least three windows")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Play every strategy; returns the record that is written."""
+    options = parse(arguments)
+    facts = begin(1, seed=options.seed, packages=("numba",))
+    context = multiprocessing.get_context("spawn")
+    chunks = Cut(options.together, threads=1).chunks(options.trials)
+    found = {}
+    for label in options.strategies:
+        blocks = []
+        for chunk in chunks:
+            with context.Pool(1) as fresh:  # so that one block's memory is not another's
+                blocks.append(fresh.apply(measure, (Block(label, chunk, options),)))
+            one = summarise(blocks, options)
+            cost, drifts = one["us_per_trial_and_round"], one["largest_drift"]
+            print(
+                f"{label}, {one['trials']} trials: {cost['early']:.2f} µs per trial and round, "
+                f"then {cost['late']:.2f}, ratio {one['ratio']:.3f}; drift "
+                + ", ".join(f"{name} {value:.1e}" for name, value in drifts.items()),
+                flush=True,
+            )
+        found[label] = {**one, "float32": single_precision(label, options)}
+    record = {
+        "benchmark": "long_runs",
+        **facts,
+        "parameters": {
+            "horizon": options.horizon,
+            "together": options.together,
+            "arms": options.points**2,
+            "window": options.window,
+            "checked": options.checked,
+            "lengthscale": LENGTHSCALE,
+            "noise": NOISE,
+            "epsilon": EPSILON,
+            "dtype": "float64",
+        },
+        "strategies": found,
+    }
+    write(record, options.out)
+    return record
+
+
+if __name__ == "__main__":
+    main()
