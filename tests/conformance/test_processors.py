@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("elsewhere.py")
 SETTINGS = [
     {},
     {"MKL_CBWR": "COMPATIBLE", "ATEN_CPU_CAPABILITY": "default"},
-    {"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "avx2"},
+    {"MKL_CBWR": "SSE4_2", "ATEN_CPU_CAPABILITY": "avx2"},
 ]
 
 
@@ -43,7 +43,9 @@ def computed(folder: Path, points: int, horizon: int) -> list[dict[str, Tensor]]
 def test_a_seed_is_the_same_everywhere(points: int, horizon: int, tmp_path: Path) -> None:
     """Points drawn, values of worlds, and regret, which tells every choice, within 1e-8."""
     here, *others = computed(tmp_path, points, horizon)
-    if torch.backends.mkl.is_available():  # otherwise the settings may change nothing
-        assert all(any(not torch.equal(one[name], here[name]) for name in here) for one in others)
+    # Some setting changes the last digits, or nothing is tested. Not every one does everywhere:
+    # MKL_ENABLE_INSTRUCTIONS, for one, is ignored on processors that are not Intel's.
+    if torch.backends.mkl.is_available():
+        assert any(not torch.equal(one[name], here[name]) for one in others for name in here)
     for other in others:
         torch.testing.assert_close(other, here, rtol=0, atol=1e-8)
