@@ -9,9 +9,10 @@ included. Trials run in blocks of ``--together``, each strategy and block in a p
 in one thread.
 
 - *Time*: processor time of the last ``--window`` rounds over that of as many after the first
-  ``--window``.
-- *Memory*: resident at several rounds. It may grow by what a study returns, 13 bytes per trial and
-  round, whose memory the system hands out as it is written.
+  ``--window``. Those are played a second time for it, in turn with the last ones, so that a busy
+  moment of the machine falls on both.
+- *Memory*: resident at several rounds, before that second run begins. It may grow by what a study
+  returns, 13 bytes per trial and round, whose memory the system hands out as it is written.
 - *Drift*: in every trial, mean, variance and covariance of all arms after the last round against
   a regression in NumPy on the newest ``--checked`` observations since the last reset. At ε = 0.03
   one made 1,500 rounds ago is worth 1e-10 of what it was.
@@ -44,6 +45,7 @@ from botorch_tv.simulation.compiled.parts import SLOTS, Trials
 from botorch_tv.simulation.cut import Chunk, Cut
 from botorch_tv.simulation.records import Arrays
 from botorch_tv.simulation.settings import StudySettings
+from botorch_tv.simulation.worlds.objective import Objective
 from botorch_tv.strategies import Grid
 
 PLAYED = ("ET-GP-UCB", "TV-GP-UCB")
@@ -85,50 +87,71 @@ def study_of(
     return PreparedStudy(settings, settings.initial_states())
 
 
+class Run:
+    """A strategy on its way through the trials of a block, its rounds timed.
+
+    Args:
+        study: What is played, in one strategy.
+        chunk: The trials.
+    """
+
+    def __init__(self, study: PreparedStudy, chunk: Chunk) -> None:
+        # Imports the compiler, which is an extra.
+        from botorch_tv.simulation.compiled.table import CompiledTable
+
+        settings = study.settings
+        self.table = CompiledTable(settings, study.services, chunk, Event())
+        self._objectives = settings.world.objectives(settings.stream("world", chunk))
+        self._step = 0
+
+    def play_round(self) -> tuple[Objective, float]:
+        """One round; returns its objective, and seconds of processor time."""
+        began = time.process_time()
+        objective = next(self._objectives)
+        self.table.play_round(self._step, objective)
+        self._step += 1
+        return objective, time.process_time() - began
+
+
 def measure(block: Block) -> dict[str, Any]:
     """Play one block to its end.
 
     Returns:
-        Seconds of processor time by windows of rounds, resident memory by round, resets, and what
-        :func:`drift` finds.
+        Seconds of processor time by windows of rounds, and of early rounds at the same time as the
+        last ones; resident memory by round; resets; and what :func:`drift` finds.
     """
-    # Imports the compiler, which is an extra.
-    from botorch_tv.simulation.compiled.table import CompiledTable
-
     label, chunk, options = block
     torch.set_num_threads(1)
-    study, horizon = study_of(label, options), options.horizon
+    study, horizon, window = study_of(label, options), options.horizon, options.window
     settings = study.settings
-    # A first round loads what is compiled.
     first = dataclasses.replace(settings, horizon=1)
-    rounds = settings.world.objectives(settings.stream("world", chunk))
-    CompiledTable(first, study.services, chunk, Event()).play_round(0, next(rounds))
-    table = CompiledTable(settings, study.services, chunk, Event())
-    objectives = settings.world.objectives(settings.stream("world", chunk))
-    errors = settings.errors(chunk)
+    Run(PreparedStudy(first, study.templates), chunk).play_round()  # loads what is compiled
+    run, again, errors = Run(study, chunk), Run(study, chunk), settings.errors(chunk)
     newest = Newest(*np.empty((2, chunk.trials, min(options.checked, horizon))))
-    marks = {*range(options.window, horizon, horizon // 5), horizon}
-    seconds, resident, taken = [], {}, 0.0
+    marks = {*range(window, horizon - 2 * window, horizon // 5), horizon - 2 * window}
+    seconds, resident, taken, early = [], {}, 0.0, 0.0
     for step in range(horizon):
-        began = time.process_time()
-        objective = next(objectives)
-        table.play_round(step, objective)
-        taken += time.process_time() - began
+        objective, passed = run.play_round()
+        taken += passed
         error, place = errors.normal(), step - horizon + newest.best.shape[1]
         if place >= 0:
             newest.best[:, place], newest.errors[:, place] = objective.best(True), error
-        if (step + 1) % options.window == 0:
-            seconds.append(taken)
-            taken = 0.0
         if step + 1 in marks:
             resident[step + 1] = resident_bytes()
-    _, played = table.finished()
+        if step >= horizon - 2 * window:
+            _, passed = again.play_round()
+            early += passed if step >= horizon - window else 0.0
+        if (step + 1) % window == 0:
+            seconds.append(taken)
+            taken = 0.0
+    _, played = run.table.finished()
     return {
         "trials": chunk.trials,
         "seconds": seconds,
+        "early_seconds": early,
         "resident_bytes": resident,
         "resets": int(played["resets"].sum()),
-        "drift": drift(settings, table.trials[label], played, newest),
+        "drift": drift(settings, run.table.trials[label], played, newest),
     }
 
 
@@ -198,7 +221,7 @@ def summarise(blocks: Sequence[dict[str, Any]], arguments: argparse.Namespace) -
     trials = sum(one["trials"] for one in blocks)
     seconds = np.array([one["seconds"] for one in blocks])  # blocks x windows
     by_window = 1e6 * seconds.sum(0) / trials / arguments.window
-    early, late = seconds[:, 1], seconds[:, -1]
+    early, late = np.array([one["early_seconds"] for one in blocks]), seconds[:, -1]
     memory = [
         {
             "round": number,
@@ -214,10 +237,9 @@ def summarise(blocks: Sequence[dict[str, Any]], arguments: argparse.Namespace) -
     return {
         "trials": trials,
         "us_per_trial_and_round": {
-            "early": float(by_window[1]),
+            "early": float(1e6 * early.sum() / trials / arguments.window),
             "late": float(by_window[-1]),
-            "all": float(by_window.mean()),
-            "slowest_window": float(by_window[1:].max()),
+            "by_window": by_window.tolist(),
         },
         "ratio": float(late.sum() / early.sum()),
         "ratio_by_block": (late / early).tolist(),
