@@ -14,7 +14,7 @@ from botorch_tv.inference.definite import (
     require_semidefinite,
     require_spectrum,
 )
-from botorch_tv.inference.linalg import compressed, pivoted_cholesky, ramp
+from botorch_tv.inference.linalg import compressed, mirrored_eigh, pivoted_cholesky, ramp
 from botorch_tv.inference.product_basis import ProductBasis
 
 Inference = Literal["auto", "exact", "features"]
@@ -153,7 +153,7 @@ def _product_basis(covariance: Tensor, grid_shape: tuple[int, ...]) -> ProductBa
     if axes is None:
         return None
     corner = covariance[0, 0]
-    spectra = [torch.linalg.eigh(axis) for axis in axes]
+    spectra = [mirrored_eigh(axis) for axis in axes]
     eigenvalues = corner * spectra[0].eigenvalues
     for spectrum in spectra[1:]:
         eigenvalues = torch.kron(eigenvalues, spectrum.eigenvalues)

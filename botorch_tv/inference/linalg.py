@@ -157,6 +157,37 @@ def compressed(factor: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
     return (factor @ rotation).contiguous(), rotation
 
 
+class Spectrum(NamedTuple):
+    """Eigenvalues of a symmetric matrix, ascending, `n`, and eigenvectors in columns, `n x n`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def mirrored_eigh(matrix: Tensor) -> Spectrum:
+    """The eigenvectors of a symmetric matrix, each even or odd about its middle if that can be.
+
+    A matrix that is its own mirror image up to rounding, such as a stationary kernel on points at
+    equal distances, has such eigenvectors. Found among even and among odd vectors, they are so to
+    the last bit, even those of eigenvalues that rounding would mix.
+
+    Args:
+        matrix: `n x n`.
+    """
+    rounding = 64 * torch.finfo(matrix.dtype).eps * matrix.abs().max()
+    if bool((matrix - matrix.flip(0, 1)).abs().max() > rounding):
+        return Spectrum(*torch.linalg.eigh(matrix))
+    n, eye = len(matrix), torch.eye(len(matrix), dtype=matrix.dtype, device=matrix.device)
+    found = []
+    for sign, count in ((1, n - n // 2), (-1, n // 2)):
+        vectors = (eye + sign * eye.flip(0))[:, :count]
+        vectors = vectors / torch.linalg.vector_norm(vectors, dim=0)
+        values, turned = torch.linalg.eigh(vectors.T @ matrix @ vectors)
+        found.append((values, vectors @ turned))
+    eigenvalues, order = torch.cat([values for values, _ in found]).sort()
+    return Spectrum(eigenvalues, torch.cat([vectors for _, vectors in found], -1)[:, order])
+
+
 def ramp(values: Tensor, low: float | Tensor, high: float | Tensor) -> Tensor:
     """0 up to ``low``, 1 from ``high`` on and linear between."""
     return ((values - low) / (high - low)).clamp(0, 1)

@@ -10,6 +10,7 @@ from botorch_tv.inference.linalg import (
     clear_,
     compressed,
     first_maximum,
+    mirrored_eigh,
     pivoted_cholesky,
 )
 from botorch_tv.inference.scratch import Scratch
@@ -58,6 +59,32 @@ def test_pivots_that_are_nearly_equal_are_taken_in_order() -> None:
         torch.testing.assert_close(factor.pivots, equal.diagonal()[[1, 2, 3, 0]])
     other = torch.diag(torch.tensor([1.8, 2.0], dtype=torch.float64))
     assert factored(other, 2, 0.0).columns.argmax(0).tolist() == [1, 0]
+
+
+def stationary(points: int) -> torch.Tensor:
+    distance = torch.linspace(0, 1, points, dtype=torch.float64)
+    return torch.exp(-0.5 * ((distance[:, None] - distance) / 0.2).square())
+
+
+@pytest.mark.parametrize("points", [1, 2, 7, 50])
+def test_eigenvectors_of_a_mirrored_matrix_are_even_or_odd(points: int) -> None:
+    """To the last bit, those included whose eigenvalues are rounding or one and the same."""
+    for matrix in (stationary(points), torch.eye(points).double() + 2):
+        values, vectors = mirrored_eigh(matrix)
+        even, odd = ((vectors.flip(0) == sign * vectors).all(0) for sign in (1, -1))
+        assert bool((even ^ odd).all())
+        assert int(even.sum()) == points - points // 2
+        torch.testing.assert_close(values, torch.linalg.eigvalsh(matrix), rtol=0, atol=1e-13)
+        torch.testing.assert_close(vectors * values @ vectors.T, matrix, rtol=0, atol=1e-13)
+        torch.testing.assert_close(
+            vectors.T @ vectors, torch.eye(points).double(), rtol=0, atol=1e-13
+        )
+
+
+def test_a_matrix_without_a_mirror_image_has_the_eigenvectors_it_has() -> None:
+    matrix = stationary(6) + torch.diag(torch.arange(6.0).double())
+    for found, expected in zip(mirrored_eigh(matrix), torch.linalg.eigh(matrix), strict=True):
+        assert torch.equal(found, expected)
 
 
 def test_a_compressed_factor_is_a_rotation_of_the_old_one() -> None:

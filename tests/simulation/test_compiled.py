@@ -24,10 +24,11 @@ from botorch_tv.forgetting import (
     Markov,
     SlidingWindow,
 )
+from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
 from botorch_tv.simulation.compiled import serving
-from botorch_tv.simulation.compiled.serving import require_compiled, served, service
+from botorch_tv.simulation.compiled.serving import require_compiled, served, service, sides
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.eager import EagerTable
 from botorch_tv.simulation.in_numbers.known import MOST_ARMS, MOST_SLOTS
@@ -92,6 +93,40 @@ def test_means_and_variances_are_those_of_the_recursion(name):
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
+
+
+def skewed(points: int) -> Tensor:
+    """Correlation along a line that is not the same read backwards."""
+    x = torch.linspace(0, 1, points, dtype=torch.float64) ** 2
+    return torch.exp(-0.5 * ((x[:, None] - x) / 0.8).square())
+
+
+PRODUCTS = {
+    "even": (Grid.regular(16, 2), smooth(0.8), True),
+    "odd": (Grid.regular(17, 2), smooth(0.8), True),
+    "three dimensions": (Grid.regular(9, 3), smooth(1.5), True),
+    "no mirror image": (Grid.regular(15, 2), torch.kron(skewed(15), skewed(15)), False),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_coordinates_are_brought_to_the_arms(name):
+    from botorch_tv.simulation.compiled.kernel import _expand
+
+    domain, kernel, mirrored = PRODUCTS[name]
+    basis = GaussianDraw(kernel).basis(domain, torch.float64, torch.device("cpu"))
+    assert isinstance(basis, ProductBasis)
+    found, places = sides(basis)
+    assert found.mirrored is mirrored
+    coordinates = torch.randn(basis.size, generator=torch.Generator().manual_seed(0)).double()
+    core = np.zeros((found.left.shape[1], len(found.right)))
+    core.flat[places] = coordinates.numpy()
+    rows = len(found.left) + len(found.left) % 2
+    half, out = (np.full((count, found.right.shape[1]), np.nan) for count in (len(core), rows))
+    _expand(found, core, half, out)
+    np.testing.assert_allclose(
+        out.ravel()[: basis.arms], (basis.features @ coordinates).numpy(), rtol=0, atol=1e-13
+    )
 
 
 # Of the others, beliefs are compared above, which no other choices would leave; a rough kernel is

@@ -28,6 +28,7 @@ from botorch_tv.simulation.compiled.parts import (
     Factors,
     Played,
     Scene,
+    Sides,
     Trials,
 )
 from botorch_tv.simulation.in_numbers.rules import Rules
@@ -70,17 +71,59 @@ def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     columns = right.shape[1]
     for i in range(0, len(left), 2):
         first, second = out[i], out[i + 1]
-        for j in range(columns):
-            first[j] = 0.0
-            second[j] = 0.0
         for triple in range(left.shape[1] // 3):
             k = 3 * triple
             a, b, c = left[i, k], left[i, k + 1], left[i, k + 2]
             d, e, f = left[i + 1, k], left[i + 1, k + 1], left[i + 1, k + 2]
             x, y, z = right[k], right[k + 1], right[k + 2]
-            for j in range(columns):
-                first[j] += a * x[j] + b * y[j] + c * z[j]
-                second[j] += d * x[j] + e * y[j] + f * z[j]
+            if k == 0:
+                for j in range(columns):
+                    first[j] = a * x[j] + b * y[j] + c * z[j]
+                    second[j] = d * x[j] + e * y[j] + f * z[j]
+            else:
+                for j in range(columns):
+                    first[j] += a * x[j] + b * y[j] + c * z[j]
+                    second[j] += d * x[j] + e * y[j] + f * z[j]
+
+
+@_compiled
+def _mirrored_product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    """The same for a left factor whose columns are even, and then odd, about its middle.
+
+    A row is the sum of what even and odd columns give, and its mirror image their difference. The
+    image of the row in the middle is of no use, and goes behind the last row.
+    """
+    rows, half, columns = len(left), left.shape[1] // 2, right.shape[1]
+    for i in range((rows + 1) // 2):
+        image = rows - 1 - i
+        first, second = out[i], out[image if image > i else rows]
+        for triple in range(half // 3):
+            k = 3 * triple
+            m = half + k
+            a, b, c = left[i, k], left[i, k + 1], left[i, k + 2]
+            d, e, f = left[i, m], left[i, m + 1], left[i, m + 2]
+            x, y, z = right[k], right[k + 1], right[k + 2]
+            u, v, w = right[m], right[m + 1], right[m + 2]
+            if k == 0:
+                for j in range(columns):
+                    even, odd = a * x[j] + b * y[j] + c * z[j], d * u[j] + e * v[j] + f * w[j]
+                    first[j] = even + odd
+                    second[j] = even - odd
+            else:
+                for j in range(columns):
+                    even, odd = a * x[j] + b * y[j] + c * z[j], d * u[j] + e * v[j] + f * w[j]
+                    first[j] += even + odd
+                    second[j] += even - odd
+
+
+@_compiled
+def _expand(sides: Sides, core: np.ndarray, half: np.ndarray, out: np.ndarray) -> None:
+    """Bring coordinates to the arms."""
+    _product(core, sides.right, half)
+    if sides.mirrored:
+        _mirrored_product(sides.left, half, out)
+    else:
+        _product(sides.left, half, out)
 
 
 @_compiled
@@ -162,11 +205,12 @@ def _mix(
     core: np.ndarray,
 ) -> None:
     """A weighted sum of rows of K, Σ_a w_a φ₁(a) φ₂(a)ᵀ; behind those used weights are 0."""
+    left = factors.sides.left
     core[:] = 0.0
     for third in range((used + 2) // 3):
         a = 3 * third
         d, e, f = weights[a], weights[a + 1], weights[a + 2]
-        p, q, r = factors.left[lefts[a]], factors.left[lefts[a + 1]], factors.left[lefts[a + 2]]
+        p, q, r = left[lefts[a]], left[lefts[a + 1]], left[lefts[a + 2]]
         x, y, z = factors.rows[rights[a]], factors.rows[rights[a + 1]], factors.rows[rights[a + 2]]
         for k in range(len(core)):
             line, g, h, i = core[k], d * p[k], e * q[k], f * r[k]
@@ -231,8 +275,7 @@ def _observe(
             row[b] = square * row[b] + share * weights[b]
     step = core.ravel()
     if factors.product:
-        _product(factors.left, core, room.half)
-        _product(room.half, factors.right, room.step)
+        _expand(factors.sides, core, room.half, room.step)
         step = room.step.ravel()
     mean, variances = trials.mean[i], trials.variance[i]
     surprise = sign * root * (y - rules.mean - mean[arm])
@@ -285,18 +328,19 @@ def play(
         played: Is filled in.
     """
     arms, slots = trials.mean.shape[1], trials.places.shape[2]
+    own, seen = factors.sides, scene.sides
     room = _Room(
-        np.empty((len(factors.left), factors.right.shape[0])),
-        np.empty((factors.left.shape[1], factors.rows.shape[1])),
-        np.empty((len(factors.left), factors.right.shape[1])),
+        np.empty((own.left.shape[1], own.right.shape[1])),
+        np.empty((own.left.shape[1], factors.rows.shape[1])),
+        np.empty((len(own.left) + len(own.left) % 2, own.right.shape[1])),
         np.empty(slots),
         np.empty(slots),
         np.empty(arms),
     )
-    shape = (scene.left.shape[1], scene.right.shape[0])
+    shape = (seen.left.shape[1], len(seen.right))
     core = np.zeros(shape[0] * shape[1])
-    half = np.empty((len(scene.left), shape[1]))
-    expanded = np.empty((len(scene.left), scene.right.shape[1]))
+    half = np.empty((shape[0], seen.right.shape[1]))
+    expanded = np.empty((len(seen.left) + len(seen.left) % 2, seen.right.shape[1]))
     for i in range(begin, end):
         counts = trials.counts[i]
         for step in range(len(scene.noise)):
@@ -305,8 +349,7 @@ def play(
             if len(scene.places) > 0:
                 for k in range(len(scene.places)):
                     core[scene.places[k]] = values[k]
-                _product(scene.left, core.reshape(shape), half)
-                _product(half, scene.right, expanded)
+                _expand(seen, core.reshape(shape), half, expanded)
                 values = expanded.ravel()[:arms]
             reset = rules.period > 0 and t > 0 and t % rules.period == 0
             if reset:

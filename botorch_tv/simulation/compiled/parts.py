@@ -11,17 +11,28 @@ SLOTS, NUMBER, SINCE, ELAPSED = range(4)
 origin."""
 
 
-class Factors(NamedTuple):
-    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
+class Sides(NamedTuple):
+    """Features of two groups of dimensions, which bring coordinates C to the arms as Φ₁ C Φ₂ᵀ.
 
-    Features are padded with zeros to a multiple of three, and the first group of places to an even
-    number. A matrix that is no product is its own K₂, and its rows need not be brought to the arms.
+    They are padded with zeros to a multiple of three, the first ones to a multiple of six.
     """
 
     left: np.ndarray
-    """Φ₁, `n_1 x r_1`."""
+    """Φ₁, `n_1 x r_1`; unless mirrored, of an even number of rows."""
     right: np.ndarray
     """Φ₂ᵀ, `r_2 x n_2`."""
+    mirrored: bool
+    """Whether Φ₁ read upwards is the same in the first half of its columns, and the negative of
+    itself in the others: half of a product says all of it."""
+
+
+class Factors(NamedTuple):
+    """A covariance over the arms as a product over two groups of dimensions, K = K₁ ⊗ K₂.
+
+    A matrix that is no product is its own K₂, and its rows need not be brought to the arms.
+    """
+
+    sides: Sides
     rows: np.ndarray
     """What an arm adds to a sum of rows of K, beside its row of Φ₁: Φ₂ or K₂, `n_2 x r_2`."""
     first: np.ndarray
@@ -36,9 +47,8 @@ class Scene(NamedTuple):
 
     given: np.ndarray
     """Values on the arms, or coordinates in features, `rounds x trials x M or r`."""
-    left: np.ndarray
-    """As for :class:`Factors`."""
-    right: np.ndarray
+    sides: Sides
+    """Of the features."""
     places: np.ndarray
     """Where coordinates belong in `r_1 x r_2`; none where values are given."""
     noise: np.ndarray

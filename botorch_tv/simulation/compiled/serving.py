@@ -12,7 +12,7 @@ import torch
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.product_basis import ProductBasis
-from botorch_tv.simulation.compiled.parts import Factors
+from botorch_tv.simulation.compiled.parts import Factors, Sides
 from botorch_tv.simulation.in_numbers.known import MOST_SLOTS, known, plain
 from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.worlds import World
@@ -129,20 +129,12 @@ def factors(basis: Basis) -> Factors:
     """The covariance of a basis: a product over dimensions, or a matrix of few arms."""
     if isinstance(basis, ProductBasis):
         left, right = halves(basis)
-        first, second = left @ left.T, right @ right.T
-        rows = padded(right, columns=3)
-        return Factors(
-            left=padded(left, rows=2, columns=3),
-            right=np.ascontiguousarray(rows.T),
-            rows=rows,
-            first=first,
-            second=second,
-            product=True,
-        )
+        rows = padded(right, 3)
+        return Factors(sides(basis)[0], rows, left @ left.T, right @ right.T, product=True)
     every = torch.arange(basis.arms, device="cpu")
     covariance = np.ascontiguousarray(basis.gram(every).numpy())
     one = np.ones((1, 1))
-    return Factors(one, np.empty((0, 0)), covariance, one, covariance, product=False)
+    return Factors(nowhere(one), covariance, one, covariance, product=False)
 
 
 def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
@@ -151,7 +143,35 @@ def halves(basis: ProductBasis) -> tuple[np.ndarray, np.ndarray]:
     return functools.reduce(torch.kron, first).numpy(), last.numpy()
 
 
-def padded(matrix: np.ndarray, rows: int = 1, columns: int = 1) -> np.ndarray:
-    """A matrix with zeros behind it, so that its sizes are multiples of two numbers."""
-    height, width = matrix.shape
-    return np.pad(matrix, ((0, -height % rows), (0, -width % columns)))
+def sides(basis: ProductBasis) -> tuple[Sides, np.ndarray]:
+    """What brings coordinates to the arms, and the places of a basis's own ones among them.
+
+    Returns:
+        The features, and places in the flattened `r_1 x r_2` matrix of coordinates, `r`.
+    """
+    left, right = halves(basis)
+    points, rank = left.shape
+    even, odd = (np.flatnonzero((left[::-1] == sign * left).all(0)) for sign in (1, -1))
+    mirrored = len(even) + len(odd) == rank
+    columns = np.arange(rank)
+    width, height = rank + -rank % 6, points + points % 2
+    if mirrored:
+        half = max(len(even), len(odd))
+        half += -half % 3
+        columns[even], columns[odd] = np.arange(len(even)), half + np.arange(len(odd))
+        width, height = 2 * half, points
+    wide = np.zeros((height, width))
+    wide[:points, columns] = left
+    found = Sides(wide, np.ascontiguousarray(padded(right, 3).T), mirrored)
+    first, second = np.divmod(basis.kept.numpy(), right.shape[1])
+    return found, columns[first] * len(found.right) + second
+
+
+def nowhere(left: np.ndarray) -> Sides:
+    """What brings nothing to the arms, where it is there already."""
+    return Sides(left, np.zeros((0, 0)), mirrored=False)
+
+
+def padded(matrix: np.ndarray, columns: int) -> np.ndarray:
+    """A matrix with zeros behind it, so that it has a multiple of so many columns."""
+    return np.pad(matrix, ((0, 0), (0, -matrix.shape[1] % columns)))

@@ -21,8 +21,8 @@ from botorch_tv.simulation.compiled.serving import (
     FIRST_SLOTS,
     Service,
     TooManyArms,
-    halves,
-    padded,
+    nowhere,
+    sides,
 )
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.in_numbers.known import MOST_SLOTS
@@ -127,18 +127,13 @@ class CompiledTable:
         """The scene of objectives like this one."""
         (any_service, *_) = self.services.values()
         trials, arms = self._shape[0], len(any_service.rules.variance)
-        numbers, left, right, places = arms, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0, int)
+        numbers, features, places = arms, nowhere(np.zeros((0, 0))), np.zeros(0, dtype=np.int64)
         if isinstance(objective, InFeatures):
-            basis = objective.basis
-            first, second = halves(basis)
-            left, right = padded(first, rows=2, columns=3), padded(second, columns=3)
-            numbers = basis.size
-            kept, rank = basis.kept.numpy(), second.shape[1]
-            places = kept // rank * right.shape[1] + kept % rank
-            right = np.ascontiguousarray(right.T)
+            features, places = sides(objective.basis)
+            numbers = len(places)
         rounds = min(max(1, AT_ONCE * arms // numbers), self.settings.horizon)
         given, noise = np.empty((rounds, trials, numbers)), np.empty((rounds, trials))
-        return Scene(given, left, right, places, noise)
+        return Scene(given, features, places, noise)
 
 
 def _beginning(service: Service, shape: tuple[int, int]) -> Trials:
