@@ -72,13 +72,20 @@ def _with_compiler():
     pytest.importorskip("numba")
 
 
-@pytest.mark.parametrize("name", ["square", "cube", "scattered"])
-def test_means_and_variances_are_those_of_the_recursion(name):
+@pytest.mark.parametrize(
+    ("domain", "lengthscale"),
+    [
+        pytest.param(Grid.regular(16, 2), 0.8, id="even product"),
+        pytest.param(Grid.regular(17, 2), 0.8, id="odd product"),
+        pytest.param(SCATTERED, 0.2, id="scattered"),
+    ],
+)
+def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
     from botorch_tv.simulation.compiled.table import CompiledTable
 
-    domain = DOMAINS[name]
-    world = MarkovWorld(domain, kernel=smooth(), epsilon=0.05, noise=NOISE)
-    strategies = {label: ucb(**parts) for label, parts in KINDS.items()}
+    kernel = smooth(lengthscale)
+    world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=NOISE)
+    strategies = {label: ucb(**{"kernel": kernel} | parts) for label, parts in KINDS.items()}
     cpu, chunk = torch.device("cpu"), Chunk(3, TRIALS)
     settings = StudySettings(world, strategies, HORIZON, 0, torch.float64, cpu, compiled=True)
     prepared = PreparedStudy(settings, settings.initial_states())

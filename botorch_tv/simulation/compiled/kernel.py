@@ -227,10 +227,9 @@ def _observe(
     arm: int,
     y: float,
     square: float,
-    leave_out: bool,
     room: _Room,
 ) -> None:
-    """Take in an observation, or leave one out again; see ``recursion.observe_``.
+    """Take in an observation; see ``recursion.observe_``.
 
     The reduction shrinks by ``square`` for the time that has passed since the last one.
     """
@@ -239,7 +238,7 @@ def _observe(
     used, points = counts[SLOTS], factors.second.shape[0]
     left, right = arm // points, arm % points
     first, second = factors.first[left], factors.second[right]
-    between, weights, core = room.between, room.weights, room.core
+    between, weights = room.between, room.weights
     for a in range(used):
         between[a] = first[lefts[a]] * second[rights[a]]
     weights[:] = 0.0
@@ -263,12 +262,76 @@ def _observe(
             inverse[slot, a] = 0.0
             inverse[a, slot] = 0.0
     weights[slot] += prior
-    sign = -1.0 if leave_out else 1.0
-    trials.gain[i] += 0.5 * math.log1p(sign * variance / rules.noise)
-    root = 1.0 / math.sqrt(abs(variance + sign * rules.noise))
+    trials.gain[i] += 0.5 * math.log1p(variance / rules.noise)
+    counts[NUMBER] += 1
+    root = 1.0 / math.sqrt(variance + rules.noise)
+    _step(trials, i, rules, factors, arm, y, square, root, 1.0, room)
+
+
+@_compiled
+def _leave_out(
+    trials: Trials,
+    i: int,
+    rules: Rules,
+    factors: Factors,
+    arm: int,
+    y: float,
+    times: int,
+    room: _Room,
+) -> None:
+    """Leave out one of several observations of an arm, of an objective that stands still.
+
+    Then P is the inverse of K + N over the arms played, N the noise of their means. So e_j - P k_j
+    is N_j P_j, whose digits no difference takes away, and the arm's variance N_j (1 - N_j P_jj).
+    """
+    inverse, counts = trials.inverse[i], trials.counts[i]
+    lefts, rights = trials.places[i, 0], trials.places[i, 1]
+    used, points, weights = counts[SLOTS], factors.second.shape[0], room.weights
+    left, right, slot = arm // points, arm % points, 0
+    for a in range(used):
+        if lefts[a] == left and rights[a] == right:
+            slot = a
+    mean_noise = rules.noise / times
+    own = mean_noise * inverse[slot, slot]
+    rest = mean_noise * (times - 1 + own)  # noise less variance
+    weights[:] = 0.0
+    for a in range(used):
+        weights[a] = mean_noise * inverse[slot, a]
+    trials.gain[i] += 0.5 * math.log(rest / rules.noise)
+    counts[NUMBER] -= 1
+    _step(trials, i, rules, factors, arm, y, 1.0, 1.0 / math.sqrt(rest), -1.0, room)
+    if times > 1:
+        return
+    # The last slot takes the place of one that holds nothing any more.
+    last = used - 1
+    counts[SLOTS] = last
+    lefts[slot], rights[slot] = lefts[last], rights[last]
+    for a in range(last):
+        inverse[slot, a] = inverse[last, a]
+    for a in range(last):
+        inverse[a, slot] = inverse[a, last]
+    inverse[slot, slot] = inverse[last, last]
+
+
+@_compiled
+def _step(
+    trials: Trials,
+    i: int,
+    rules: Rules,
+    factors: Factors,
+    arm: int,
+    y: float,
+    square: float,
+    root: float,
+    sign: float,
+    room: _Room,
+) -> None:
+    """The step of mean, variance and inverse once weights are known, but for their scale."""
+    used, weights, core = trials.counts[i, SLOTS], room.weights, room.core
+    inverse, places = trials.inverse[i], trials.places[i]
     for a in range(used):
         weights[a] *= root
-    _mix(factors, lefts, rights, weights, used, core)
+    _mix(factors, places[0], places[1], weights, used, core)
     for a in range(used):
         share, row = sign * weights[a], inverse[a]
         for b in range(used):
@@ -282,7 +345,6 @@ def _observe(
     for m in range(len(mean)):
         mean[m] += surprise * step[m]
         variances[m] -= sign * step[m] * step[m]
-    counts[NUMBER] += 1 if not leave_out else -1
 
 
 @_compiled
@@ -295,13 +357,16 @@ def _slide(
     if oldest < 0:
         return
     if t % REFRESH_ROUNDS != 0:
-        _observe(trials, i, rules, factors, arms[oldest], y[oldest], 1.0, True, room)
+        arm, times = arms[oldest], 0
+        for kept in range(oldest, t + 1):
+            times += arms[kept] == arm
+        _leave_out(trials, i, rules, factors, arm, y[oldest], times, room)
         return
     since = trials.counts[i, SINCE]
     _forget(trials, i, rules)
     trials.counts[i, SINCE] = since
     for kept in range(oldest + 1, t + 1):
-        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, False, room)
+        _observe(trials, i, rules, factors, arms[kept], y[kept], 1.0, room)
 
 
 @_compiled
@@ -370,7 +435,7 @@ def play(
                     _forget(trials, i, rules)
                     square = 1.0
             played.resets[i, t] = reset
-            _observe(trials, i, rules, factors, arm, y, square, False, room)
+            _observe(trials, i, rules, factors, arm, y, square, room)
             if rules.window > 0:
                 trials.y[i, t] = y
                 _slide(trials, i, rules, factors, played, t, room)
