@@ -60,6 +60,15 @@ error of at most 500 eps (k / noise)²; for the inverse, squared exponential ker
 0.2 to 10, noise 0.003 k to 0.1 k and arms at random over 500 rounds, of at most 1,800 eps
 (k / noise)². So 4.5e-10 and 1.6e-9 at this noise. In single precision no usual noise is enough."""
 
+LEAST_LOST = 1 / 512
+"""Share of a covariance lost from a round to the next, 1 - a² (ε of a Markov model), from which on
+rounding stays small in that inverse whatever the noise, since errors are lost with what is known.
+With less of both, their shares of LEAST_NOISE and of this have to add up to one.
+
+Measured against rows at that sum: squared exponential and Matérn kernels of lengthscales 0.1 to 3
+on 6 x 6 to 23 x 23 points, noise 1e-6 k to k/64, over 100 to 700 rounds: an error of the mean of at
+most 5.4e-10 of its prior standard deviation."""
+
 FINEST_SHARE = 128
 """A posterior variance that a recursion is to reach in single precision, as a multiple of rounding:
 n observations of noise σ² on an objective that stands still may leave no more than σ² / n.

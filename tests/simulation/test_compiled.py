@@ -23,7 +23,9 @@ from botorch_tv.forgetting import (
     ExponentialWeights,
     Markov,
     SlidingWindow,
+    Wiener,
 )
+from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
@@ -81,25 +83,50 @@ def _with_compiler():
     ],
 )
 def test_means_and_variances_are_those_of_the_recursion(domain, lengthscale):
-    from botorch_tv.simulation.compiled.table import CompiledTable
-
     kernel = smooth(lengthscale)
     world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=NOISE)
     strategies = {label: ucb(**{"kernel": kernel} | parts) for label, parts in KINDS.items()}
-    cpu, chunk = torch.device("cpu"), Chunk(3, TRIALS)
-    settings = StudySettings(world, strategies, HORIZON, 0, torch.float64, cpu, compiled=True)
-    prepared = PreparedStudy(settings, settings.initial_states())
-    compiled = CompiledTable(settings, prepared.services, chunk, threading.Event())
-    eager = EagerTable(settings, prepared.templates, Place(chunk))
-    draws = Stream(0, "world", *chunk, dtype=torch.float64, device=cpu)
-    for step, objective in zip(range(HORIZON), world.objectives(draws)):
-        compiled.play_round(step, objective)
-        eager.play_round(step, objective)
+    compiled, eager = side_by_side(world, strategies, HORIZON)
     for label, player in zip(strategies, eager.players):
         known, running = compiled.trials[label], player.state.data.running
         np.testing.assert_allclose(known.mean, running.mean, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.variance, running.variance, atol=1e-9, err_msg=label)
         np.testing.assert_allclose(known.gain, running.information_gain, atol=1e-9, err_msg=label)
+
+
+def side_by_side(world, strategies, horizon, trials=TRIALS):
+    """The same rounds by both engines; the tables after the last one."""
+    from botorch_tv.simulation.compiled.table import CompiledTable
+
+    cpu, chunk = torch.device("cpu"), Chunk(3, trials)
+    settings = StudySettings(world, strategies, horizon, 0, torch.float64, cpu, compiled=True)
+    prepared = PreparedStudy(settings, settings.initial_states())
+    compiled = CompiledTable(settings, prepared.services, chunk, threading.Event())
+    eager = EagerTable(settings, prepared.templates, Place(chunk))
+    draws = Stream(0, "world", *chunk, dtype=torch.float64, device=cpu)
+    for step, objective in zip(range(horizon), world.objectives(draws)):
+        compiled.play_round(step, objective)
+        eager.play_round(step, objective)
+    return compiled, eager
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-4, 2e-3, 0.01])
+@pytest.mark.parametrize(("points", "lengthscale"), [(6, 0.3), (17, 0.8)])
+def test_little_noise_is_enough_where_much_is_lost_from_round_to_round(points, lengthscale, noise):
+    """TV-GP-UCB was left to the recursion wherever GP-UCB is; here, just where it need not be."""
+    lost = (1 - noise / LEAST_NOISE) * LEAST_LOST
+    domain, kernel = Grid.regular(points, 2), smooth(lengthscale)
+    below, above = (
+        ucb(kernel=kernel, noise=noise, decay=Markov(share * lost)) for share in (0.999, 1.001)
+    )
+    assert service(below, below.init(domain), 50) is None
+    world = MarkovWorld(domain, kernel=kernel, epsilon=0.05, noise=noise)
+    compiled, eager = side_by_side(world, {"TV": above}, 100, trials=3)
+    known, running = compiled.trials["TV"], eager.players[0].state.data.running
+    np.testing.assert_allclose(known.mean, running.mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(known.variance, running.variance, rtol=0, atol=1e-9)
+    (_, one), (_, other) = compiled.finished(), eager.finished()
+    np.testing.assert_array_equal(one["index"], other["index"])
 
 
 def skewed(points: int) -> Tensor:
@@ -289,6 +316,7 @@ REFUSED = {
     "wide in its own way": {"width": Doubled(B=1.0, R=1.0, delta=0.1)},
     "estimates the mean": {"mean": "estimated"},
     "hardly any noise": {"noise": 1e-3},
+    "hardly any noise, walking": {"noise": 1e-3, "decay": Wiener(0.03)},
     "regresses": {"inference": "exact"},
     "expires": {"retention": SlidingWindow(5.0, by="time")},
     "two rules": {"retention": (SlidingWindow(5), EventTrigger(0.1))},

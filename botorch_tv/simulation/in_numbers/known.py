@@ -19,7 +19,7 @@ from botorch_tv.forgetting import (
 from botorch_tv.forgetting.retention import prediction_band
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.costs import REFRESH_ROUNDS
+from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.inference.recursion import amplifies
 from botorch_tv.simulation.in_numbers.rules import Rules
@@ -59,18 +59,18 @@ def plain(world: World) -> bool:
 def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     """A strategy in numbers; None where rounds that are compiled or captured do not know it.
 
-    They know upper confidence bounds, a known mean, noise that does not age and that rounding is
-    small beside, one rule of retention at most, and float64.
+    They know upper confidence bounds, a known mean, noise that does not age, one rule of retention
+    at most, and float64, where rounding stays small in the inverse over the arms played.
     """
     process, basis = strategy.process, state.basis
     if not (
         type(strategy) is Strategy
         and isinstance(basis, Basis)
-        and not amplifies(strategy.noise, basis)
         and isinstance(strategy.inference_for(state.domain, basis), ArmRecursion)
         and strategy.exploration == UpperConfidence()
         and knows_width(strategy.width, horizon)
         and process.known_mean is not None
+        and _precise(strategy, basis, horizon)
     ):
         return None
     rules = process.retention
@@ -86,6 +86,16 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     if not short:
         return None
     return Known(_rules(strategy, state, horizon), slots)
+
+
+def _precise(strategy: Strategy, basis: Basis, horizon: int) -> bool:
+    """Whether rounding stays small in the inverse over the arms played."""
+    noise, process = strategy.noise, strategy.process
+    if process.moves:
+        ages = torch.arange(horizon, dtype=torch.float64, device="cpu")
+        lost = 1 - float(process.decay.transition(ages, ages + 1).max()) ** 2
+        noise += lost / LEAST_LOST * LEAST_NOISE * basis.scale**2
+    return not amplifies(noise, basis)
 
 
 def _knows(rule: Retention) -> bool:
