@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from botorch_tv.simulation.cut import Cut, choose_cut
 from botorch_tv.simulation.devices import is_here, named_device, usable_device
 from botorch_tv.simulation.executors import Executor, require_executor
 from botorch_tv.simulation.folder import discard_results, require_disk, result_file
-from botorch_tv.simulation.line_ups import LineUp, open_line_ups
+from botorch_tv.simulation.line_ups import open_line_ups
 from botorch_tv.simulation.memory import fits_memory
 from botorch_tv.simulation.recorders.recorder import Recorder
 from botorch_tv.simulation.result import StudyResult
@@ -130,59 +131,44 @@ def run_study(
             happened and what to do; finished chunks are kept.
     """
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
-    require_executor(executor)
-    place = named_device(world.domain.device if device is None else device)
-    if executor is None:
-        usable_device(place)
+    place = _place_of(world, device, executor)
     workers = _number_of(workers, place, executor)
     if chunk is not None:
         chunk = require_integer("run_study: chunk", chunk, 1, "give the trials that run together.")
     began = time.perf_counter()
+    recorders = require_recorders(record)
+    compiles = require_compiled(compiled, world, trials * horizon * len(strategies), place)
     settings = StudySettings(
-        world,
-        strategies,
-        horizon,
-        seed,
-        dtype,
-        place,
-        require_recorders(record),
-        compiled=require_compiled(compiled, world, trials * horizon * len(strategies), place),
+        world, strategies, horizon, seed, dtype, place, recorders, compiled=compiles
     )
     fix = "give the name of a folder, or None."
     folder = None if save_to is None else as_path("run_study: save_to", save_to, fix)
-    fits = fits_memory(settings, trials, lasting=folder is not None)
-    size = settings.layout.bytes_of(trials)
-    if folder is not None and not fits:
-        require_disk(folder, size)
-
-    def new_cut() -> Cut:
-        # Without the device of its workers, this machine chooses as if they had none.
-        planned = settings if is_here(place) else replace(settings, device=torch.device("cpu"))
-        return choose_cut(
-            planned, trials=trials, chunk=chunk, workers=workers, lasting=folder is not None
-        )
-
-    runner = Runner(trials, workers, progress, 0 if fits else size, executor)
+    runner = Runner(trials, workers, progress, _on_disk(settings, trials, folder), executor)
+    new_cut = partial(_new_cut, settings, runner, chunk, lasting=folder is not None)
     if folder is None:
-        data, found, made_with = _played(runner, settings, new_cut())
+        whole = _played(runner, settings, new_cut())
     else:
-        description = settings.description()
-        line_ups = open_line_ups(folder, description, new_cut, layout=settings.layout, chunk=chunk)
-        file = None if fits else result_file(folder, description, trials)
-        data, found, made_with = _gone_on(runner, settings, line_ups, file)
-        if file is not None:
-            discard_results(folder, but=file)
-    attributes = (
-        settings.attributes()
-        | dict(made_with)
-        | {
-            "trials": trials,
-            "trials_found": found,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": time.perf_counter() - began,
-        }
+        whole = _gone_on(runner, settings, folder, new_cut, chunk)
+    attributes = {
+        "trials": trials,
+        "trials_found": whole.found,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": time.perf_counter() - began,
+    }
+    return StudyResult(
+        whole.data.assign_attrs(settings.attributes() | whole.made_with | attributes)
     )
-    return StudyResult(data.assign_attrs(attributes))
+
+
+def _place_of(
+    world: World, device: torch.device | str | None, executor: Executor | None
+) -> torch.device:
+    """Where rounds are computed, which is looked for here unless somebody else's worker does."""
+    require_executor(executor)
+    place = named_device(world.domain.device if device is None else device)
+    if executor is None:
+        usable_device(place)
+    return place
 
 
 def _number_of(workers: int | None, place: torch.device, executor: Executor | None) -> int:
@@ -194,6 +180,31 @@ def _number_of(workers: int | None, place: torch.device, executor: Executor | No
             workers = max(threads, WORKERS_ELSEWHERE)
     return require_integer(
         "run_study: workers", workers, 1, "give the chunks computed side by side."
+    )
+
+
+def _on_disk(settings: StudySettings, trials: int, folder: Path | None) -> int:
+    """Bytes of the result if memory does not hold it, so that it stays in a file; else 0.
+
+    Raises:
+        ValueError: If there is no folder for it, or no room there.
+    """
+    if fits_memory(settings, trials, lasting=folder is not None):
+        return 0
+    size = settings.layout.bytes_of(trials)
+    if folder is not None:
+        require_disk(folder, size)
+    return size
+
+
+def _new_cut(settings: StudySettings, runner: Runner, chunk: int | None, *, lasting: bool) -> Cut:
+    """How trials that nobody has played are cut into chunks."""
+    # Without the device of its workers, this machine chooses as if they had none.
+    planned = (
+        settings if is_here(settings.device) else replace(settings, device=torch.device("cpu"))
+    )
+    return choose_cut(
+        planned, trials=runner.trials, chunk=chunk, workers=runner.workers, lasting=lasting
     )
 
 
@@ -215,18 +226,25 @@ def _played(runner: Runner, settings: StudySettings, cut: Cut) -> _Whole:
 
 
 def _gone_on(
-    runner: Runner, settings: StudySettings, line_ups: Sequence[LineUp], file: Path | None
+    runner: Runner,
+    settings: StudySettings,
+    folder: Path,
+    new_cut: Callable[[], Cut],
+    chunk: int | None,
 ) -> _Whole:
     """Let all strategies play that a folder does not hold.
 
     Args:
         runner: Plays.
         settings: The study.
-        line_ups: Its strategies, and where they are kept.
-        file: Where the result stays; in memory if None.
+        folder: Where it is kept.
+        new_cut: How trials are cut that it does not hold.
+        chunk: Trials that are to run together, if that was said.
     """
-    found, made_with, trials = runner.trials, [], runner.trials
-    layout = settings.layout
+    description, layout, trials = settings.description(), settings.layout, runner.trials
+    line_ups = open_line_ups(folder, description, new_cut, layout=layout, chunk=chunk)
+    file = result_file(folder, description, trials) if runner.besides else None
+    found, made_with = trials, []
     with in_memory(layout, trials) if file is None else in_file(layout, trials, file) as assembly:
         for one in line_ups:
             cut, take = one.folder.cut, assembly.taker(one.kept)
@@ -235,4 +253,6 @@ def _gone_on(
             else:
                 found = min(found, runner.play(settings.of(one.kept), cut, take, one.folder))
             made_with.append(one.folder.versions())
+    if file is not None:
+        discard_results(folder, but=file)
     return _Whole(assembly.data, found, together(made_with))

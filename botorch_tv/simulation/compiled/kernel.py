@@ -8,6 +8,8 @@ The posterior is that of :mod:`botorch_tv.inference.running` with the reduction 
 over the arms A played (:class:`~botorch_tv.inference.arm_reduction.ArmReduction`). It serves an
 objective that moves, too: as time passes P shrinks by a², and an observation of an arm of prior
 variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.
+
+All that is compiled stands in this one file: the cache on disk does not see what changes elsewhere.
 """
 
 from __future__ import annotations
@@ -56,6 +58,14 @@ class _Room(NamedTuple):
     between: np.ndarray
     weights: np.ndarray
     score: np.ndarray
+
+
+class _View(NamedTuple):
+    """The same for the objective: its coordinates, half of the way to the arms, and there."""
+
+    core: np.ndarray
+    half: np.ndarray
+    values: np.ndarray
 
 
 LANES = 16
@@ -370,6 +380,91 @@ def _slide(
 
 
 @_compiled
+def _room_for(trials: Trials, factors: Factors) -> _Room:
+    """Room for the steps of one strategy."""
+    arms, slots = trials.mean.shape[1], trials.places.shape[2]
+    left, right = factors.sides.left, factors.sides.right
+    return _Room(
+        np.empty((left.shape[1], right.shape[1])),
+        np.empty((left.shape[1], factors.rows.shape[1])),
+        np.empty((len(left) + len(left) % 2, right.shape[1])),
+        np.empty(slots),
+        np.empty(slots),
+        np.empty(arms),
+    )
+
+
+@_compiled
+def _view_of(scene: Scene) -> _View:
+    """Room for the values of an objective."""
+    left, right = scene.sides.left, scene.sides.right
+    return _View(
+        np.zeros((left.shape[1], len(right))),
+        np.empty((left.shape[1], right.shape[1])),
+        np.empty((len(left) + len(left) % 2, right.shape[1])),
+    )
+
+
+@_compiled
+def _look(scene: Scene, step: int, i: int, arms: int, view: _View) -> np.ndarray:
+    """Values of the objective on the arms."""
+    given: np.ndarray = scene.given[step, i]
+    if len(scene.places) == 0:
+        return given
+    core = view.core.ravel()
+    for k in range(len(scene.places)):
+        core[scene.places[k]] = given[k]
+    _expand(scene.sides, view.core, view.half, view.values)
+    values: np.ndarray = view.values.ravel()[:arms]
+    return values
+
+
+@_compiled
+def _triggers(trials: Trials, i: int, rules: Rules, arm: int, y: float) -> bool:
+    """Whether an observation lies so far off that all is forgotten."""
+    if len(rules.band_sd) == 0:
+        return False
+    since = trials.counts[i, SINCE]
+    sd = math.sqrt(max(trials.variance[i, arm], 0.0))
+    band: float = rules.band_sd[since] * sd + rules.band_noise[since]
+    off: float = abs(y - rules.mean - trials.mean[i, arm])
+    return off > band
+
+
+@_compiled
+def _play_round(
+    t: int,
+    i: int,
+    values: np.ndarray,
+    error: float,
+    factors: Factors,
+    rules: Rules,
+    trials: Trials,
+    played: Played,
+    room: _Room,
+) -> None:
+    """One round of one trial, of which values and the error of the measurement are known."""
+    reset = rules.period > 0 and t > 0 and t % rules.period == 0
+    if reset:
+        _forget(trials, i, rules)
+    square = _pass_time(trials, i, rules)
+    arm = _choose(trials, i, rules, t, room)
+    y = values[arm] + error
+    played.arm[i, t] = arm
+    played.regret[i, t] = _largest(values, rules.sign) - rules.sign * values[arm]
+    triggered = _triggers(trials, i, rules, arm, y)
+    trials.counts[i, SINCE] += 1
+    if triggered:
+        _forget(trials, i, rules)
+        square = 1.0
+    played.resets[i, t] = reset or triggered
+    _observe(trials, i, rules, factors, arm, y, square, room)
+    if rules.window > 0:
+        trials.y[i, t] = y
+        _slide(trials, i, rules, factors, played, t, room)
+
+
+@_compiled
 def play(
     round_: int,
     begin: int,
@@ -392,50 +487,9 @@ def play(
         trials: What is known before, and then after.
         played: Is filled in.
     """
-    arms, slots = trials.mean.shape[1], trials.places.shape[2]
-    own, seen = factors.sides, scene.sides
-    room = _Room(
-        np.empty((own.left.shape[1], own.right.shape[1])),
-        np.empty((own.left.shape[1], factors.rows.shape[1])),
-        np.empty((len(own.left) + len(own.left) % 2, own.right.shape[1])),
-        np.empty(slots),
-        np.empty(slots),
-        np.empty(arms),
-    )
-    shape = (seen.left.shape[1], len(seen.right))
-    core = np.zeros(shape[0] * shape[1])
-    half = np.empty((shape[0], seen.right.shape[1]))
-    expanded = np.empty((len(seen.left) + len(seen.left) % 2, seen.right.shape[1]))
+    room, view, arms = _room_for(trials, factors), _view_of(scene), trials.mean.shape[1]
     for i in range(begin, end):
-        counts = trials.counts[i]
         for step in range(len(scene.noise)):
-            t = round_ + step
-            values = scene.given[step, i]
-            if len(scene.places) > 0:
-                for k in range(len(scene.places)):
-                    core[scene.places[k]] = values[k]
-                _expand(seen, core.reshape(shape), half, expanded)
-                values = expanded.ravel()[:arms]
-            reset = rules.period > 0 and t > 0 and t % rules.period == 0
-            if reset:
-                _forget(trials, i, rules)
-            square = _pass_time(trials, i, rules)
-            arm = _choose(trials, i, rules, t, room)
-            best = _largest(values, rules.sign)
-            y = values[arm] + scene.noise[step, i]
-            played.arm[i, t] = arm
-            played.regret[i, t] = best - rules.sign * values[arm]
-            since = counts[SINCE]
-            counts[SINCE] = since + 1
-            if len(rules.band_sd) > 0:
-                sd = math.sqrt(max(trials.variance[i, arm], 0.0))
-                band = rules.band_sd[since] * sd + rules.band_noise[since]
-                if abs(y - rules.mean - trials.mean[i, arm]) > band:
-                    reset = True
-                    _forget(trials, i, rules)
-                    square = 1.0
-            played.resets[i, t] = reset
-            _observe(trials, i, rules, factors, arm, y, square, room)
-            if rules.window > 0:
-                trials.y[i, t] = y
-                _slide(trials, i, rules, factors, played, t, room)
+            values = _look(scene, step, i, arms, view)
+            error = scene.noise[step, i]
+            _play_round(round_ + step, i, values, error, factors, rules, trials, played, room)
