@@ -216,7 +216,10 @@ class MultiStart(Search):
         seen = seen.masked_fill(~sought.live, -math.inf)
         peaks = _peaks(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
-        number = peaks.topk(min(restarts, len(raw))).indices
+        heights, number = peaks.topk(min(restarts, len(raw)))
+        # Where there are fewer, what is no peak would only be slow to climb to one of them.
+        lowest = (heights > -math.inf).sum(-1, keepdim=True) - 1
+        number = torch.where(heights > -math.inf, number, number.gather(-1, lowest))
         known = min(restarts // 3, seen.shape[1], number.shape[1])
         fresh, last = torch.split(number, [number.shape[1] - known, known], -1)
         # The last peaks give way to observations, as far as this trial, not another, has them.

@@ -83,4 +83,21 @@ def test_a_third_of_the_starts_are_the_best_observations():
         wanted = seen[trial, heights[trial].topk(number).indices]
         told = [row for row in start[trial] if bool((row == seen[trial]).all(-1).any())]
         torch.testing.assert_close(torch.stack(told), wanted)
-        assert len({tuple(row) for row in start[trial].tolist()}) == 6
+        others = {tuple(row) for row in start[trial].tolist()} - {
+            tuple(row) for row in wanted.tolist()
+        }
+        raw = raw_samples(64, 2)
+        peaks = by_hand(raw, two_hills(raw, None).unsqueeze(0))[0]
+        assert others == {tuple(raw[i].tolist()) for i in np.argsort(-peaks)[: len(others)]}
+        assert len(others) == min(6 - number, int(np.isfinite(peaks).sum()))
+
+
+def test_where_there_are_few_peaks_nothing_starts_elsewhere():
+    """What is no peak would climb to one all the same, and keep the others waiting."""
+    raw, nothing = raw_samples(64, 2), torch.zeros(1, 0, dtype=torch.bool)
+    found = by_hand(raw, two_hills(raw, None).unsqueeze(0))[0]
+    tops = {tuple(raw[i].tolist()) for i in np.flatnonzero(np.isfinite(found))}
+    sought = Sought(two_hills, torch.zeros(1, 0, 2, dtype=D), nothing, 0, 1.0)
+    start = MultiStart(raw_samples=64, restarts=20)._starts(UNIT, sought)
+    assert start.shape == (1, 20, 2) and 1 < len(tops) < 20
+    assert {tuple(row) for row in start[0].tolist()} == tops
