@@ -107,6 +107,7 @@ class Descent:
         value_tolerance: float,
         gradient_tolerance: float,
         *,
+        futile: float = math.inf,
         blindly: bool = False,
     ) -> None:
         """Go on until all are done, or the function was evaluated so often in all.
@@ -115,6 +116,8 @@ class Descent:
             evaluations: How often.
             value_tolerance: As for :func:`minimize`.
             gradient_tolerance: As for :func:`minimize`.
+            futile: One is done, too, where the best of its group is lower by more than so many
+                times what its next step promises by its slope.
             blindly: Whether not to look who is done where looking means waiting.
         """
         run = self._run
@@ -124,6 +127,8 @@ class Descent:
             value, gradient = _finite(*self._function(trial, self._rows))
             self.evaluations += 1
             run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
+            if futile < math.inf:
+                run.give_up(futile)
             if self._sees or (not blindly and self.evaluations >= next_look):
                 next_look = _next_look(self.evaluations)
                 self._look()
@@ -136,11 +141,15 @@ class Descent:
         """
         self._write_down()
         self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
+        if not len(self._rows):
+            return
         self._run.keep_within(some.index_select(0, self._rows))
         if self._sees:
             self._look()
 
     def _write_down(self) -> None:
+        if not len(self._rows):
+            return
         if len(self._rows) == len(self.x):
             self.x, self.value = self._run.x, self._run.value
         else:
@@ -160,6 +169,9 @@ class Descent:
         if left > len(self._rows) // 2:
             return
         self._write_down()
+        if not left:
+            self._rows = self._rows[:0]
+            return
         # Those that go on, in their order; how many these are need not be asked again.
         rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
         self._rows = self._rows[rows]
@@ -254,6 +266,14 @@ class _Run:
         # One just accepted has a whole step before it.
         done = flat | (self.step < SHORTEST_STEP) | (accepted & small)
         self.going = self.going > done
+
+    def give_up(self, futile: float) -> None:
+        """End problems far above the best of their group that have little left to gain."""
+        above = self.value - self.value.amin(-1, keepdim=True)
+        promised = (self.slope * self.uphill).sum(-1)
+        # The first step has a length that promises nothing.
+        hopeless = (above > futile * promised) > self.fresh
+        self.going = self.going > hopeless
 
     def _learn(self, accepted: Tensor, moved: Tensor, gradient: Tensor) -> None:
         """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy."""

@@ -68,6 +68,10 @@ class Region(Protocol):
 
 SCOUTING = 12
 """Evaluations after which only the best ascents of a trial continue."""
+FUTILE = 100.0
+"""An ascent ends, too, where the best of its trial is ahead by so many times what its next step
+promises. Of 460 searches in one to six dimensions none ended lower for it; with 10, two did, on
+Matérn kernels in six."""
 TOLERANCES = 1e-8, 1e-6
 """Of value and gradient, at which an ascent ends."""
 
@@ -246,11 +250,11 @@ def highest(climb: Objective, start: Tensor, evaluations: int) -> Tensor:
     """
     starts = start.shape[1]
     ascent = Descent(climb, start, 0.0, 1.0)
-    ascent.go(min(SCOUTING, evaluations), *TOLERANCES, blindly=True)
+    ascent.go(min(SCOUTING, evaluations), *TOLERANCES, futile=FUTILE, blindly=True)
     # Mirror images tie up to rounding; the first, that of the better raw sample, is taken.
     rank = (ascent.value / TIE_TOLERANCE).round().argsort(stable=True)
     ascent.go_on_with(rank[:, : math.ceil(starts / 3)])
-    ascent.go(evaluations, *TOLERANCES)
+    ascent.go(evaluations, *TOLERANCES, futile=FUTILE)
     best = first_maximum(-ascent.value, TIE_TOLERANCE, Scratch()).unsqueeze(-1)
     return _at(ascent.x, best).squeeze(1)
 

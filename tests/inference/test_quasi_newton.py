@@ -121,6 +121,27 @@ def test_those_of_a_group_go_on_as_if_the_others_had_not_been_given_up(scouting)
     torch.testing.assert_close(descent.x, of_chosen(whole.x), rtol=0, atol=1e-9)
 
 
+def test_of_a_group_those_far_behind_with_little_to_gain_are_given_up():
+    """On cosh(c (x - ½)) - 1 + a the second is above the first by much more than its slope tells."""
+    above = torch.tensor([[0.0, 0.0], [0.0, 50.0]], dtype=D)
+
+    def function(x, groups):
+        value, slope = torch.cosh(9 * (x - 0.5)) - 1, 9 * torch.sinh(9 * (x - 0.5))
+        return value[..., 0] + above[groups], slope
+
+    start = torch.tensor([[0.45, 0.1], [0.45, 0.1]], dtype=D).unsqueeze(-1)
+    ended = []
+    for futile in (math.inf, 100.0):
+        descent = Descent(function, start, 0.0, 1.0)
+        descent.go(50, 1e-14, 1e-9, futile=futile)
+        ended.append((descent.value, descent.evaluations))
+    (whole, many), (some, fewer) = ended
+    assert torch.equal(some[0], whole[0])  # nothing lies between those of the first group
+    assert some[1, 0] == whole[1, 0] and fewer <= many
+    assert 0 < some[1, 1] - 50 < 0.3  # it has learned, and stops where it is not yet flat
+    torch.testing.assert_close(whole, above, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("evaluations", [1, 2, 7, 30])
 def test_evaluations_are_as_many_as_allowed_and_the_best_is_returned(evaluations):
     """On a function with many waves, where steps fail."""
