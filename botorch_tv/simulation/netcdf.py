@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from botorch_tv.files import replacing
-from botorch_tv.simulation.blocks import blocks
+from botorch_tv.simulation.blocks import BLOCK_BYTES, blocks
 from botorch_tv.validation import as_path
 
 PIECE_BYTES = 2**20
@@ -55,11 +55,7 @@ def filling(
     """
     engine, lock = _engine(), threading.Lock()
     own = {
-        name: {
-            **encoding,
-            "fletcher32": True,
-            "chunksizes": tuple(_piece(one, trials).values()),
-        }
+        str(name): encoding | _pieces(one, trials)
         for name, one in empty.variables.items()
         if "trial" in one.dims
     }
@@ -91,11 +87,18 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
     path.parent.mkdir(parents=True, exist_ok=True)
     along = {str(name): one for name, one in data.variables.items() if "trial" in one.dims}
+    numbers = all(one.dtype.kind in "biuf" for one in along.values())
     compressed = {"zlib": True, "complevel": 4, "shuffle": True}
-    if any(one.dtype.kind not in "biuf" for one in along.values()) or not along:
-        encoding = {str(name): compressed for name, one in data.data_vars.items() if one.ndim > 0}
+    if data.nbytes <= BLOCK_BYTES or not numbers:
+        # At once, since dimensions that have room to grow are slow to read.
+        encoding = {
+            str(name): compressed
+            | (_pieces(one, one.sizes["trial"]) if name in along and numbers else {})
+            for name, one in data.variables.items()
+            if name in along or (name in data.data_vars and one.ndim > 0)
+        }
         with replacing(path.resolve()) as unfinished:
-            data.to_netcdf(unfinished, engine=_engine(), encoding=encoding)
+            data.drop_encoding().to_netcdf(unfinished, engine=_engine(), encoding=encoding)
         return path
     empty = data.isel(trial=slice(0))
     with filling(path, empty, data.sizes["trial"], **compressed) as rooms:
@@ -147,15 +150,16 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
     return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
-def _piece(variable: xr.Variable, trials: int) -> dict[str, int]:
-    """Sizes of what is kept together of a variable: a MiB of one strategy, about, or all of it."""
+def _pieces(variable: xr.Variable, trials: int) -> dict[str, object]:
+    """A variable in pieces with checksums: a MiB of one strategy each, about, or all of it."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims
     }
     numbers = math.prod(size for name, size in sizes.items() if name != "trial")
     most = PIECE_BYTES // max(1, numbers * variable.dtype.itemsize)
-    return sizes | {"trial": max(1, min(trials, most))}
+    sizes["trial"] = max(1, min(trials, most))
+    return {"fletcher32": True, "chunksizes": tuple(sizes.values())}
 
 
 def _engine() -> Literal["h5netcdf"]:

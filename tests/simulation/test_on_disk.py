@@ -29,6 +29,7 @@ from botorch_tv.simulation import (
     blocks,
     memory,
     merging,
+    netcdf,
     run_study,
 )
 from botorch_tv.simulation.diagnosis.report import diagnosis_table, write_diagnosis, write_maps
@@ -54,7 +55,8 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
     The regret of all rounds takes two of them, and all that is known many.
     """
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 3000)
+    for module in (blocks, netcdf):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 3000)
 
 
 def on_disk(result: StudyResult) -> bool:
@@ -150,6 +152,8 @@ def test_no_piece_of_a_file_is_larger_than_what_it_keeps(
         assert len(kept) > 3
         for one in kept:
             assert all(piece <= size for piece, size in zip(one.chunks, one.shape)), one.name
+            assert one.maxshape == one.shape, "dimensions that may grow are slow to read"
+            assert one.fletcher32
 
 
 @pytest.mark.usefixtures("little")
