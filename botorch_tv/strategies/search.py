@@ -14,7 +14,6 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.exploration import TIE_TOLERANCE
-from botorch_tv.even_points import even_points
 from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import first_maximum
@@ -22,6 +21,7 @@ from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import Descent, Objective
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.raw_points import peaks_of, raw_points
 from botorch_tv.validation import settle_integer
 
 Score = Callable[[Tensor, Tensor | None], Tensor]
@@ -218,7 +218,7 @@ class MultiStart(Search):
             if observed.shape[1]:
                 seen = sought.score(box.from_unit(points[:, len(raw) :]), None)
         seen = seen.masked_fill(~sought.live, -math.inf)
-        peaks = _peaks(raw, values)
+        peaks = peaks_of(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
         heights, number = peaks.topk(min(restarts, len(raw)))
         # Where there are fewer, what is no peak would only be slow to climb to one of them.
@@ -287,42 +287,8 @@ class _Climb:
         return values, gradient
 
 
-def raw_points(number: int, dim: int, told: int, like: Tensor) -> Tensor:
-    """Points that fill the unit cube evenly, other ones in every round, `number x dim`.
-
-    Args:
-        number: How many.
-        dim: Coordinates of each.
-        told: Rounds told.
-        like: A tensor of the dtype and device wanted.
-    """
-    shift = torch.arange(1, dim + 1, dtype=like.dtype, device=like.device).sqrt()
-    golden = (math.sqrt(5) - 1) / 2
-    return torch.frac(spread(number, dim).like(like) + told * shift * golden)
-
-
-@functools.lru_cache(maxsize=32)
-def spread(number: int, dim: int) -> DeviceCopies:
-    """Points that fill the unit cube evenly, `number x dim`."""
-    return DeviceCopies(even_points(number, dim))
-
-
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:
     """Numbers that scoring so many points of every trial works on."""
     whole = trials * max(1, looks.compared)
     block = min(points, max(1, SEARCH_NUMBERS // whole))
     return block * (looks.matrices * whole + trials * looks.besides)
-
-
-def _peaks(points: Tensor, values: Tensor) -> Tensor:
-    """Values of the points better than those next to them, minus infinity for the others.
-
-    Args:
-        points: `M x d`.
-        values: `trials x M`.
-    """
-    neighbours = min(2 * points.shape[-1] + 2, len(points) - 1)
-    if neighbours == 0:
-        return values
-    near = torch.cdist(points, points).topk(neighbours + 1, largest=False).indices[:, 1:]
-    return values.masked_fill(values < values[:, near].amax(-1), -math.inf)

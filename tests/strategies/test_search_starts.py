@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from botorch_tv.strategies import Box, MultiStart
-from botorch_tv.strategies.search import Sought, _at, _peaks, spread
+from botorch_tv.strategies.raw_points import nearest, peaks_of, raw_points, spread
+from botorch_tv.strategies.search import Sought, _at
 
 D = torch.float64
 UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))
@@ -38,24 +39,33 @@ def by_hand(points, values):
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_peaks_are_no_lower_than_their_neighbours(dim):
     source = torch.Generator().manual_seed(dim)
-    points, values = (
-        torch.rand(*shape, dtype=D, generator=source) for shape in ((60, dim), (4, 60))
-    )
-    peaks = _peaks(points, values)
+    values = torch.rand(4, 60, dtype=D, generator=source)
+    points = raw_points(60, dim, 3, values)
+    peaks = peaks_of(points, values)
     np.testing.assert_array_equal(peaks.numpy(), by_hand(points, values))
     assert int((peaks > -torch.inf).sum(-1).max()) < 60 / 2
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 6])
+def test_the_nearest_in_a_cube_are_found_among_those_on_a_torus(dim):
+    """Of every round, corners and all; by all distances."""
+    for told in (0, 1, 17):
+        raw = raw_points(300, dim, told, torch.zeros(1, dtype=D))
+        apart = (raw.unsqueeze(1) - raw).square().sum(-1).fill_diagonal_(torch.inf)
+        wanted = apart.topk(2 * dim + 2, largest=False).indices
+        assert torch.equal(nearest(raw, 2 * dim + 2).sort().values, wanted.sort().values)
+
+
 def test_on_a_plateau_every_point_is_a_peak():
     values = torch.ones(2, 20, dtype=D)
-    assert torch.equal(_peaks(raw_samples(20, 2), values), values)
+    assert torch.equal(peaks_of(raw_samples(20, 2), values), values)
 
 
 def test_few_points_have_few_neighbours():
     values = torch.tensor([[0.3, 0.1, 0.2]], dtype=D)
-    kept = _peaks(raw_samples(3, 2), values)
+    kept = peaks_of(raw_samples(3, 2), values)
     assert kept.tolist() == [[0.3, -torch.inf, -torch.inf]]  # all three are next to each other
-    assert _peaks(raw_samples(1, 2), values[:, :1]).tolist() == [[0.3]]
+    assert peaks_of(raw_samples(1, 2), values[:, :1]).tolist() == [[0.3]]
 
 
 def test_a_narrow_hill_beside_a_broad_one_is_climbed():
@@ -99,5 +109,6 @@ def test_where_there_are_few_peaks_nothing_starts_elsewhere():
     tops = {tuple(raw[i].tolist()) for i in np.flatnonzero(np.isfinite(found))}
     sought = Sought(two_hills, torch.zeros(1, 0, 2, dtype=D), nothing, 0, 1.0)
     start = MultiStart(raw_samples=64, restarts=20)._starts(UNIT, sought)
-    assert start.shape == (1, 20, 2) and 1 < len(tops) < 20
+    assert start.shape == (1, 20, 2)
+    assert 1 < len(tops) < 20
     assert {tuple(row) for row in start[0].tolist()} == tops

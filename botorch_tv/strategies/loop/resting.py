@@ -12,7 +12,8 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.log import Answer, like
-from botorch_tv.strategies.search import DiscreteSearch, spread
+from botorch_tv.strategies.raw_points import spread
+from botorch_tv.strategies.search import DiscreteSearch
 from botorch_tv.strategies.state import State, Suggestion
 
 NEAR, FAR = 0.05, 0.25

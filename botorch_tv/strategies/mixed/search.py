@@ -13,6 +13,7 @@ from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.mixed.space import Space
+from botorch_tv.strategies.raw_points import raw_points
 from botorch_tv.strategies.search import (
     MultiStart,
     Region,
@@ -20,7 +21,6 @@ from botorch_tv.strategies.search import (
     Search,
     Sought,
     highest,
-    raw_points,
 )
 
 RAW = 256
