@@ -159,6 +159,8 @@ class Box(Domain):
             if self.parameters.mixed:
                 return self.parameters.rounded(U)
             return U if self.parameters.all_float else self.parameters.from_uniform(U)
+        if self._is_unit:
+            return U
         lower, upper = self._corners.like(U)
         # It ends in the corners themselves, where rounding could lead beyond them.
         return torch.lerp(lower, upper, U)
@@ -168,7 +170,7 @@ class Box(Domain):
         if self.parameters is not None:
             plain = self.parameters.all_float or self.parameters.mixed
             return X if plain else self.parameters.to_uniform(X)
-        return self._shares(X)
+        return X if self._is_unit else self._shares(X)
 
     def _shares(self, X: Tensor) -> Tensor:
         """Positions of points between the corners, as fractions of the sides, `* x d`."""
@@ -188,6 +190,11 @@ class Box(Domain):
                 f"{name}{first.tolist() if off.dim() else ''} is {point}, which lies outside "
                 f"{self!r} or is not finite; clamp it, or widen the bounds."
             )
+
+    @cached_property
+    def _is_unit(self) -> bool:
+        """Whether it is the unit cube, of which a search need not be told at every step."""
+        return bool((self.bounds[0] == 0).all() and (self.bounds[1] == 1).all())
 
     @cached_property
     def _corners(self) -> DeviceCopies:

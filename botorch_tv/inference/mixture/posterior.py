@@ -50,11 +50,10 @@ class MixturePosterior(PointPosterior):
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         U = self.prior.unit(X, *self.context)
         if U.requires_grad and torch.is_grad_enabled():
-            mean, variance = self._stacked.at(U, self.prior.stacked)
-        else:
-            # Features of points that are the same for all trials are found once.
-            same = X.stride(0) == 0 and not self.prior.context_dim
-            mean, variance = self._at(U[0] if same else U, self.parts)
+            return self._stacked.at(U, self.prior.stacked)
+        # Features of points that are the same for all trials are found once.
+        same = X.stride(0) == 0 and not self.prior.context_dim
+        mean, variance = self._at(U[0] if same else U, self.parts)
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -74,6 +74,11 @@ class BankPrior:
         return [one.size + 1 for one in self.features]
 
     @cached_property
+    def _in_unit(self) -> bool:
+        """Whether the domain is the unit cube; a search asks at every step."""
+        return bool(((self.lower == 0) & (self.upper == 1)).all())
+
+    @cached_property
     def stacked(self) -> StackedFeatures:
         """Features of all lengthscales, concatenated."""
         return stacked(self.features)
@@ -104,7 +109,7 @@ class BankPrior:
             spread: Its standard deviation, `T x c`.
         """
         if not self.context_dim:
-            return (X - self.lower) / (self.upper - self.lower)
+            return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
         chosen, known = torch.tensor_split(X, [len(self.lower)], dim=-1)
         known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
         return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)

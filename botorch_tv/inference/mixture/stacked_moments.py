@@ -1,4 +1,4 @@
-"""Mean and variance of the mixture for gradient ascent, with explicit derivatives.
+"""Mean and standard deviation of the mixture for gradient ascent, with explicit derivatives.
 
 With features φ_l of lengthscale l, its weight w_l, mean m_l and covariance C_l, constants included,
 and the prior variance of 1 that φ_l captures only in part, these are
@@ -6,7 +6,8 @@ and the prior variance of 1 that φ_l captures only in part, these are
     mean = Σ w_l mean_l,   mean_l = m_lᵀ φ_l,
     variance = Σ w_l (φ_lᵀ C_l φ_l + s_l² max(1 - ‖φ_l‖², 0) + (mean_l - mean)²),
 
-so that their derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l).
+so that their derivatives by φ_l are w_l m_l and 2 w_l (C_l φ_l - s_l² φ_l + (mean_l - mean) m_l),
+and that of the standard deviation is the latter over twice itself.
 A search of a box evaluates a few points many times in a row, where automatic differentiation takes
 longer than the operations themselves.
 """
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from botorch_tv.inference.mixture.moments import Moments
 from botorch_tv.inference.mixture.stacked_features import StackedFeatures
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE
 
 
 class StackedMoments(NamedTuple):
@@ -62,9 +64,9 @@ class StackedMoments(NamedTuple):
         )
 
     def at(self, U: Tensor, features: StackedFeatures) -> tuple[Tensor, Tensor]:
-        """Mean and variance, `T x q`, at points `T x q x d`, once differentiable by these."""
-        mean, variance = _MixtureMoments.apply(U, features, self)  # type: ignore[no-untyped-call]
-        return mean, variance
+        """Mean and standard deviation, `T x q`, at points `T x q x d`, once differentiable."""
+        mean, sd = _MixtureMoments.apply(U, features, self)  # type: ignore[no-untyped-call]
+        return mean, sd
 
 
 class _MixtureMoments(torch.autograd.Function):
@@ -83,14 +85,16 @@ class _MixtureMoments(torch.autograd.Function):
         slope = covered + moments.edge
         between = moments.weight * apart.square() + moments.worth * left.clamp_min(0)
         variance = ((slope + moments.edge) * phi).sum(-1) + between.sum(-1) + moments.corner
+        sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
         ctx.moments, ctx.pull, ctx.phi = moments, pull, phi
         ctx.slope, ctx.apart, ctx.leaves = slope, apart, left > 0
-        return mean, variance
+        ctx.sd, ctx.varies = sd.clone(), variance >= SMALLEST_VARIANCE
+        return mean, sd
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, by_mean: Tensor, by_variance: Tensor) -> tuple[Tensor, None, None]:
-        moments, twice = ctx.moments, 2 * by_variance.unsqueeze(-1)
+    def backward(ctx: Any, by_mean: Tensor, by_sd: Tensor) -> tuple[Tensor, None, None]:
+        moments, twice = ctx.moments, (by_sd * ctx.varies / ctx.sd).unsqueeze(-1)
         missing = (moments.worth * ctx.leaves) @ moments.owner.T
         by_means = moments.weight * (by_mean.unsqueeze(-1) + twice * ctx.apart)
         by = twice * torch.addcmul(ctx.slope, ctx.phi, missing, value=-1)

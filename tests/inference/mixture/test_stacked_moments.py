@@ -16,6 +16,7 @@ from botorch_tv.inference.mixture.moments import Moments, mixed
 from botorch_tv.inference.mixture.prior import with_constant
 from botorch_tv.inference.mixture.stacked_features import stacked
 from botorch_tv.inference.mixture.stacked_moments import StackedMoments
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE
 
 D = torch.float64
 TRIALS = 3
@@ -35,7 +36,8 @@ def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tupl
     pairs = zip(own, parts)
     both = [part.at(*with_constant(one.at(U))) for one, part in pairs]
     means, variances = (torch.stack(part) for part in zip(*both))
-    return mixed(torch.stack([part.weight for part in parts]), means, variances)
+    mean, variance = mixed(torch.stack([part.weight for part in parts]), means, variances)
+    return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
 def products(columns: int) -> tuple[Features, ...]:
@@ -67,7 +69,19 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     for several in ([by[0], 0 * by[1]], [0 * by[0], by[1]], [*by]):
         (slope,) = torch.autograd.grad(found, U, several, retain_graph=True)
         (oracle,) = torch.autograd.grad(wanted, U, several, retain_graph=True)
-        torch.testing.assert_close(slope, oracle, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(slope, oracle, rtol=1e-10, atol=1e-10)
     left = torch.stack([with_constant(one.at(U))[1] for one in own])
     assert (left > 1e-3).any()
     assert made is among or (left == 0).any()
+
+
+def test_where_nothing_is_unknown_a_deviation_is_the_smallest_and_flat():
+    own = products(1)[:1]
+    sure = some_moments(own[0].size + 1, torch.ones(TRIALS, dtype=D), torch.Generator())
+    nothing = torch.zeros_like(sure.covariance), torch.zeros_like(sure.residual)
+    moments = StackedMoments.of([sure._replace(covariance=nothing[0], residual=nothing[1])])
+    U = torch.full((TRIALS, 2, 1), 0.3, dtype=D, requires_grad=True)
+    mean, sd = moments.at(U, stacked(own))
+    assert torch.equal(sd, torch.full_like(sd, SMALLEST_VARIANCE**0.5))
+    (slope,) = torch.autograd.grad([mean, sd], U, [torch.zeros_like(mean), torch.ones_like(sd)])
+    assert not slope.any()
