@@ -8,7 +8,7 @@ fantasies.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -79,7 +79,7 @@ def at_present(
         >>> best = at_present(qLogExpectedImprovement(model, best_f), now=12.0)
         >>> x, _ = optimize_acqf(best, bounds[:, :-1], q=2, num_restarts=4, raw_samples=64)
     """
-    place = Placement.of(acq_function.model, now, time_dim)
+    place = Placement.of(_model_of(acq_function), now, time_dim)
     if type(acq_function) in (qKnowledgeGradient, qKnowledgeGradientAtPresent):
         return qKnowledgeGradientAtPresent(
             model=acq_function.model,
@@ -98,16 +98,31 @@ def at_present(
             f"{type(acq_function).__name__} optimises fantasies along in a way of its own; hold "
             f"time by fixed_features={{{place.time_dim}: now}} in optimize_acqf."
         )
-    for name, cure in HELD.items():
-        points = _held(acq_function, name)
-        if isinstance(points, Tensor) and not torch.equal(points, place(points)):
-            warnings.warn(
-                f"{name} of {type(acq_function).__name__} holds points of another time than the "
-                f"present, at which values are others; {cure}.",
-                InputDataWarning,
-                stacklevel=2,
-            )
+    told: list[Tensor] = []
+    for part in _parts(acq_function):
+        for name, cure in HELD.items():
+            points = _held(part, name)
+            if not isinstance(points, Tensor) or any(points is one for one in told):
+                continue
+            told.append(points)
+            if not torch.equal(points, place(points)):
+                warnings.warn(
+                    f"{name} of {type(part).__name__} holds points of another time than the "
+                    f"present, at which values are others; {cure}.",
+                    InputDataWarning,
+                    stacklevel=2,
+                )
     return AtPresent(acq_function, place)
+
+
+def _parts(acq_function: AcquisitionFunction) -> Iterator[AcquisitionFunction]:
+    """The function itself, then those that it penalises, guides or weights."""
+    return (part for part in acq_function.modules() if isinstance(part, AcquisitionFunction))
+
+
+def _model_of(acq_function: AcquisitionFunction) -> Model:
+    """Its model; BoTorch's proximal weighting leaves that to the function inside."""
+    return next(part.model for part in _parts(acq_function) if hasattr(part, "model"))
 
 
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:
@@ -137,7 +152,7 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
     """
 
     def __init__(self, acq_function: AcquisitionFunction, place: Placement) -> None:
-        super().__init__(acq_function.model)
+        super().__init__(_model_of(acq_function))
         self.acq_function = acq_function
         self.place = place
         self._log = acq_function._log
@@ -156,8 +171,9 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         it searches the columns other than time.
         """
         X: Tensor | None = getattr(self.acq_function, "X_pending", None)
-        if X is None and isinstance(self.acq_function, qLogNoisyExpectedImprovement):
-            X = _pending_in_baseline(self.acq_function)
+        for part in _parts(self.acq_function):
+            if X is None and isinstance(part, qLogNoisyExpectedImprovement):
+                X = _pending_in_baseline(part)
         return X if X is None or self._told_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:

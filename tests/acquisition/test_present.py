@@ -27,7 +27,10 @@ from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qMaxValueEntropy
 from botorch.acquisition.multi_objective import qHypervolumeKnowledgeGradient
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
+from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunction
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
+from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
+from botorch.acquisition.proximal import ProximalAcquisitionFunction
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -288,6 +291,35 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
             at_present(past)
     now = at_present(qUpperConfidenceBound(made(), 2.0, X_pending=with_time(X[:2, :2])))
     assert torch.equal(now.X_pending, X[:2, :2])  # and nothing is said
+
+
+def inside(kind, acquisition):
+    """BoTorch's functions that keep another in them."""
+    if kind == "penalised":
+        return PenalizedAcquisitionFunction(acquisition, L2Penalty(torch.zeros(3).double()), 0.1)
+    if kind == "guided":
+        return PriorGuidedAcquisitionFunction(acquisition, torch.nn.Identity())
+    return ProximalAcquisitionFunction(acquisition, torch.ones(3).double(), beta=1.0)
+
+
+@pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
+def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
+    X, model = data()[0], made()
+    with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
+        acquisition = at_present(inside(kind, qLogNoisyExpectedImprovement(model, X, sobol(8))))
+    assert len(said) == 1
+    acquisition.set_X_pending(X[:2, :2])
+    if kind != "proximal":  # has no pending points beside those of the function inside
+        assert torch.equal(acquisition.X_pending, X[:2, :2])
+    if kind == "proximal":
+        plain = inside(kind, qUpperConfidenceBound(model, 2.0, sampler=sobol(8)))
+        points = X[:3, None, :2]
+        torch.testing.assert_close(at_present(plain)(points), plain(with_time(points)))
+    if kind == "penalised":
+        past = qUpperConfidenceBound(model, 2.0, X_pending=X[:2])
+        with pytest.warns(InputDataWarning, match="X_pending") as said:
+            at_present(inside(kind, past))
+        assert len(said) == 1
 
 
 @pytest.mark.parametrize("told", ["at construction", "later", "with times"])
