@@ -141,7 +141,10 @@ def test_plot_draws_a_saved_study(tmp_path, capsys):
         (["compare", "--kernel", "cubic"], "invalid choice: 'cubic'"),
         (["compare", "--points", "0"], "points is 0"),
         (["compare", "--dim", "9"], "9 make .* arms.*try --points"),
-        (["compare", "--device", "abacus"], "device is 'abacus', which is none; give 'cpu'"),
+        (
+            ["compare", "--device", "abacus"],
+            "device is 'abacus', but PyTorch knows no such device; give 'cpu'",
+        ),
         (["compare", "--device", "cuda:99"], "CUDA devices; give 'cpu'"),
         (
             ["paper", "et-fig5"],

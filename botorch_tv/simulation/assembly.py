@@ -1,4 +1,4 @@
-"""All trials of a study put together, chunk by chunk, in memory or in a file."""
+"""Collect the trials of a study, chunk by chunk, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -18,102 +18,102 @@ from botorch_tv.simulation.netcdf import filling, read_dataset
 from botorch_tv.simulation.records import Arrays
 
 
-class Room(Protocol):
+class Writable(Protocol):
     """An array in memory or in a file."""
 
-    def __setitem__(self, place: Any, values: np.ndarray, /) -> None: ...
+    def __setitem__(self, index: Any, values: np.ndarray, /) -> None: ...
 
 
 class Assembly:
-    """A study under way.
+    """The result of a study that is still running.
 
     Args:
         layout: What is recorded.
-        rooms: Where every variable of the result goes.
+        variables: The array that receives each variable of the result.
 
     Attributes:
-        data: The result, once it is whole.
+        data: The complete result; set when the study is finished.
     """
 
     data: xr.Dataset
 
-    def __init__(self, layout: ResultLayout, rooms: Mapping[str, Room]) -> None:
-        self._layout, self._rooms = layout, rooms
+    def __init__(self, layout: ResultLayout, variables: Mapping[str, Writable]) -> None:
+        self._layout, self._variables = layout, variables
         self._labels = [str(label) for label in layout.empty["strategy"].values]
         self._averages: list[tuple[list[int], RunningAverages]] = []
 
     def taker(self, kept: Sequence[str]) -> Callable[[Chunk, Arrays], None]:
-        """A function that takes in finished chunks of some strategies, from any thread.
+        """A function that stores finished chunks of some strategies; it is thread-safe.
 
         Args:
-            kept: The labels of those in the chunks; more than the study has are left out.
+            kept: Labels of the strategies in the chunks. Those not in the study are skipped.
         """
-        own = [place for place, label in enumerate(kept) if label in self._labels]
-        rows = [self._labels.index(kept[place]) for place in own]
-        averages = RunningAverages(self._layout, own)
+        wanted = [column for column, label in enumerate(kept) if label in self._labels]
+        rows = [self._labels.index(kept[column]) for column in wanted]
+        averages = RunningAverages(self._layout, wanted)
         self._averages.append((rows, averages))
 
         def take(chunk: Chunk, arrays: Arrays) -> None:
-            until = chunk.first + chunk.trials
+            trials = slice(chunk.first, chunk.first + chunk.trials)
             for name in self._layout.every_round:
-                for row, place in zip(rows, own):
-                    self._rooms[name][row, chunk.first : until] = arrays[name][place]
+                for row, column in zip(rows, wanted):
+                    self._variables[name][row, trials] = arrays[name][column]
             averages.add(chunk, arrays)
 
         return take
 
     def finish(self) -> None:
-        """Write averages down, once all chunks are there."""
+        """Store the averages; call it after the last chunk."""
         for rows, averages in self._averages:
             for name, values in averages.finished().items():
                 for row, value in zip(rows, values):
-                    self._rooms[name][row] = value
+                    self._variables[name][row] = value
 
 
 class RunningAverages:
-    """The averages of a study from those of its chunks, whatever the cut, up to rounding.
+    """Averages over all trials, computed from the averages of chunks.
 
-    Chunks are joined in the order of their trials, so that nothing but the cut decides the last
-    bits; those that come early wait.
+    Chunks are combined in the order of their trials, whatever the order in which they arrive, so
+    that rounding depends only on the cut. A chunk that arrives early waits for those before it.
 
     Args:
         layout: What is recorded.
-        places: Of the strategies wanted, among those of the chunks.
+        wanted: Indices of the wanted strategies in the chunks.
     """
 
-    def __init__(self, layout: ResultLayout, places: Sequence[int]) -> None:
-        self._layout, self._places = layout, list(places)
-        self._joined: dict[str, BlockMoments] = {}
-        self._until = 0
-        self._early: dict[int, tuple[int, dict[str, BlockMoments]]] = {}
+    def __init__(self, layout: ResultLayout, wanted: Sequence[int]) -> None:
+        self._layout, self._wanted = layout, list(wanted)
+        self._moments: dict[str, BlockMoments] = {}
+        self._next_trial = 0
+        self._waiting: dict[int, tuple[int, dict[str, BlockMoments]]] = {}
         self._lock = threading.Lock()
 
     def add(self, chunk: Chunk, arrays: Arrays) -> None:
-        """Take in the averages of a chunk, from any thread."""
-        own = {}
+        """Add the averages of a chunk; thread-safe."""
+        moments = {}
         for name in self._layout.averaged:
-            mean, scatter = (arrays[one][self._places] for one in (name, scatter_of(name)))
-            own[name] = BlockMoments(np.full(mean.shape, chunk.trials), mean, scatter)
+            mean, scatter = (arrays[one][self._wanted] for one in (name, scatter_of(name)))
+            moments[name] = BlockMoments(np.full(mean.shape, chunk.trials), mean, scatter)
         with self._lock:
-            self._early[chunk.first] = chunk.trials, own
-            while self._until in self._early:
-                trials, following = self._early.pop(self._until)
-                self._until += trials
+            self._waiting[chunk.first] = chunk.trials, moments
+            while self._next_trial in self._waiting:
+                trials, following = self._waiting.pop(self._next_trial)
+                self._next_trial += trials
                 for name, one in following.items():
-                    before = [self._joined[name]] if name in self._joined else []
-                    self._joined[name] = BlockMoments.together([*before, one])
+                    before = [self._moments[name]] if name in self._moments else []
+                    self._moments[name] = BlockMoments.together([*before, one])
 
     def finished(self) -> dict[str, np.ndarray]:
-        """Means over rounds and trials, and their standard errors over trials, NaN for one."""
+        """Means over rounds and trials, and standard errors over trials (NaN for one trial)."""
         found: dict[str, np.ndarray] = {}
-        for name, whole in self._joined.items():
-            found |= {name: whole.mean, error_of(name): whole.error}
+        for name, moments in self._moments.items():
+            found |= {name: moments.mean, error_of(name): moments.error}
         return found
 
 
 @contextmanager
 def in_memory(layout: ResultLayout, trials: int) -> Iterator[Assembly]:
-    """A study put together in memory; its data are whole at the end of the block."""
+    """Collect a study in memory; its ``data`` are complete after the ``with`` block."""
     data = layout.empty.drop_dims("trial").copy(deep=True).assign_coords(trial=np.arange(trials))
     for name in layout.every_round:
         one = layout.empty[name]
@@ -126,14 +126,14 @@ def in_memory(layout: ResultLayout, trials: int) -> Iterator[Assembly]:
 
 @contextmanager
 def in_file(layout: ResultLayout, trials: int, path: Path) -> Iterator[Assembly]:
-    """A study put together in a file, where its data stay.
+    """Collect a study in a file, where its ``data`` stay.
 
     Raises:
         OSError: If it cannot be written.
     """
-    with filling(path, layout.empty, trials) as rooms:
-        rooms["trial"][:] = np.arange(trials)
-        assembly = Assembly(layout, rooms)
+    with filling(path, layout.empty, trials) as variables:
+        variables["trial"][:] = np.arange(trials)
+        assembly = Assembly(layout, variables)
         yield assembly
         assembly.finish()
     assembly.data = read_dataset(path, most=0)

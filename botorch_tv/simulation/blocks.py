@@ -1,4 +1,4 @@
-"""Studies that may be larger than memory, looked at some trials at a time."""
+"""Process studies that may exceed memory, a few trials at a time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 
 BLOCK_BYTES = 2**26
-"""What is read of a study at once; more gains nothing."""
+"""Bytes of a study read at once; larger blocks are no faster."""
 
 Data = TypeVar("Data", xr.Dataset, xr.DataArray)
 
 
 def blocks(data: Data) -> Iterator[Data]:
-    """Neighbouring trials of a study, one part after the other, in memory."""
+    """Consecutive blocks of trials, each loaded into memory."""
     trials = data.sizes["trial"]
     each = max(1, BLOCK_BYTES * trials // max(1, data.nbytes))
     for first in range(0, trials, each):
@@ -24,29 +24,29 @@ def blocks(data: Data) -> Iterator[Data]:
 
 
 def by_trial(data: xr.DataArray, summed_up: Callable[[xr.DataArray], xr.DataArray]) -> xr.DataArray:
-    """What is made of every trial for itself.
+    """Reduce every trial separately, block by block.
 
     Args:
-        data: Of all trials.
-        summed_up: From some trials to less of each of them.
+        data: All trials.
+        summed_up: Reduces a block of trials, each independently of the others.
     """
     return xr.concat([summed_up(block) for block in blocks(data)], dim="trial")
 
 
 @dataclass(frozen=True)
 class BlockMoments:
-    """Means over trials of what is known, and how certain they are, each of the same shape."""
+    """Count, mean and scatter over trials, ignoring NaN; all of the same shape."""
 
     count: np.ndarray
-    """How many values there were."""
+    """Number of values."""
     mean: np.ndarray
-    """NaN where there was none."""
+    """NaN where there is no value."""
     scatter: np.ndarray
-    """Sum of their squared deviations from the mean."""
+    """Sum of squared deviations from the mean."""
 
     @classmethod
     def of(cls, values: np.ndarray) -> BlockMoments:
-        """Those over the first dimension of values, of which some may be NaN."""
+        """The moments over the first dimension of values, some of which may be NaN."""
         known = ~np.isnan(values)
         count = known.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -56,10 +56,10 @@ class BlockMoments:
 
     @classmethod
     def together(cls, parts: Iterable[BlockMoments]) -> BlockMoments:
-        """Those over all trials from those of some each.
+        """The moments of all trials from those of disjoint parts.
 
-        Scatters add up to what lies within parts; what lies between them is weighted as in the
-        analysis of variance.
+        As in the analysis of variance, the total scatter is the scatter within the parts plus the
+        scatter between their means, weighted by their counts.
         """
         every = list(parts)
         counts, means, scatters = (
@@ -74,7 +74,7 @@ class BlockMoments:
 
     @property
     def error(self) -> np.ndarray:
-        """Standard error of the mean; NaN where there are less than two values."""
+        """Standard error of the mean; NaN for fewer than two values."""
         with np.errstate(divide="ignore", invalid="ignore"):
             error: np.ndarray = np.sqrt(self.scatter / (self.count - 1) / self.count)
         return error

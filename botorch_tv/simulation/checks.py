@@ -1,4 +1,4 @@
-"""What a regret study refuses, before it begins and in what a world yields."""
+"""Checks of the arguments of a regret study."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def check_study(
         world.maximize in (None, not minimising),
         f"run_study: maximize is {not minimising} for the strategies, but {world!r} is to be "
         f"{'maximised' if world.maximize else 'minimised'}; give strategies "
-        f"maximize={world.maximize}, or turn the problem around by negate.",
+        f"maximize={world.maximize}, or construct the problem with the other negate=.",
     )
     return trials, horizon, seed
 
 
 def require_precision(label: str, strategy: Strategy, state: State, horizon: int) -> None:
-    """Raise a ``ValueError`` where rounding would outweigh what late rounds tell.
+    """Raise a ``ValueError`` if rounding would exceed the information in late observations.
 
     Args:
-        label: Of the strategy.
-        strategy: Who plays.
-        state: A state of it, whose dtype counts.
+        label: Label of the strategy.
+        strategy: The strategy.
+        state: One of its states, which gives the dtype.
         horizon: Rounds T.
     """
     inference = strategy.inference_for(state.domain, state.basis)
     kept, most = inference.process.most_kept(horizon), precise_rounds(inference, state.basis)
     require(
         kept <= most,
-        f"run_study: {label!r} may keep {kept:,} observations of an objective that it takes to "
-        f"stand still, but in float32 rounding outweighs what it learns beyond {most:,.0f}; give "
-        "dtype=torch.float64, fewer rounds, or a strategy that forgets, such as by a period, a "
-        "window or a rate of change.",
+        f"run_study: {label!r} may keep {kept:,} observations of an objective that it assumes to "
+        f"be static, but in float32 rounding errors outweigh what it learns beyond {most:,.0f}; "
+        "give dtype=torch.float64, fewer rounds, or a strategy that forgets, by a period, a window "
+        "or a rate of change.",
     )
 
 
@@ -88,9 +88,9 @@ def _check_world(world: World) -> None:
     require(
         isinstance(world, World),
         f"run_study: world is {_kind(world)}, but a study draws its objectives from a World; give "
-        "one such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02).",
+        "one, such as MarkovWorld(domain, kernel=kernel, epsilon=0.03, noise=0.02).",
     )
-    # Asked for before a world is shown, since its repr may need them too.
+    # Checked before any message shows the world, because its repr may need these attributes.
     missing = [name for name in ("domain", "noise") if not hasattr(world, name)]
     require(
         not missing,
@@ -114,7 +114,7 @@ def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
         require(
             label.isprintable() and label.strip() != "",
             f"run_study: the label {label!r} cannot be printed or kept in a file; give text of "
-            "characters that are seen.",
+            "printable characters.",
         )
         require(
             isinstance(one, Strategy),
@@ -124,7 +124,7 @@ def _check_strategies(strategies: Mapping[str, Strategy]) -> None:
 
 
 def _kind(thing: object) -> str:
-    """What a thing is, in words."""
+    """The type of a value, in words."""
     if thing is None:
         return "None"
     if isinstance(thing, type):

@@ -1,4 +1,4 @@
-"""A chunk of a study as a file: written whole or not at all, and checked when it is read."""
+"""Files of finished chunks: written atomically, and verified when they are read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from botorch_tv.simulation.layout import ResultLayout, scatter_of
 from botorch_tv.simulation.records import Arrays
 
 MADE_WITH = "made_with"
-"""Name of what says which versions of libraries computed a chunk."""
-
-
+"""Name of the entry with the versions of the libraries that computed a chunk."""
 HEADER_BYTES = 4096
-"""More than the headers of a variable take."""
+"""Upper bound on the header size of one variable."""
 
 
 class Damaged(Exception):
@@ -26,17 +24,17 @@ class Damaged(Exception):
 
 
 class OfAnotherStudy(Exception):
-    """A sound chunk, made with other settings."""
+    """An intact chunk of a study with other settings."""
 
 
 class ChunkFormat(NamedTuple):
-    """What the chunks of a study look like.
+    """The content that chunk files of a study must have.
 
     Attributes:
-        study: Digest of the settings of the study they belong to.
+        study: Digest of the study's settings.
         strategies: Number of strategies.
         layout: What is recorded.
-        trials: Most trials of a chunk.
+        trials: Largest number of trials in a chunk.
     """
 
     study: str
@@ -46,22 +44,22 @@ class ChunkFormat(NamedTuple):
 
     @property
     def most_bytes(self) -> int:
-        """A file has fewer, its variables and some for their headers."""
+        """Upper bound on the size of a file: its variables and their headers."""
         headers = HEADER_BYTES * (len(self.layout.variables) + len(self.layout.averaged) + 4)
         return self.layout.bytes_of(self.trials, self.strategies) + headers
 
     def write(self, path: Path, first: int, arrays: Arrays) -> None:
-        """Write a chunk; a file of that name is replaced once the new one is complete.
+        """Write a chunk; an older file is replaced once the new one is complete.
 
         Args:
             path: The file.
             first: Number of its first trial.
-            arrays: Its variables, and what it was made with.
+            arrays: Its variables and the versions that computed it.
 
         Raises:
-            OSError: If there is no room or no permission; an older file is then as it was.
+            OSError: If there is no room or no permission; an older file is then unchanged.
         """
-        # Serialised in memory: a zip file that meets a full disk raises again as it is closed.
+        # Serialised in memory, because a zip file on a full disk raises a second time on closing.
         packed = io.BytesIO()
         members: dict[str, Any] = {
             **arrays,
@@ -91,16 +89,14 @@ class ChunkFormat(NamedTuple):
         except FileNotFoundError:
             return None
         if size > self.most_bytes:
-            raise Damaged(
-                f"it has {size:,} bytes, but no more than {self.most_bytes:,} are written"
-            )
+            raise Damaged(f"it has {size:,} bytes, but such files have at most {self.most_bytes:,}")
         packed = path.read_bytes()
         try:
-            # numpy reads what a header announces; the checksums tell whether that is all.
+            # numpy trusts the size in a header, so the checksums are verified first.
             with zipfile.ZipFile(io.BytesIO(packed)) as archive:
                 for member in archive.infolist():  # before any of them is unpacked
                     if member.compress_type != zipfile.ZIP_STORED or member.file_size > size:
-                        raise Damaged(f"{member.filename} is compressed, as none is written")
+                        raise Damaged(f"{member.filename} is compressed, but chunks never are")
                 broken = archive.testzip()
             if broken is not None:
                 raise Damaged(f"the checksum of {broken} is wrong")
@@ -109,7 +105,7 @@ class ChunkFormat(NamedTuple):
             study, start = str(found.pop("study")), int(found.pop("first"))
         except Damaged:
             raise
-        except Exception as error:  # whatever zipfile and numpy make of damaged bytes
+        except Exception as error:  # zipfile and numpy raise many types on damaged bytes
             raise Damaged(f"{type(error).__name__}: {error}") from error
         if study != self.study:
             raise OfAnotherStudy
@@ -123,7 +119,7 @@ class ChunkFormat(NamedTuple):
         if set(found) != {*named, MADE_WITH}:
             raise Damaged(f"it holds {', '.join(found)} instead of {', '.join(named)}")
         if start != first:
-            raise Damaged(f"it holds the trials from {start} on instead of {first}")
+            raise Damaged(f"its first trial is {start} instead of {first}")
         trials = (*found["regret"].shape, 0, 0)[1]
         for member, name in named.items():
             array = found[member]

@@ -1,4 +1,4 @@
-"""How a study is cut into chunks of trials that run together."""
+"""How a study is divided into chunks of trials that run together."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from botorch_tv.simulation.settings import StudySettings
 
 
 class Chunk(NamedTuple):
-    """Some neighbouring trials."""
+    """Consecutive trials."""
 
     first: int
-    """Number of the first."""
+    """Number of the first trial."""
     trials: int
-    """How many."""
+    """Number of trials."""
 
     def __str__(self) -> str:
         return f"trials {self.first} to {self.first + self.trials - 1}"
@@ -26,18 +26,18 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """How a study is computed, which decides the last bits of its numbers.
+    """The settings of a computation that affect rounding.
 
     Args:
         chunk: Trials that run together.
-        threads: Threads of PyTorch for each chunk.
+        threads: PyTorch threads per chunk.
     """
 
     chunk: int
     threads: int
 
     def chunks(self, trials: int) -> list[Chunk]:
-        """All chunks of a study; only the last may be shorter than the others."""
+        """All chunks of a study; only the last may be shorter."""
         starts = range(0, trials, self.chunk)
         return [Chunk(first, min(self.chunk, trials - first)) for first in starts]
 
@@ -45,21 +45,21 @@ class Cut:
 def choose_cut(
     settings: StudySettings, *, trials: int, chunk: int | None, workers: int, lasting: bool
 ) -> Cut:
-    """A cut for a new study.
+    """The cut of a new study.
 
     Args:
         settings: The study.
-        trials: Its trials.
-        chunk: Trials that run together; from free memory if None.
-        workers: Chunks that run side by side.
-        lasting: Whether more trials may follow. The number of threads, and with it the last bits
-            of every number, must not depend on how many there are then.
+        trials: Number of trials.
+        chunk: Trials that run together; chosen by free memory if None.
+        workers: Chunks that run in parallel.
+        lasting: Whether the study may be extended. The number of threads, which affects rounding,
+            then must not depend on the number of trials.
     """
     threads = torch.get_num_threads()
     if chunk is None:
         with torch_threads(max(1, threads // workers)):
             chunk = chunk_size(settings, trials=trials, workers=workers)
     if chunk * breadth(settings.world.domain) < BUSY_NUMBERS:
-        return Cut(chunk, threads=1)  # more would wait for each other at every operation
+        return Cut(chunk, threads=1)  # small operations cost more to share than to compute
     abreast = workers if lasting else min(workers, -(-trials // chunk))
     return Cut(chunk, max(1, threads // abreast))

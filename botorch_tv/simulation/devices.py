@@ -1,4 +1,4 @@
-"""Where a study computes."""
+"""The devices that a study computes on."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ import torch
 
 
 def named_device(device: torch.device | str) -> torch.device:
-    """A device, which need not be on this machine.
+    """The device of this name, whether or not this machine has it.
 
     Raises:
-        ValueError: If there is none of that name.
+        ValueError: If PyTorch knows no such device.
     """
     try:
         return torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"device is {device!r}, which is none; give 'cpu' or 'cuda'.") from error
+        raise ValueError(
+            f"device is {device!r}, but PyTorch knows no such device; give 'cpu' or 'cuda'."
+        ) from error
 
 
 def usable_device(device: torch.device | str) -> torch.device:
-    """A device that is here.
+    """The device of this name on this machine.
 
     Args:
         device: A device or its name, such as ``"cpu"`` or ``"cuda:1"``.
 
     Raises:
-        ValueError: If there is no such device.
+        ValueError: If this machine has no such device.
     """
     place = named_device(device)
     if place.type == "cuda":
@@ -38,14 +40,14 @@ def usable_device(device: torch.device | str) -> torch.device:
 
 
 def device_of_worker(device: torch.device, number: int) -> torch.device:
-    """The device of this machine that a worker takes; of several GPUs, tasks take turns.
+    """The device of this machine for one task; tasks are spread over several GPUs in turn.
 
     Args:
-        device: What the study wants: ``"cuda"`` for any GPU.
-        number: Of the task.
+        device: The device of the study; ``"cuda"`` stands for any GPU.
+        number: Number of the task.
 
     Raises:
-        ValueError: If there is no such device.
+        ValueError: If this machine has no such device.
     """
     place = usable_device(device)
     if place.type == "cuda" and place.index is None:
@@ -54,7 +56,7 @@ def device_of_worker(device: torch.device, number: int) -> torch.device:
 
 
 def is_here(device: torch.device) -> bool:
-    """Whether this machine has a device."""
+    """Whether this machine has the device."""
     try:
         usable_device(device)
     except ValueError:
@@ -63,7 +65,7 @@ def is_here(device: torch.device) -> bool:
 
 
 def device_name(device: torch.device) -> str:
-    """What a device calls itself, or what it is called where it is not on this machine."""
+    """The model of a GPU of this machine; otherwise the type of the device."""
     if device.type == "cuda" and is_here(device):
         return str(torch.cuda.get_device_name(device))
     return device.type

@@ -1,10 +1,10 @@
-"""Chunks of a study played by workers that somebody else provides, here or on other machines."""
+"""Play the chunks of a study through an executor of the user, on this machine or others."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 
 class Future(Protocol):
-    """What comes of a task; it may have ``done()`` and ``cancel()`` as those of Python have."""
+    """The future of a task; ``done()`` and ``cancel()``, as in Python's futures, are optional."""
 
     def result(self) -> Any:
-        """What the function returned, once it has; raises what it raised."""
+        """Wait for the function; return what it returned, or raise what it raised."""
 
 
 class Executor(Protocol):
-    """Somebody who lets functions run elsewhere, as those of ``concurrent.futures`` do.
+    """Runs functions elsewhere, as the executors of ``concurrent.futures`` do.
 
-    Nothing else is asked of it; a method ``batch()``, which makes one of all that is submitted
-    within a ``with`` statement, is used.
+    A method ``batch()`` is used if there is one: a context manager that submits together all tasks
+    submitted within it.
     """
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future:
-        """Let a function run."""
+        """Schedule a function call."""
 
 
 def require_executor(executor: Executor | None) -> None:
-    """Refuse what is no executor.
+    """Check that an executor has a method ``submit``.
 
     Raises:
-        ValueError: If it cannot be given anything to do.
+        ValueError: If it has none.
     """
     require(
         executor is None
@@ -61,17 +61,17 @@ def require_executor(executor: Executor | None) -> None:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Plays the chunks of a study by an executor.
+    """Plays the chunks of a study through an executor.
 
-    Workers that see the folder of the study keep what they play there, so that it stays whatever
-    becomes of the process that asked; others send it back, and it is kept here.
+    Workers that can see the folder of the study save their chunks there, so that they survive the
+    death of the calling process. Other workers send their chunks back, and this process saves them.
 
     Args:
-        executor: Whose workers play.
+        executor: Its workers play.
         settings: The study.
         cut: How it is computed.
-        take: Is given every chunk once.
-        folder: Where they are kept, if anywhere.
+        take: Called once with every chunk.
+        folder: Where chunks are kept; None if nowhere.
     """
 
     executor: Executor
@@ -87,9 +87,9 @@ class Elsewhere:
             Versions, as JSON, of the libraries that computed the chunks sent back.
 
         Raises:
-            Exception: The first of a task, or of the executor, with a note on what to do; tasks not
-                begun are then cancelled, as they are on an interrupt from the keyboard, and chunks
-                that are finished are kept.
+            Exception: The first error of a task or of the executor, with a note on what to do.
+                Pending tasks are then cancelled, as they are on a keyboard interrupt, and finished
+                chunks are kept.
         """
         made_with: set[str] = set()
         bring, missing = False, list(chunks)
@@ -104,11 +104,11 @@ class Elsewhere:
 
             self._gather(missing, receive, bring=bring)
             missing = [chunk for chunk in left if not self._finished_elsewhere(chunk)]
-            bring = True  # what a worker has kept may stay unseen here for a while
+            bring = True  # network file systems may show a worker's files late
         return made_with
 
     def _taken(self, chunk: Chunk, played: Played | None) -> bool:
-        """Take in what came of a chunk; whether that is all of it."""
+        """Take the result of a chunk; False if it has not been found yet."""
         arrays = None if played is None else played.arrays
         if self.folder is not None:
             if played is None:
@@ -121,9 +121,9 @@ class Elsewhere:
         return arrays is not None
 
     def _finished_elsewhere(self, chunk: Chunk) -> bool:
-        """Wait for a chunk as long as another process is at work on it; whether it is there."""
+        """Wait while another process computes a chunk; whether it has then been found."""
         folder, found = self.folder, False
-        assert folder is not None  # without one, nothing is left to others
+        assert folder is not None  # without a folder, every chunk is sent back
 
         def settled() -> bool:
             nonlocal found
@@ -141,34 +141,29 @@ class Elsewhere:
         *,
         bring: bool,
     ) -> None:
-        """Hand out chunks, and on what comes of each, those first that are done first."""
+        """Submit all chunks, and pass on each result as soon as it is there."""
         waiting: dict[Chunk, Future] = {}
         shared = None if self.folder is None else SharedFolder.of(self.folder)
         known = libraries()
         try:
-            with self._told(chunks[0], chunks[-1]), self._batch():
+            batch = getattr(self.executor, "batch", nullcontext)
+            with self._explained(chunks[0], chunks[-1]), batch():
                 for chunk in chunks:
                     task = Task(self.settings, self.cut, chunk, shared, bring, known)
                     waiting[chunk] = self.executor.submit(play_task, task)
             while waiting:
-                # Of futures that do not say, or none of which is, the first is waited for.
+                # If none is done, or futures have no done(), wait for the first.
                 done = [chunk for chunk, one in waiting.items() if _is_done(one)]
                 for chunk in done or list(waiting)[:1]:
-                    with self._told(chunk, chunk):
+                    with self._explained(chunk, chunk):
                         played = waiting.pop(chunk).result()
                     receive(chunk, _checked(played))
         except BaseException:
-            self._leave(waiting)
+            self._abandon(waiting)
             raise
 
-    def _batch(self) -> AbstractContextManager[Any]:
-        batch: Callable[[], AbstractContextManager[Any]] = getattr(
-            self.executor, "batch", nullcontext
-        )
-        return batch()
-
-    def _leave(self, waiting: dict[Chunk, Future]) -> None:
-        """Cancel what has not begun, and keep what is finished."""
+    def _abandon(self, waiting: dict[Chunk, Future]) -> None:
+        """Cancel pending tasks, and keep finished chunks."""
         done = {chunk: one for chunk, one in waiting.items() if _is_done(one)}
         for chunk, one in waiting.items():
             if chunk not in done and callable(getattr(one, "cancel", None)):
@@ -176,37 +171,37 @@ class Elsewhere:
                     one.cancel()  # type: ignore[attr-defined]
         if self.folder is not None:
             for chunk, one in done.items():
-                with suppress(Exception):  # the first error is the one to be told
+                with suppress(Exception):  # the first error is the one reported
                     self._taken(chunk, _checked(one.result()))
 
     @contextmanager
-    def _told(self, first: Chunk, last: Chunk) -> Iterator[None]:
-        """Say what to do about errors that come from an executor and not from the study."""
+    def _explained(self, first: Chunk, last: Chunk) -> Iterator[None]:
+        """Add advice to errors that come from the executor and not from the study."""
         try:
             yield
         except Exception as error:
-            # Some executors raise an error of their own, with that of the worker as text.
-            told = [str(error), *getattr(error, "__notes__", [])]
-            if not any(OWN_NOTE in one for one in told):
+            # Some executors raise an error of their own, with the worker's error as text.
+            texts = [str(error), *getattr(error, "__notes__", [])]
+            if not any(OWN_NOTE in text for text in texts):
                 trials = Chunk(first.first, last.first + last.trials - first.first)
-                error.add_note(f"run_study: no result of {trials} came back. {self._cure(error)}")
+                error.add_note(f"run_study: no result of {trials} came back. {self._advice(error)}")
             raise
 
-    def _cure(self, error: Exception) -> str:
+    def _advice(self, error: Exception) -> str:
         if isinstance(error, pickle.PicklingError) or "pickle" in str(error):
             return (
                 "If it could not be pickled: define worlds, strategies, recorders and their "
-                "functions at the top level of a module, or give an executor that sends code too, "
+                "functions at the top level of a module, or give an executor that also sends code, "
                 "such as loky's."
             )
         kept = (
             "give save_to=FOLDER as well, which keeps finished trials for another call."
             if self.folder is None
-            else f"what is finished is kept in {self.folder.path} and not played again."
+            else f"finished trials are kept in {self.folder.path} and not played again."
         )
         return (
-            "If a worker was lost, or could not import what the study is made of, mend that and "
-            "run the same call again, with a new executor if this one is broken; " + kept
+            "If a worker was lost, or could not import the classes of the study, fix that and run "
+            "the same call again, with a new executor if this one is broken; " + kept
         )
 
 
@@ -218,8 +213,8 @@ def _is_done(future: Future) -> bool:
 def _checked(played: object) -> Played | None:
     if played is not None and not isinstance(played, Played):
         raise TypeError(
-            f"run_study: the executor returned a {type(played).__name__} in place of what "
-            "play_task returns; its submit(function, *arguments) must give back something whose "
-            "result() is function(*arguments)."
+            f"run_study: the executor returned a {type(played).__name__} instead of the result of "
+            "play_task; its submit(function, *arguments) must return an object whose result() is "
+            "function(*arguments)."
         )
     return played

@@ -1,7 +1,7 @@
 """A folder that keeps the finished chunks of a study, for a later call or another process.
 
-It holds `study.json`, which says what the study is, and a file per finished chunk. Files appear
-under their names only once they are complete. Whoever computes a chunk holds its lock meanwhile.
+It holds `study.json`, the description of the study, and a file per finished chunk. Files are
+written atomically. A process holds the lock of a chunk while it computes that chunk.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile, write_study_
 
 LOCKS = "locks"
 RESULTS = "result-*.nc"
-"""Names of results that memory does not hold."""
+"""Names of results that are too large for memory."""
 ADDED = "added"
-"""How the names of folders begin that keep strategies added later."""
+"""Prefix of the subfolders for strategies added later."""
 
 
 class StudyFolder:
@@ -38,8 +38,8 @@ class StudyFolder:
 
     Attributes:
         path: The folder.
-        cut: How the study in it is computed.
-        files: What its chunks look like.
+        cut: How its study is computed.
+        files: The format of its chunks.
     """
 
     def __init__(self, path: Path, cut: Cut, files: ChunkFormat) -> None:
@@ -58,51 +58,51 @@ class StudyFolder:
         layout: ResultLayout,
         chunk: int | None,
     ) -> StudyFolder:
-        """The folder of a study, made if there is none yet.
+        """The folder of a study, created if missing.
 
         Args:
             path: The folder.
             study: The description of the study.
-            cut: Says how to compute it if it is new; a study found keeps its own.
+            cut: Makes the cut of a new study; an existing study keeps its own.
             layout: What is recorded.
-            chunk: Trials that must run together; None if that is left to the folder.
+            chunk: Trials that must run together; None accepts the folder's number.
 
         Raises:
-            ValueError: If another study is in the folder, naming every difference, or its
+            ValueError: If the folder holds another study, naming every difference, or its
                 description is damaged or missing.
             OSError: If the folder cannot be made or written.
         """
         study = json.loads(json.dumps(study))
         cls.create(path, study, cut)
-        with _told(path):
+        with _folder_errors(path):
             found = StudyFile.read(path / STUDY_FILE)
         found.require_same(study, chunk, path)
         return cls(path, found.cut, found.chunk_format(layout))
 
     @staticmethod
     def create(path: Path, study: Mapping[str, Description], cut: Callable[[], Cut]) -> None:
-        """Make the folder of a study, unless there is one; arguments are those of :meth:`open`.
+        """Create the folder of a study, unless it exists; the arguments are those of :meth:`open`.
 
         Raises:
             ValueError: If there are chunks without a description.
             OSError: If the folder cannot be made or written.
         """
         file = path / STUDY_FILE
-        with _told(path):
+        with _folder_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             if not file.exists():
                 _refuse_orphans(path)
                 write_study_file(file, study, cut())  # unless another process does so first
 
     def find(self, chunk: Chunk) -> Arrays | None:
-        """A finished chunk.
+        """Read a finished chunk.
 
         Args:
             chunk: Its trials, which may be fewer than the file holds.
 
         Returns:
-            The variables of these trials; None if the chunk is missing, shorter or damaged, of
-            which the last is told in a warning, or has averages over more trials.
+            The variables of these trials. None if the file is missing, has too few trials, has
+            averages over more trials, or is damaged, for which a warning is issued.
 
         Raises:
             ValueError: If the file belongs to another study.
@@ -133,30 +133,30 @@ class StudyFolder:
         return {name: array[:, : chunk.trials] for name, array in arrays.items()}
 
     def require_room(self, chunks: Iterable[Chunk], besides: int = 0) -> None:
-        """Refuse to begin chunks for which there is no room.
+        """Check that the disk has room for more chunks.
 
         Args:
-            chunks: Those still to be played.
-            besides: Bytes that are written besides.
+            chunks: The chunks still to be played.
+            besides: Bytes that are written in addition.
 
         Raises:
-            OSError: If the disk has less room than their files will take.
+            OSError: If the disk has less room than they take.
         """
         files = self.files
         each = [files.layout.bytes_of(chunk.trials, files.strategies) for chunk in chunks]
         require_disk(self.path, sum(each) + besides)
 
     def keep(self, chunk: Chunk, arrays: Arrays, made_with: str | None = None) -> None:
-        """Write a finished chunk, unless more of its trials are there; its lock must be held.
+        """Write a finished chunk, unless its file has more trials; the caller holds its lock.
 
         Args:
             chunk: Its trials.
             arrays: Their variables.
-            made_with: Versions that computed them, as :meth:`made_with` tells; those of this
-                process unless given.
+            made_with: The versions that computed them, as :meth:`made_with` returns them; those of
+                this process by default.
 
         Raises:
-            OSError: If it cannot be written; nothing else in the folder has changed.
+            OSError: If it cannot be written; the rest of the folder is unchanged.
         """
         file, made_with = self._file(chunk), made_with or own_versions()
         with suppress(Damaged):
@@ -169,21 +169,21 @@ class StudyFolder:
         except OSError as error:
             raise OSError(
                 f"{file} could not be written ({error.strerror or error}). The chunks finished "
-                "before are intact: make room, and the same study goes on from them."
+                "before are intact: make room, and the same call resumes from them."
             ) from error
 
     @contextmanager
     def claim(self, chunk: Chunk) -> Iterator[bool]:
-        """Hold the lock of a chunk, unless another process does.
+        """Try to hold the lock of a chunk.
 
         Yields:
-            Whether it is held.
+            Whether this process holds it; False if another one does.
 
         Raises:
             OSError: If nothing can be written in the folder.
         """
         lock = self._lock(chunk)
-        with _told(self.path):
+        with _folder_errors(self.path):
             mine = lock.claim()
         try:
             yield mine
@@ -193,43 +193,43 @@ class StudyFolder:
                 del self._locks[chunk]
 
     def waited_for(self, chunk: Chunk) -> str:
-        """Who computes a chunk that is waited for, and what will come of it, in words."""
+        """A message that says which process is computing a chunk, and what happens next."""
         lock = self._lock(chunk)
         return (
-            f"waiting for {chunk}, which {lock.holder() or 'another process'}, computes. They "
-            f"are computed here once it has given no sign of life for {LIFELESS_SECONDS:g} s; if "
-            f"you know that it is gone, delete {lock.path} to have them begun at once."
+            f"waiting for {chunk}, computed by {lock.holder() or 'another process'}. If that gives "
+            f"no sign of life for {LIFELESS_SECONDS:g} s, they are computed here; if you know that "
+            f"it has ended, delete {lock.path} to start them at once."
         )
 
     def _lock(self, chunk: Chunk) -> WorkLock:
-        """The lock of a chunk; kept while it is waited for, since it counts signs of life."""
+        """The lock of a chunk; kept while waiting, because it tracks the holder's heartbeat."""
         if chunk not in self._locks:
             locks = self.path / LOCKS
-            with _told(self.path):
+            with _folder_errors(self.path):
                 locks.mkdir(exist_ok=True)
             self._locks[chunk] = WorkLock(locks / f"{self._name(chunk)}.lock")
         return self._locks[chunk]
 
     def made_with(self, chunk: Chunk) -> str:
-        """Versions, as JSON, that computed a chunk which was found or kept."""
+        """The versions, as JSON, that computed a chunk which was found or kept."""
         return next(text for text, chunks in self._made_with.items() if chunk in chunks)
 
     def versions(self) -> dict[str, str]:
-        """Versions of the libraries that the chunks found and kept were computed with.
+        """The versions of the libraries that computed the chunks found and kept.
 
-        Where there are several of one, they are told one after the other, and in a warning.
+        Several versions of one library are joined, and a warning is issued.
         """
         made_with = {text: json.loads(text) for text in sorted(self._made_with)}
         if len(made_with) > 1:
-            told = "; ".join(
+            computed = "; ".join(
                 f"{_trials(self._made_with[text])} with "
                 + ", ".join(f"{name} {version}" for name, version in one.items())
                 for text, one in made_with.items()
             )
             warnings.warn(
-                f"save_to={self.path} holds trials computed with different versions: {told}. They "
-                "may differ by rounding, or by what has changed between these. For a study made "
-                "with one version, run it in another folder, or delete the chunks of the other.",
+                f"save_to={self.path} holds trials computed with different versions: {computed}. "
+                "They may differ by rounding, or by changes between the versions. For a study of "
+                "one version, run it in another folder, or delete the chunks of the other.",
                 stacklevel=3,
             )
         return together(made_with.values())
@@ -242,13 +242,13 @@ class StudyFolder:
 
 
 def result_file(path: Path, study: Mapping[str, Description], trials: int) -> Path:
-    """Where a folder keeps a result that memory does not hold; another one has another name."""
+    """The file of a folder for a result too large for memory; its name depends on the study."""
     whole = json.dumps([study, trials], sort_keys=True)
     return path / RESULTS.replace("*", hashlib.sha256(whole.encode()).hexdigest()[:12])
 
 
 def discard_results(path: Path, but: Path) -> None:
-    """Remove results of a folder, but one, which are out of date."""
+    """Remove the results in a folder, except one."""
     for file in path.glob(RESULTS):
         if file != but:
             with suppress(OSError):
@@ -256,16 +256,16 @@ def discard_results(path: Path, but: Path) -> None:
 
 
 def require_disk(path: Path, needed: int) -> None:
-    """Refuse a study for which there is no room.
+    """Check that the disk has room for a study.
 
     Args:
-        path: Its folder, which may not be there yet.
-        needed: Bytes that it takes.
+        path: Its folder, which need not exist yet.
+        needed: Bytes needed.
 
     Raises:
-        OSError: If the disk has less.
+        OSError: If fewer bytes are free.
     """
-    with _told(path):
+    with _folder_errors(path):
         free = shutil.disk_usage(next(one for one in (path, *path.parents) if one.exists())).free
     if needed > free:
         raise OSError(
@@ -277,11 +277,11 @@ def require_disk(path: Path, needed: int) -> None:
 
 
 def discard(path: Path, trials: int) -> None:
-    """Remove the folder of a study that is done, and nothing in it that no study has written.
+    """Remove the folder of a finished study, but no file in it that a study has not written.
 
     Args:
         path: The folder; it need not exist.
-        trials: Trials that are no longer needed; a folder that holds more is left as it is.
+        trials: Trials that are no longer needed; a folder with more trials is left unchanged.
     """
     for added in path.glob(f"{ADDED}-*"):
         discard(added, trials)
@@ -301,12 +301,12 @@ def discard(path: Path, trials: int) -> None:
         for one in path.glob(pattern):
             one.unlink(missing_ok=True)
     for folder in (path / LOCKS, path):
-        with suppress(OSError):  # something else is in it, or it is gone
+        with suppress(OSError):  # it holds other files, or no longer exists
             folder.rmdir()
 
 
 def _trials(chunks: list[Chunk]) -> str:
-    """Numbers of the trials of some chunks, those next to each other as one range."""
+    """The trials of some chunks in words, with adjacent chunks joined to one range."""
     ranges: list[list[int]] = []
     for first, trials in sorted(set(chunks)):
         if ranges and first == ranges[-1][1] + 1:
@@ -317,8 +317,8 @@ def _trials(chunks: list[Chunk]) -> str:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Say which folder is the matter when a file in it cannot be read or written."""
+def _folder_errors(path: Path) -> Iterator[None]:
+    """Name the folder in errors about reading or writing its files."""
     try:
         yield
     except OSError as error:

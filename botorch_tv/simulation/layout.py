@@ -1,4 +1,4 @@
-"""What the recorders of a study record together: names, shapes and types, known before any work."""
+"""Names, shapes and types of everything that a study records."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DIMENSIONS = ("strategy", "trial", "round")
 
 @dataclass(frozen=True)
 class ResultLayout:
-    """Variables of a study.
+    """The recorded variables of a study.
 
     Args:
-        variables: By name.
-        empty: The result before any trial is played.
+        variables: The variables by name.
+        empty: The result with no trials.
     """
 
     variables: Mapping[str, Variable]
@@ -42,10 +42,11 @@ class ResultLayout:
         horizon: int,
         dtype: str,
     ) -> ResultLayout:
-        """The variables of all recorders, those of every study first.
+        """The layout of all recorders, :class:`Play` first.
 
         Raises:
-            ValueError: If two recorders record the same, or do not fit together or this domain.
+            ValueError: If two recorders record the same variable, their dimensions conflict, or one
+                does not fit the domain.
         """
         labels = {
             "strategy": list(strategies),
@@ -63,24 +64,25 @@ class ResultLayout:
                 recorded = {*variables, *map(error_of, variables)}
                 taken = {*blank.variables} & {*empty.variables, *given.variables}
                 taken |= recorded & {*map(str, given.variables)}
-                require(not taken, f"{', '.join(sorted(map(str, taken)))} is there already")
-                # What else does not fit is told by xarray, such as sizes.
+                require(not taken, f"{', '.join(sorted(map(str, taken)))} is already recorded")
+                # xarray reports other conflicts, such as sizes.
                 empty = empty.merge(given, compat="no_conflicts", join="exact").merge(blank)
             except (ValueError, TypeError) as error:
                 raise ValueError(
-                    f"run_study: {one!r} does not go with the other recorders: {error}"
+                    f"run_study: {one!r} cannot be combined with the other recorders: {error}; "
+                    "change its variables or labels, or leave it out."
                 ) from error
             variables |= own
         return cls(variables, empty)
 
     @cached_property
     def every_round(self) -> dict[str, Variable]:
-        """Those kept of every round of every trial."""
+        """The variables kept for every round of every trial."""
         return {name: one for name, one in self.variables.items() if not one.averaged}
 
     @cached_property
     def averaged(self) -> dict[str, Variable]:
-        """Those averaged over rounds and trials."""
+        """The variables averaged over rounds and trials."""
         return {name: one for name, one in self.variables.items() if one.averaged}
 
     @property
@@ -89,7 +91,7 @@ class ResultLayout:
         return self.empty.sizes["round"]
 
     def shape_of(self, name: str, trials: int, strategies: int | None = None) -> tuple[int, ...]:
-        """The shape of a variable over some trials, and all strategies unless told."""
+        """The shape of a variable, for all strategies by default."""
         sizes = {**self.empty.sizes, "trial": trials}
         if strategies is not None:
             sizes["strategy"] = strategies
@@ -97,36 +99,36 @@ class ResultLayout:
 
     @property
     def numbers_per_trial(self) -> int:
-        """Numbers that a strategy's records of a trial are, while it is played."""
+        """How many numbers are recorded per strategy and trial while it is played."""
         rounds = sum(math.prod(one.shape) for one in self.every_round.values())
         return self.horizon * rounds + sum(math.prod(one.shape) for one in self.averaged.values())
 
     def bytes_of(self, trials: int, strategies: int | None = None) -> int:
-        """What the records of some trials take in memory or a file."""
+        """Size of the records of some trials, in memory or in a file."""
         each = {
             name: math.prod(self.shape_of(name, trials, strategies))
             * self.empty[name].dtype.itemsize
             for name in self.variables
         }
-        return sum(each.values()) + sum(each[name] for name in self.averaged)  # and their scatter
+        return sum(each.values()) + sum(each[name] for name in self.averaged)  # their scatter
 
 
 def scatter_of(name: str) -> str:
-    """Name of the sum of squared deviations that goes with an average, until chunks are joined."""
+    """Name of the sum of squared deviations of an average; chunks hold it, results do not."""
     return f"{name}_scatter"
 
 
 def error_of(name: str) -> str:
-    """Name of the standard error that goes with an average."""
+    """Name of the standard error of an average."""
     return f"{name}_standard_error"
 
 
 def _blank(
     name: str, variable: Variable, known: Mapping[Hashable, int], dtype: str
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The variables of a result that hold one recorded, without any trial."""
+    """The variables of an empty result for one recorded variable."""
     taken = [one for one in variable.sizes if one in DIMENSIONS]
-    require(not taken, f"{name} has {', '.join(taken)} already")
+    require(not taken, f"{name} declares {', '.join(taken)}, which every variable has anyway")
     if variable.averaged:
         shape, dimensions = (known["strategy"], *variable.shape), ("strategy", *variable.sizes)
         return {one: (dimensions, np.full(shape, np.nan)) for one in (name, error_of(name))}

@@ -1,8 +1,8 @@
-"""Strategies added to a study that is kept in a folder, each computed once.
+"""Strategies added later to a study that is kept in a folder, each computed once.
 
-The strategies of the first call are kept in the folder itself, those that a later call adds in a
-folder of their own within it, which is the folder of a study like any other. Draws belong to trials
-and labels, so all of them meet the same worlds and the same noise.
+The folder itself holds the strategies of the first call. Strategies added by a later call go into a
+subfolder, which is an ordinary study folder. Random numbers depend on trial and label alone, so all
+strategies face the same worlds and the same noise.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from botorch_tv.simulation.study_file import STUDY_FILE, StudyFile
 
 
 class LineUp(NamedTuple):
-    """Strategies that are kept together."""
+    """The strategies in one study folder."""
 
     folder: StudyFolder
-    """Where."""
+    """The folder."""
     kept: list[str]
-    """The labels of all of them."""
+    """The labels of all its strategies."""
     wanted: list[str]
-    """The labels of those asked for, in the same order."""
+    """The requested labels, in the same order."""
 
     @property
     def left_out(self) -> list[str]:
-        """The labels of the others."""
+        """The labels that were not requested."""
         return [label for label in self.kept if label not in self.wanted]
 
 
@@ -45,21 +45,21 @@ def open_line_ups(
     layout: ResultLayout,
     chunk: int | None,
 ) -> list[LineUp]:
-    """Where the strategies of a study are kept, or are going to be.
+    """The folders for the requested strategies, found or newly made.
 
     Args:
-        path: The folder of the study, made if there is none yet.
-        study: The description of what is wanted.
-        cut: Says how to compute it if it is new; a study found keeps its own.
+        path: The folder of the study; created if missing.
+        study: The description of the requested study.
+        cut: Makes the cut of a new study; an existing study keeps its own.
         layout: What is recorded.
-        chunk: Trials that must run together; None if that is left to the folder.
+        chunk: Trials that must run together; None accepts the folder's number.
 
     Returns:
-        One or more, which hold every strategy wanted once.
+        One or more line-ups, which together hold every requested strategy once.
 
     Raises:
-        ValueError: If another study is in the folder, or another strategy of the same label, naming
-            every difference, or a description is damaged or missing.
+        ValueError: If the folder holds another study, or another strategy with the same label, with
+            every difference; or if a description is damaged or missing.
         OSError: If the folder cannot be made or written.
     """
     study = json.loads(json.dumps(study))
@@ -78,34 +78,34 @@ def open_line_ups(
         found.append(LineUp(folder, list(kept["labels"]), wanted))
     if missing:
         added = _with(study, _of(study, missing))
-        # Of the same name for all who add the same.
+        # Every process that adds the same strategies finds the same name.
         name = hashlib.sha256(json.dumps(added["strategies"], sort_keys=True).encode()).hexdigest()
         place = path / f"{ADDED}-{name[:8]}"
         folder = StudyFolder.open(
             place, added, lambda: found[0].folder.cut, layout=layout, chunk=chunk
         )
         found.append(LineUp(folder, missing, missing))
-    _tell_left_out(path, found)
+    _warn_left_out(path, found)
     return [one for one in found if one.wanted]
 
 
 def _with(study: Mapping[str, Any], strategies: Mapping[str, Description]) -> dict[str, Any]:
-    """The same study with other strategies."""
+    """A study description with other strategies."""
     return {**study, "strategies": dict(strategies), "labels": list(strategies)}
 
 
 def _of(study: Mapping[str, Any], labels: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some strategies that a study has."""
+    """The descriptions of the strategies with these labels."""
     return {label: one for label, one in study["strategies"].items() if label in labels}
 
 
-def _tell_left_out(path: Path, found: Sequence[LineUp]) -> None:
+def _warn_left_out(path: Path, found: Sequence[LineUp]) -> None:
     seen = {label for one in found for label in one.wanted}
     others = [label for one in found for label in one.kept if label not in seen]
     if others:
         warnings.warn(
             f"save_to={path} also holds {', '.join(others)}, which this call leaves out; their "
-            "trials stay there. A strategy is known by its label: under a new one it is computed "
-            "anew, with draws of its own.",
+            "trials stay there. Strategies are identified by their labels: under a new label a "
+            "strategy is computed again, with other random numbers.",
             stacklevel=4,
         )

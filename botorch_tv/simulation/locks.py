@@ -1,4 +1,4 @@
-"""Who is at work on what, told by files on any file system that processes share."""
+"""Locks in files, on any file system that processes share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from botorch_tv.files import is_running, this_host, write_new
 
 BEAT_SECONDS = 5.0
-"""How often whoever holds a lock gives a sign of life."""
+"""Time between heartbeats of the holder of a lock."""
 LIFELESS_SECONDS = 120.0
-"""A lock without a sign of life for so long is taken over: network file systems may show changes
+"""A lock without a heartbeat for this long is taken over; network file systems may show changes
 a minute late."""
 
 
 class Holder(NamedTuple):
-    """Who holds a lock, as far as its file says."""
+    """The holder of a lock, as far as its file says."""
 
     host: str = "an unknown machine"
     process: int = 0
@@ -34,14 +34,14 @@ class Holder(NamedTuple):
 
 
 class WorkLock:
-    """Says that a process is at work on something.
+    """Shows that a process is working on something.
 
-    The lock is a file that only one process can make. Its holder changes its time every few
-    seconds. Locks of the operating system would do without that, but there are file systems that
-    have none, and others keep those of a machine that is gone.
+    The lock is a file that only one process can create. Its holder updates the modification time
+    every few seconds. Locks of the operating system would need no such heartbeat, but some file
+    systems have none, and others keep the locks of a machine that is gone.
 
-    The lock saves work and guards nothing: when in doubt two processes do the same work, and files
-    are whole whoever writes them.
+    The lock only avoids duplicate work. If in doubt, two processes do the same work; files are
+    written atomically, so that either result is valid.
 
     Args:
         path: The file.
@@ -51,13 +51,13 @@ class WorkLock:
         self.path = path
         self._mine = Holder(this_host(), os.getpid(), _now(), secrets.token_hex(8))
         self._released = threading.Event()
-        self._life: tuple[int, float] | None = None
+        self._last_beat: tuple[int, float] | None = None
 
     def claim(self) -> bool:
         """Hold the lock unless a living process does.
 
         Raises:
-            OSError: If no file can be made there.
+            OSError: If the file cannot be created.
         """
         if self._make():
             return True
@@ -69,14 +69,14 @@ class WorkLock:
         return False
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         self._released.set()
         with suppress(OSError):
             if self.holder() == self._mine:
                 self.path.unlink()
 
     def holder(self) -> Holder | None:
-        """Who holds it; None if nobody does."""
+        """The holder; None if the lock is free."""
         try:
             found = json.loads(self.path.read_bytes())
             host, since, token = (str(found[name]) for name in ("host", "since", "token"))
@@ -87,24 +87,24 @@ class WorkLock:
             return Holder()  # damaged
 
     def silence(self) -> float:
-        """Seconds since the last sign of life that was seen, by the clock of this process."""
+        """Seconds since a new heartbeat was last seen, by the clock of this process."""
         try:
             beat = self.path.stat().st_mtime_ns
         except OSError:
             beat = 0
-        if self._life is None or self._life[0] != beat:
-            self._life = beat, time.monotonic()
-        return time.monotonic() - self._life[1]
+        if self._last_beat is None or self._last_beat[0] != beat:
+            self._last_beat = beat, time.monotonic()
+        return time.monotonic() - self._last_beat[1]
 
     def _make(self) -> bool:
-        # Whole from its first moment: one without a name would be waited for, killed or not.
+        # Written atomically: others could not tell whether the holder of an empty file is alive.
         mine = json.dumps(self._mine._asdict()).encode()
         if not write_new(self.path, lambda opened: opened.write(mine)):
             return False
-        threading.Thread(target=self._live, daemon=True).start()
+        threading.Thread(target=self._beat, daemon=True).start()
         return True
 
-    def _live(self) -> None:
+    def _beat(self) -> None:
         while not self._released.wait(BEAT_SECONDS):
             with suppress(OSError):
                 os.utime(self.path)

@@ -1,4 +1,4 @@
-"""How many trials run together: as many as memory holds and no more than pay."""
+"""How many trials run together, by free memory and by speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.validation import require
 
 MEMORY_SHARE = 0.5
-"""Share of free memory that a study fills; the rest is for results and temporaries."""
+"""Share of free memory that a study may use; the rest is for results and temporaries."""
 MOST_TRIALS = 512
-"""Most trials together on a CPU: with more, rounds get no faster but take more memory."""
+"""Most trials together on a CPU; more take more memory and are no faster."""
 
 BUSY_NUMBERS = 2**15
-"""Fewest numbers, trials x arms, that keep a core of its own busy: with fewer, operations take
-longer to start than to do, and Python starts those of all chunks one after the other."""
+"""Fewest numbers, trials x arms, that keep a core busy. With fewer, starting an operation takes
+longer than the operation, and Python starts the operations of all chunks one after the other."""
 
 BOX_POINTS = 512
-"""Points of a box that the usual search scores at once."""
+"""Points of a box that the default search scores at once."""
 
 
 def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
@@ -31,26 +31,26 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     Args:
         settings: The study.
         trials: Trials of the whole study.
-        workers: Chunks that run side by side.
+        workers: Chunks that run in parallel.
 
     Returns:
-        As many as memory allows; fewer where that would leave a worker idle that has enough to do.
+        As many trials as memory allows, but few enough to keep all workers busy.
 
     Raises:
-        ValueError: If memory does not hold one.
+        ValueError: If memory cannot hold a single trial.
     """
     states, horizon = settings.initial_states(), settings.horizon
     graphs = settings.captured
     variance = next(iter(states.values())).basis.variance
 
     def numbers(label: str, together: int) -> int:
-        """Numbers per trial of one strategy where so many run together."""
+        """Numbers per trial of one strategy, if this many trials run together."""
         if label in graphs:
             return numbers_per_trial(graphs[label], horizon)
         return settings.strategies[label].numbers_per_trial(states[label], horizon, together)
 
     def needed(together: int) -> int:
-        """Bytes that so many trials take together."""
+        """Bytes for this many trials together."""
         held = sum(numbers(label, together) for label in states)
         held += settings.layout.numbers_per_trial * len(states)
         return together * held * variance.element_size()
@@ -58,8 +58,8 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
     free, single = free_bytes(variance.device), needed(1)
     require(
         single <= free,
-        f"run_study: a single trial of {horizon:,} rounds takes {bytes_in_words(single)}, but "
-        f"{bytes_in_words(free)} of memory are free on {variance.device}; play fewer arms, rounds "
+        f"run_study: a single trial of {horizon:,} rounds takes {bytes_in_words(single)}, but only "
+        f"{bytes_in_words(free)} of memory are free on {variance.device}; use fewer arms, rounds "
         "or strategies.",
     )
     share = max(-(-trials // workers), -(-BUSY_NUMBERS // breadth(settings.world.domain)))
@@ -71,20 +71,20 @@ def chunk_size(settings: StudySettings, *, trials: int, workers: int) -> int:
 
 
 def breadth(domain: Domain) -> int:
-    """Numbers per trial that most operations work on: arms, or points of a box scored at once."""
+    """Numbers per trial in a typical operation: the arms, or the points of a box scored at once."""
     return len(domain) if isinstance(domain, Grid) else BOX_POINTS
 
 
 def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
-    """Whether the result of a study can be held in memory.
+    """Whether the result of a study fits into memory.
 
     Args:
         settings: The study.
-        trials: Its trials.
-        lasting: Whether it may stay in a folder instead.
+        trials: Number of trials.
+        lasting: Whether the result may stay in a folder instead.
 
     Raises:
-        ValueError: If it cannot, and must.
+        ValueError: If it does not fit, and there is no folder.
     """
     result, free = settings.layout.bytes_of(trials), free_bytes(torch.device("cpu"))
     fits = result <= MEMORY_SHARE * free
@@ -93,8 +93,8 @@ def fits_memory(settings: StudySettings, trials: int, *, lasting: bool) -> bool:
         f"run_study: results of {len(settings.strategies)} strategies x {trials:,} trials x "
         f"{settings.horizon:,} rounds take {bytes_in_words(result)}, more than {MEMORY_SHARE:.0%} "
         f"of the {bytes_in_words(free)} of memory that are free; give save_to=FOLDER (--save-to on "
-        "the command line), where they stay on disk, or at most "
+        "the command line) to keep them on disk, or at most "
         f"trials={max(1, int(MEMORY_SHARE * trials * free / result)):,}, fewer rounds, "
-        "or a part of the strategies at a time.",
+        "or fewer strategies at a time.",
     )
     return fits

@@ -1,4 +1,4 @@
-"""Labelled datasets in files: written whole or not at all, read whole or refused."""
+"""Datasets in netCDF files: written atomically, and verified when they are read."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from botorch_tv.simulation.blocks import BLOCK_BYTES, blocks
 from botorch_tv.validation import as_path
 
 PIECE_BYTES = 2**20
-"""What a file keeps together, with a checksum."""
+"""Approximate size of a netCDF chunk; each has a checksum."""
 LONGEST = 2**16
-"""Most numbers along a dimension in one piece."""
+"""Most numbers along one dimension of a netCDF chunk."""
 
 
-class _Room:
-    """A variable of a file being filled, by several threads."""
+class _FileVariable:
+    """A variable of a netCDF file that several threads may write to."""
 
     def __init__(self, variable: Any, lock: threading.Lock) -> None:
         self._variable, self._lock = variable, lock
 
-    def __setitem__(self, place: Any, values: np.ndarray) -> None:
+    def __setitem__(self, index: Any, values: np.ndarray) -> None:
         with self._lock:
-            self._variable[place] = values.astype(self._variable.dtype, copy=False)
+            self._variable[index] = values.astype(self._variable.dtype, copy=False)
 
 
 @contextmanager
 def filling(
     path: Path, empty: xr.Dataset, trials: int, **encoding: object
-) -> Iterator[dict[str, _Room]]:
-    """A netCDF file that is filled piece by piece, and appears once all is there.
+) -> Iterator[dict[str, _FileVariable]]:
+    """A netCDF file that is written in parts, and appears at the end of the ``with`` block.
 
     Args:
         path: The file.
-        empty: The dataset without any trial: its variables along trials are numbers.
-        trials: How many there will be.
-        encoding: How variables are kept, such as ``zlib=True``.
+        empty: The dataset with no trials; its variables along trials are numeric.
+        trials: The final number of trials.
+        encoding: The encoding of variables, such as ``zlib=True``.
 
     Yields:
-        Its variables, to be written to as arrays are.
+        Its variables, which accept assignments to slices.
 
     Raises:
-        OSError: If it cannot be written; an older file is then as it was.
+        OSError: If it cannot be written; an older file is then unchanged.
     """
     engine, lock = _engine(), threading.Lock()
     own = {
-        str(name): encoding | _pieces(one, trials)
+        str(name): encoding | _chunking(one, trials)
         for name, one in empty.variables.items()
         if "trial" in one.dims
     }
@@ -65,14 +65,13 @@ def filling(
         )
         with importlib.import_module(engine).File(unfinished, "a") as file:
             file.resize_dimension("trial", trials)
-            yield {name: _Room(one, lock) for name, one in file.variables.items()}
+            yield {name: _FileVariable(one, lock) for name, one in file.variables.items()}
 
 
 def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
-    """Write a dataset to one compressed netCDF file, all of it or nothing.
+    """Write a dataset to one compressed netCDF file, atomically.
 
-    The file appears under its name only once it is complete and on the disk. Folders that do not
-    exist are made. One that is larger than memory is read and written in parts.
+    Missing folders are created. A dataset larger than memory is read and written in parts.
 
     Args:
         data: The dataset.
@@ -82,7 +81,7 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
         The path written.
 
     Raises:
-        OSError: If it cannot be written; an older file is then as it was.
+        OSError: If it cannot be written; an older file is then unchanged.
     """
     path = as_path("StudyResult.save: path", path, "give the name of a file, 'study.nc'.")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,10 +89,10 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
     numbers = all(one.dtype.kind in "biuf" for one in along.values())
     compressed = {"zlib": True, "complevel": 4, "shuffle": True}
     if data.nbytes <= BLOCK_BYTES or not numbers:
-        # At once, since dimensions that have room to grow are slow to read.
+        # Written at once, because dimensions that can grow are slow to read.
         encoding = {
             str(name): compressed
-            | (_pieces(one, one.sizes["trial"]) if name in along and numbers else {})
+            | (_chunking(one, one.sizes["trial"]) if name in along and numbers else {})
             for name, one in data.variables.items()
             if name in along or (name in data.data_vars and one.ndim > 0)
         }
@@ -101,24 +100,25 @@ def write_dataset(data: xr.Dataset, path: str | os.PathLike[str]) -> Path:
             data.drop_encoding().to_netcdf(unfinished, engine=_engine(), encoding=encoding)
         return path
     empty = data.isel(trial=slice(0))
-    with filling(path, empty, data.sizes["trial"], **compressed) as rooms:
+    with filling(path, empty, data.sizes["trial"], **compressed) as variables:
         for name, one in along.items():
             first = 0
             for block in blocks(data[name]):
                 until = first + block.sizes["trial"]
                 rows = {"trial": slice(first, until)}
-                rooms[name][tuple(rows.get(str(d), slice(None)) for d in one.dims)] = block.values
+                index = tuple(rows.get(str(dim), slice(None)) for dim in one.dims)
+                variables[name][index] = block.values
                 first = until
     return path
 
 
 def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dataset:
-    """Read a file that :func:`write_dataset` wrote.
+    """Read a file written by :func:`write_dataset`.
 
     Args:
         path: The file.
-        most: Bytes that are read into memory. Where there are more, arrays stay in the file, which
-            must then stay where it is, and are read whenever they are asked for.
+        most: Largest number of bytes to read into memory. A larger dataset is read from the file on
+            demand, so the file must stay in place.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -140,9 +140,9 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
                 data = data.load()
     except PermissionError:
         raise
-    except Exception as error:  # whatever the HDF5 layers make of damaged bytes
+    except Exception as error:  # the HDF5 libraries raise many types on damaged bytes
         raise ValueError(
-            f"{path} is damaged or no netCDF file ({type(error).__name__}: "
+            f"{path} is damaged or not a netCDF file ({type(error).__name__}: "
             f"{str(error).splitlines()[0][:120] if str(error) else 'no message'}). "
             "Restore it from a copy, or run the study again."
         ) from error
@@ -150,8 +150,8 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
     return data.assign_coords(strategy=data["strategy"].astype(str)) if "strategy" in data else data
 
 
-def _pieces(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """A variable in pieces with checksums: a MiB of one strategy each, about, or all of it."""
+def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
+    """The netCDF chunks of a variable, with checksums: about a MiB of one strategy, or all of it."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims
@@ -163,7 +163,7 @@ def _pieces(variable: xr.Variable, trials: int) -> dict[str, object]:
 
 
 def _engine() -> Literal["h5netcdf"]:
-    """The name of the netCDF engine, once it is known to be there."""
+    """The name of the netCDF engine, after checking that it is installed."""
     try:
         for module in ("h5netcdf", "h5py"):
             importlib.import_module(module)
@@ -176,5 +176,5 @@ def _engine() -> Literal["h5netcdf"]:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as str, int or float, which the file gives back as a numpy scalar."""
+    """Convert an attribute from the numpy scalar that the file returns."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Independent jobs side by side on the cores of a CPU."""
+"""Run independent jobs in parallel on the cores of a CPU."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let PyTorch use this many threads per operation for a while."""
+    """Set PyTorch's number of threads per operation within a ``with`` block."""
     before = torch.get_num_threads()
-    if before == count:  # so that of several Python threads none restores what another has set
+    if before == count:  # so that no Python thread undoes the setting of another
         yield
         return
     torch.set_num_threads(count)
@@ -31,22 +31,22 @@ def torch_threads(count: int) -> Iterator[None]:
 def side_by_side(
     work: Callable[[Job, threading.Event], Result], jobs: Sequence[Job], workers: int
 ) -> list[Result]:
-    """Work on several jobs at once.
+    """Run jobs in parallel, in Python threads.
 
-    Batched tensor operations release the interpreter, so that Python threads suffice; each running
-    its operations on one core avoids the barrier at the end of every operation.
+    Threads suffice, because batched tensor operations release the interpreter. One core per thread
+    avoids the barrier at the end of every parallel operation.
 
     Args:
-        work: From a job to its result. It should return early once the event is set.
+        work: Maps a job to its result. It should return early once the event is set.
         jobs: The jobs.
-        workers: How many at once.
+        workers: Largest number of jobs at once.
 
     Returns:
         The results, in the order of the jobs.
 
     Raises:
-        Exception: The first that a job raised; the others are then told to stop. An interrupt
-            from the keyboard stops them likewise.
+        Exception: The first error of a job; the event is then set, as it is on a keyboard
+            interrupt.
     """
     stop = threading.Event()
     if workers == 1 or len(jobs) < 2:

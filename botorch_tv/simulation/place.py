@@ -1,4 +1,4 @@
-"""Where a play is, for what is said of an error."""
+"""The current step of a study, for error messages."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from botorch_tv.simulation.cut import Chunk
 
 
 class Place:
-    """Where the play is, which is told of errors within.
+    """A context manager that adds the current step of a study to errors, as a note.
 
     Args:
-        chunk: The trials.
+        chunk: The trials being played.
     """
 
     def __init__(self, chunk: Chunk) -> None:
@@ -17,13 +17,13 @@ class Place:
         self.reach(0, "they are begun")
 
     def reach(self, number: int, doing: str, *who: object) -> None:
-        """Go on to another round, counted from 1, or another part of it.
+        """Record the current step.
 
         Args:
-            number: Of the round.
-            doing: What is done, with `{!r}` for each of those who do it: put into words only once
-                there is an error, since a round has many parts.
-            who: They.
+            number: The round, from 1; 0 before the first.
+            doing: What happens in this step, a format string. It is formatted only on an error,
+                because a round has many steps.
+            who: The arguments of the format string.
         """
         self._round, self._doing, self._who = number, doing, who
 

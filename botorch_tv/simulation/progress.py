@@ -1,4 +1,4 @@
-"""How far a study has come, in whole trials."""
+"""The progress bar of a study, in whole trials."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from tqdm.auto import tqdm
 
 OFTEN, SELDOM = 0.1, 60.0
-"""Seconds between pictures of a bar on a screen, and in a log, in which every one stays."""
+"""Seconds between updates of the bar on a screen, and in a log, which keeps every update."""
 
 
 def progress_bar(trials: int, known: int, *, shown: bool) -> tqdm[Any]:
-    """A bar that counts trials: at once on a screen, seldom where a file is written.
+    """A bar that counts trials; it is updated often on a screen, and seldom in a log file.
 
     Args:
-        trials: All of them.
-        known: Those that it counts from the start.
-        shown: Whether there is a bar.
+        trials: Number of all trials.
+        known: Number of trials already finished.
+        shown: Whether to show the bar.
     """
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
     return tqdm(
@@ -32,12 +32,12 @@ def progress_bar(trials: int, known: int, *, shown: bool) -> tqdm[Any]:
 
 
 class Progress:
-    """A progress bar in whole trials, moved by rounds of many chunks at once.
+    """Advances a bar of whole trials by the rounds of chunks that run in parallel.
 
     Args:
-        bar: Counts trials.
+        bar: The bar, which counts trials.
         horizon: Rounds per trial.
-        known: Trials that the bar counts from the start.
+        known: Number of trials already finished.
     """
 
     def __init__(self, bar: tqdm[Any], horizon: int, known: int = 0) -> None:
@@ -46,7 +46,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, rounds: int) -> None:
-        """Count some more rounds, each of one trial."""
+        """Count more rounds, each of one trial."""
         with self._lock:
             self._rounds += rounds
             self._bar.update(self._rounds // self._horizon - self._bar.n)

@@ -1,4 +1,4 @@
-"""Studies in words: a sentence of verdict."""
+"""The verdict of a study, in one sentence."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import math
 from botorch_tv.simulation.result import StudyResult
 
 CLEAR = 2.0
-"""Standard errors beyond which a paired difference is called clear."""
+"""Smallest paired difference that is called clear, in standard errors."""
 
 
 def verdict(result: StudyResult) -> str:
-    """Who pays least regret, and how surely, in one sentence."""
+    """Which strategy has the lowest regret, and how clearly."""
     table = result.summary()
     best = str(table.index[0])
     level = f"{table['regret_per_round'].iloc[0]:.3f} a round"
@@ -26,7 +26,7 @@ def verdict(result: StudyResult) -> str:
     if math.isinf(apart):
         return f"{best} has the lowest regret, {level}, {gap.mean:.3g} less in every trial."
     if math.isnan(apart):
-        return f"{best} has the lowest regret, {level}; more trials would say how surely."
+        return f"{best} has the lowest regret, {level}; more trials would show how clearly."
     if apart < CLEAR:
         return (
             f"{best} has the lowest regret, {level}, but {second} is only {apart:.1f} standard "

@@ -1,4 +1,4 @@
-"""The bandits that meet in a comparison, by the short names of the command line."""
+"""The strategies of a comparison, by the short names of the command line."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ class Settings:
     Args:
         kernel: Covariance over the domain.
         noise: Variance of the observation noise.
-        epsilon: Rate of change that TV-GP-UCB is told.
+        epsilon: Rate of change assumed by TV-GP-UCB.
         sigma_w2: Variance that UI-TVBO adds per unit of time, in units of the kernel's.
         period: Rounds N after which R-GP-UCB and BR-GP-UCB forget, and R-PERP restarts.
         window: Rounds W that SW-GP-UCB remembers.
         gamma: Discount γ of WGP-UCB, in (0, 1].
         alpha: Exponent α of the age in UI-GP-UCB and W-SparQ-GP-UCB.
         delta: Chance δ of a false alarm of ET-GP-UCB and GLR-GP-UCB.
-        width: Exploration of all but IGP-UCB and BR-GP-UCB, which differ from GP-UCB and R-GP-UCB
-            by their own, that of the information gain, and those that do without; None for the
-            paper's of each.
-        chance: Share of rounds in which GLR-GP-UCB explores by chance.
+        width: Exploration of the strategies that take a width; None for each paper's own. IGP-UCB
+            and BR-GP-UCB do not take it: their width, from the information gain, is what
+            distinguishes them from GP-UCB and R-GP-UCB.
+        chance: Share of rounds in which GLR-GP-UCB explores at random.
         beta: Square of the bands' half width in R-PERP, in standard deviations.
-        epsilons: Rates of change that PE-GP-UCB holds possible.
-        windows: Windows that BOB-GP-UCB learns to choose from.
-        block: Rounds for which it keeps to one.
-        horizon: Rounds that it is told there are.
-        cycle: Length of a cycle that TV-BayesOpt is told, in units of time.
-        cycle_lengthscale: How different its phases are.
+        epsilons: Rates of change that PE-GP-UCB considers.
+        windows: Windows that BOB-GP-UCB chooses from.
+        block: Rounds for which BOB-GP-UCB keeps a window.
+        horizon: Number of rounds assumed by BOB-GP-UCB.
+        cycle: Length of the cycle assumed by TV-BayesOpt, in units of time.
+        cycle_lengthscale: Lengthscale of TV-BayesOpt's periodic kernel.
     """
 
     kernel: Kernel | Tensor
@@ -88,9 +88,9 @@ class Settings:
 
 
 class Rival(NamedTuple):
-    """The name of an algorithm in its paper, its preset, and the settings it takes by name.
+    """An algorithm's name in its paper, its preset, and the names of the settings it takes.
 
-    ``told`` is False of one that is told neither kernel nor noise.
+    ``told`` is False for an algorithm that takes neither kernel nor noise.
     """
 
     label: str
@@ -99,16 +99,12 @@ class Rival(NamedTuple):
     told: bool = True
 
     def make(self, settings: Settings) -> Strategy:
-        """The strategy of these settings."""
-        own = {name: getattr(settings, name) for name in (*self._told, *self.takes)}
-        return self.preset(**own)
-
-    @property
-    def _told(self) -> tuple[str, ...]:
-        return ("kernel", "noise") if self.told else ()
+        """The strategy with these settings."""
+        known = ("kernel", "noise") if self.told else ()
+        return self.preset(**{name: getattr(settings, name) for name in (*known, *self.takes)})
 
 
-# The exact sampler draws from the distribution that the paper's chain approaches, and sooner.
+# The exact sampler draws from the limit of the paper's Markov chain, and is faster.
 SPARQ = functools.partial(strategies.sparq_gp_ucb, steps="exact")
 W_SPARQ = functools.partial(strategies.w_sparq_gp_ucb, steps="exact")
 RIVALS = {
@@ -141,17 +137,17 @@ RIVALS = {
 
 
 def line_up(names: Sequence[str], settings: Settings) -> dict[str, Strategy]:
-    """The strategies of these names, in this order.
+    """The strategies with these names, in this order.
 
     Args:
         names: Short names or the papers' names, in any case: "ET", "et-gp-ucb".
         settings: Their parameters.
 
     Returns:
-        The paper's name of each, to the strategy.
+        The strategies, by their names in the papers.
 
     Raises:
-        ValueError: If a name is unknown, with the closest known one; or there is none.
+        ValueError: If a name is unknown, with the closest known one; or ``names`` is empty.
     """
     known = {code.upper(): rival for code, rival in RIVALS.items()}
     known |= {rival.label.upper(): rival for rival in RIVALS.values()}

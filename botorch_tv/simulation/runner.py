@@ -1,4 +1,4 @@
-"""All chunks of a study, side by side and, where a folder keeps them, shared with others."""
+"""Play all chunks of a study in parallel, shared with other processes through its folder."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Runner:
-    """Plays chunks that are not there yet.
+    """Plays the missing chunks of a study.
 
-    Chunks that other processes hold are left to them at first; at the end they are waited for, and
-    computed here if those processes die.
+    Chunks that other processes are computing are left to them at first. At the end this process
+    waits for them, and computes them itself if those processes die.
 
     Args:
-        trials: Of the study.
-        workers: Chunks at once.
+        trials: Trials of the study.
+        workers: Chunks computed at once.
         progress: Whether to show a progress bar.
-        besides: Bytes that will be written to the disk of a folder besides its chunks.
-        executor: Who plays them in place of this process, if anybody.
-        made_with: Filled with the versions, as JSON, of workers that sent chunks back.
+        besides: Bytes that will be written to the folder's disk in addition to its chunks.
+        executor: Plays the chunks instead of this process, unless None.
+        made_with: Receives the versions, as JSON, of workers that sent chunks back.
     """
 
     trials: int
@@ -51,11 +51,11 @@ class Runner:
         Args:
             settings: The study.
             cut: How it is computed.
-            take: Is given every chunk once, with what was recorded of it, in any order and thread.
-            folder: Where finished chunks are kept, if anywhere.
+            take: Called once with every chunk and its records, in any order and from any thread.
+            folder: Where finished chunks are kept; None if nowhere.
 
         Returns:
-            How many trials were found finished.
+            The number of trials that were already finished.
         """
         chunks = cut.chunks(self.trials)
         missing = chunks if folder is None else _missing(folder, chunks, take)
@@ -66,37 +66,37 @@ class Runner:
         with torch_threads(cut.threads), bar:
             if self.executor is not None:
 
-                def take_and_tell(chunk: Chunk, arrays: Arrays) -> None:
+                def take_and_count(chunk: Chunk, arrays: Arrays) -> None:
                     take(chunk, arrays)
                     bar.update(chunk.trials)
 
-                elsewhere = Elsewhere(self.executor, settings, cut, take_and_tell, folder)
+                elsewhere = Elsewhere(self.executor, settings, cut, take_and_count, folder)
                 self.made_with.update(elsewhere.play(missing))
                 return known
             study = PreparedStudy(settings, settings.initial_states())
-            progressed = Progress(bar, settings.horizon, known)
+            rounds = Progress(bar, settings.horizon, known)
 
-            def turn(chunk: Chunk, stop: threading.Event) -> bool:
-                arrays = take_turn(study, chunk, folder, progressed, stop)
+            def once(chunk: Chunk, stop: threading.Event) -> bool:
+                arrays = take_turn(study, chunk, folder, rounds, stop)
                 if arrays is not None:
                     take(chunk, arrays)
                 return arrays is not None
 
-            def patient_turns(chunk: Chunk, stop: threading.Event) -> bool:
-                return wait_until(lambda: turn(chunk, stop), chunk, folder, stop)
+            def until_done(chunk: Chunk, stop: threading.Event) -> bool:
+                return wait_until(lambda: once(chunk, stop), chunk, folder, stop)
 
-            for work in (turn, patient_turns):
+            for work in (once, until_done):
                 done = side_by_side(work, missing, self.workers)
                 missing = [chunk for chunk, finished in zip(missing, done) if not finished]
         return known
 
 
 def find_all(one: LineUp, chunks: list[Chunk], take: Take) -> None:
-    """Find every chunk of a study of which some strategies are left out, as none can be played.
+    """Read every chunk of a line-up that leaves out strategies, so that none can be played.
 
     Args:
-        one: Its strategies, and where they are kept.
-        chunks: All its trials.
+        one: The line-up.
+        chunks: All chunks of the study.
         take: As for :meth:`Runner.play`.
 
     Raises:
@@ -105,14 +105,14 @@ def find_all(one: LineUp, chunks: list[Chunk], take: Take) -> None:
     left_out = ", ".join(one.left_out)
     for chunk in _missing(one.folder, chunks, take):
         raise ValueError(
-            f"{one.folder.path} keeps {', '.join(one.wanted)} together with {left_out}, and the "
-            f"trials from {chunk.first} on are not there; give {left_out} as well"
+            f"{one.folder.path} keeps {', '.join(one.wanted)} together with {left_out}, and has no "
+            f"trials from {chunk.first} on; give {left_out} as well"
             + (f", or trials={chunk.first}." if chunk.first else "."),
         )
 
 
 def _missing(folder: StudyFolder, chunks: list[Chunk], take: Take) -> list[Chunk]:
-    """The chunks that are not there; the others are taken."""
+    """The chunks that the folder lacks; the others are taken."""
     missing = []
     for chunk in chunks:
         arrays = folder.find(chunk)

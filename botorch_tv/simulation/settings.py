@@ -1,4 +1,4 @@
-"""What a study is, told in words for its result and described in full for its folder."""
+"""The settings of a study, and their descriptions in its result and its folder."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from botorch_tv.strategies.state import State
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Everything that decides a trial; the arguments of ``run_study`` of the same names.
+    """Everything that determines a trial: the arguments of ``run_study`` with the same names.
 
-    Besides, whether rounds are compiled where they can be, on which choices do not depend.
+    ``compiled`` says whether to compile rounds where possible; choices do not depend on it.
     """
 
     world: World
@@ -43,15 +43,15 @@ class StudySettings:
 
     @property
     def recorders(self) -> tuple[Recorder, ...]:
-        """All that record something."""
+        """All recorders, :class:`Play` first."""
         return (Play(), *self.record)
 
     @cached_property
     def layout(self) -> ResultLayout:
-        """What they record.
+        """What the recorders record.
 
         Raises:
-            ValueError: If two record the same, or do not fit together or the domain.
+            ValueError: If recorders do not fit each other or the domain.
         """
         return ResultLayout.of(
             self.record,
@@ -62,7 +62,7 @@ class StudySettings:
         )
 
     def description(self) -> dict[str, Description]:
-        """All of it as JSON: two studies with the same description have the same trials."""
+        """All settings as JSON. Studies with equal descriptions have the same trials."""
         return {
             "world": describe(self.world, "world"),
             "strategies": describe(self.strategies, "strategies"),
@@ -76,7 +76,7 @@ class StudySettings:
         }
 
     def _record_description(self) -> dict[str, Description]:
-        """Recorders by the names of their classes, in any order; of one class with a number."""
+        """Recorders by class name, whatever their order; further ones of a class are numbered."""
         described: dict[str, Description] = {}
         for one in sorted(json.dumps(describe(each, "record")) for each in self.record):
             content = json.loads(one)
@@ -86,28 +86,28 @@ class StudySettings:
         return described
 
     def of(self, labels: Sequence[str]) -> StudySettings:
-        """The same study of some of the strategies."""
+        """The same study with some of its strategies."""
         return replace(self, strategies={label: self.strategies[label] for label in labels})
 
     def initial_states(self) -> dict[str, State]:
-        """A state of every strategy by label, made once, for kernels are evaluated for it.
+        """A state of every strategy by label; made once, because it evaluates the kernels.
 
         Raises:
-            ValueError: If single precision is too coarse for so many rounds.
+            ValueError: If single precision is too coarse for this many rounds.
         """
         return self._states
 
     def __getstate__(self) -> dict[str, object]:
-        """What is sent to a worker, which makes states of its own."""
-        found_here = ("_states", "captured")
-        return {name: part for name, part in vars(self).items() if name not in found_here}
+        """The settings without cached states, which every worker makes for itself."""
+        cached = ("_states", "captured")
+        return {name: part for name, part in vars(self).items() if name not in cached}
 
     @cached_property
     def captured(self) -> dict[str, Captured]:
-        """What captured rounds play, by label: nothing unless that is asked for, on a GPU."""
+        """The strategies whose rounds are captured as CUDA graphs, by label."""
         if not self.compiled or self.device.type != "cuda":
             return {}
-        if self.record:  # a recorder may ask for anything
+        if self.record:  # recorders need the states of every round
             return {}
         return captured(self.world, self.strategies, self.initial_states(), self.horizon)
 
@@ -122,22 +122,22 @@ class StudySettings:
         return states
 
     def stream(self, purpose: str, chunk: tuple[int, int], *, spread: float = 1.0) -> Stream:
-        """Random numbers for one purpose of neighbouring trials, the first and how many."""
+        """Random numbers for one purpose and the trials of a chunk."""
         return Stream(
             self.seed, purpose, *chunk, dtype=self.dtype, device=self.device, spread=spread
         )
 
     def errors(self, chunk: tuple[int, int]) -> Stream:
-        """Errors of the measurements of neighbouring trials."""
+        """The observation noise of the trials of a chunk."""
         return self.stream("noise", chunk, spread=math.sqrt(self.world.noise))
 
     @property
     def maximize(self) -> bool:
-        """Whether the largest value is wanted, by all strategies alike."""
+        """Whether the strategies, all alike, maximise."""
         return next(iter(self.strategies.values())).maximize
 
     def attributes(self) -> dict[str, str | int | float]:
-        """What a result says about itself."""
+        """The attributes of a result."""
         return {
             "seed": self.seed,
             "horizon": self.horizon,
@@ -153,7 +153,7 @@ class StudySettings:
         }
 
     def _world_description(self) -> str:
-        """The world as JSON, empty where it cannot be described."""
+        """The world as JSON; empty if it cannot be described."""
         try:
             return json.dumps(describe(self.world, "world"))
         except ValueError:
@@ -161,7 +161,7 @@ class StudySettings:
 
 
 def _text(text: str) -> str:
-    """What a file can keep of a text: no NUL, and nothing that UTF-8 lacks."""
+    """Escape what a file cannot hold: NUL, and characters without UTF-8 encoding."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The file `study.json`: what the study in a folder is, and how it is cut."""
+"""The file `study.json`: the description of the study in a folder, and its cut."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from botorch_tv.simulation.layout import ResultLayout
 from botorch_tv.validation import require, require_integer
 
 FORMAT = 3
-"""Changes whenever files of an older version could not be gone on with."""
+"""Version of the format; increased whenever older folders can no longer be resumed."""
 STUDY_FILE = "study.json"
 MOST_THREADS = 4096
-"""More than any machine has; a number beyond is damage."""
+"""More than any machine has; a larger number is taken for damage."""
 
 
 class StudyFile(NamedTuple):
@@ -33,16 +33,16 @@ class StudyFile(NamedTuple):
     study: dict[str, Any]
     """Description of the study."""
     cut: Cut
-    """How it is computed."""
+    """How the study is computed."""
     python: str
-    """Version of Python with which it was made."""
+    """Version of Python that wrote the file."""
 
     @classmethod
     def read(cls, file: Path) -> StudyFile:
-        """The content of a file.
+        """Read the file.
 
         Raises:
-            ValueError: If it is damaged, or of another version.
+            ValueError: If it is damaged, or has another format.
             OSError: If it cannot be read.
         """
         text = file.read_bytes()
@@ -51,16 +51,16 @@ class StudyFile(NamedTuple):
             version = content["format"]
             if version == FORMAT:
                 study, made_with = content["study"], content["made_with"]
-                _check(study)
+                require(isinstance(study["strategies"], dict), "strategies is not a mapping")
                 chunk, threads = content["cut"]["chunk"], content["cut"]["threads"]
-                require_integer("chunk", chunk, 1, "it is the number of trials together.")
-                require_integer("threads", threads, 1, "it is the number for each chunk.")
+                require_integer("chunk", chunk, 1, "it is the number of trials in a chunk.")
+                require_integer("threads", threads, 1, "it is the number per chunk.")
                 require(threads <= MOST_THREADS, f"threads is {threads:g}")
                 return cls(study, Cut(int(chunk), int(threads)), str(made_with["python"]))
         except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
             raise ValueError(
-                f"{file} is damaged ({type(error).__name__}: {error}). Restore it from a copy and "
-                "the study goes on from the chunks beside it, or give another folder."
+                f"{file} is damaged ({type(error).__name__}: {error}). Restore it from a copy to "
+                "resume the study from the chunks beside it, or give another folder."
             ) from error
         raise ValueError(
             f"{file} has format {version}, but this version of botorch_tv reads {FORMAT}; give "
@@ -68,20 +68,20 @@ class StudyFile(NamedTuple):
         )
 
     def require_same(self, study: Mapping[str, Description], chunk: int | None, path: Path) -> None:
-        """Refuse to go on with another study.
+        """Check that a folder holds the requested study.
 
         Args:
-            study: The description of what is wanted.
-            chunk: Trials that must run together; None for as many as before.
+            study: The description of the requested study.
+            chunk: Trials that must run together; None accepts the folder's number.
             path: The folder.
 
         Raises:
-            ValueError: If it is another, naming every difference.
+            ValueError: If it holds another study, naming every difference.
         """
         try:
             unlike = differences(self.study, study)
         except RecursionError:
-            unlike = ["study is nested deeper there than any description"]
+            unlike = ["study is nested deeper there than any description can be"]
         if chunk is not None:
             unlike += differences(self.cut.chunk, chunk, "chunk")
         if not unlike:
@@ -89,18 +89,18 @@ class StudyFile(NamedTuple):
         hint = ""
         if any(one.startswith("botorch_tv ") for one in unlike):
             hint += (
-                " botorch_tv computes otherwise than when the study was begun: install the version "
-                "it was begun with to go on with it."
+                " The code of botorch_tv has changed since the study was started: to resume it, "
+                "install the version that started it."
             )
         if any("sha256" in one for one in unlike):
             hint += (
-                " What is fitted or computed may differ between machines and numbers of threads by "
-                "more than rounding: save it once, and load it in every run."
+                " Fitted or computed numbers may differ between machines and numbers of threads by "
+                "more than rounding: save them once, and load them in every run."
             )
         if self.python != _python() and any("(code)" in one for one in unlike):
             hint += (
-                f" Code without source text is known by how Python compiles it, which was "
-                f"{self.python} there and is {_python()} here."
+                " Code without source text is identified by its bytecode, which depends on the "
+                f"version of Python: {self.python} there, {_python()} here."
             )
         raise ValueError(
             f"save_to={path} holds another study: {'; '.join(unlike)}. Give another folder, or the "
@@ -108,11 +108,7 @@ class StudyFile(NamedTuple):
         )
 
     def chunk_format(self, layout: ResultLayout) -> ChunkFormat:
-        """What the chunks of this study look like.
-
-        Args:
-            layout: What is recorded.
-        """
+        """The format of the chunks of this study."""
         whole = json.dumps([FORMAT, self.study, self.cut.chunk, self.cut.threads], sort_keys=True)
         return ChunkFormat(
             study=hashlib.sha256(whole.encode()).hexdigest(),
@@ -123,7 +119,7 @@ class StudyFile(NamedTuple):
 
 
 def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> None:
-    """Write a new file, all of it or nothing; one that is there is left as it is.
+    """Write a new file, atomically; an existing one is left unchanged.
 
     Args:
         file: Its path.
@@ -144,11 +140,6 @@ def write_study_file(file: Path, study: Mapping[str, Description], cut: Cut) -> 
     }
     text = json.dumps(content, indent=2).encode()
     write_new(file, lambda opened: opened.write(text))
-
-
-def _check(study: Any) -> None:
-    """Raise unless this may be the description of a study."""
-    require(isinstance(study["strategies"], dict), "strategies are no mapping")
 
 
 def _python() -> str:

@@ -1,4 +1,4 @@
-"""What a study recorded of every trial, labelled, and what follows from it."""
+"""The records of a study, and the tables computed from them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ REQUIRED = ("regret", "resets")
 
 @dataclass(frozen=True, repr=False)
 class StudyRecord:
-    """What tables and pictures of a study are made from; :class:`StudyResult` is one.
+    """The data of a study, for tables and plots; :class:`StudyResult` is a subclass.
 
-    What is worked out from all trials is so from some at a time, so that the data may stay on disk.
+    Computations over all trials load a few trials at a time, so that the data may stay on disk.
 
     Args:
-        data: As of :class:`StudyResult`.
+        data: As in :class:`StudyResult`.
 
     Raises:
-        ValueError: If a variable or a dimension is missing, or there is nothing in it.
+        ValueError: If a variable or a dimension is missing or empty.
     """
 
     data: xr.Dataset
@@ -57,7 +57,10 @@ class StudyRecord:
                 )
         empty = [name for name in DIMENSIONS if self.data.sizes[name] == 0]
         if empty:
-            raise ValueError(f"The study result holds no {empty[0]}; it needs at least 1.")
+            raise ValueError(
+                f"The study result holds no {empty[0]}, but needs at least 1. Make one with "
+                "run_study."
+            )
 
     def __repr__(self) -> str:
         size = self.data.sizes
@@ -80,23 +83,23 @@ class StudyRecord:
     def resets(self) -> xr.DataArray:
         """Whether data were forgotten in this round, bool, `strategy x trial x round`.
 
-        A period ends before a round's choice, a trigger is set off by its observation.
+        A periodic reset happens before the round's choice, a triggered one after its observation.
         """
         return self.data["resets"].transpose(*DIMENSIONS)
 
     @property
     def side_queries(self) -> xr.DataArray:
-        """Points asked of an expert after each round, int, `strategy x trial x round`.
+        """Number of queries to an expert after each round, int, `strategy x trial x round`.
 
-        They are counted apart: ``regret`` and ``resets`` are of the choices alone. 0 throughout
-        where a strategy consults no expert.
+        They do not enter ``regret`` and ``resets``. Strategies that consult no expert have 0.
 
         Raises:
-            ValueError: If the result is of another origin and does not count them.
+            ValueError: If the result does not come from ``run_study`` and does not count them.
         """
         if "side_queries" not in self.data:
             raise ValueError(
-                "This study result has no variable side_queries; run_study records it."
+                "This study result has no variable side_queries; make one with run_study, which "
+                "records it."
             )
         return self.data["side_queries"].transpose(*DIMENSIONS)
 
@@ -107,10 +110,10 @@ class StudyRecord:
 
     @property
     def simple_regret(self) -> xr.DataArray:
-        """Regret of the arm that ``recommend`` named in each round, `strategy x trial x round`.
+        """Regret of the arm that ``recommend`` returns in each round, `strategy x trial x round`.
 
-        Before the round's observation and without exploration. It may lie above the regret of the
-        arm played, which had the width besides the mean to choose by.
+        The arm is recommended before the round's observation. Its regret may exceed that of the arm
+        played, which is chosen by mean and width.
 
         Raises:
             ValueError: If the study was not diagnosed.
@@ -122,13 +125,13 @@ class StudyRecord:
     def prediction_error(self) -> xr.Dataset:
         """How far posterior means were from the objective, arm by arm, [M] Figure 4.
 
-        (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is what a strategy
-        believed when it chose x_t. Every strategy holds a model, random search too: its map shows
-        what evenly spread measurements teach.
+        (mean_t(x) - f_t(x))², averaged over rounds and trials, where mean_t is the posterior mean
+        when x_t is chosen. Random search has a model, too: its map shows what evenly spread
+        measurements teach.
 
         Returns:
             Variables `mean` and `standard_error` (over trials, NaN for a single one), each
-            `strategy x arm`; the coordinate `position`, `arm x coordinate`, says where arms are.
+            `strategy x arm`; the coordinate `position`, `arm x coordinate`, locates the arms.
 
         Raises:
             ValueError: If the study did not record it.
@@ -142,7 +145,7 @@ class StudyRecord:
 
     @property
     def squared_error(self) -> xr.DataArray:
-        """The same averaged over the arms alone, `strategy x trial x round`.
+        """The squared prediction error, averaged over the arms, `strategy x trial x round`.
 
         Raises:
             ValueError: If the study did not record it.
@@ -151,7 +154,7 @@ class StudyRecord:
         return self.data[SQUARED_ERROR].transpose(*DIMENSIONS)
 
     def mean_squared_error(self) -> dict[str, Paired]:
-        """The same averaged over rounds too, with its standard error over trials, the best first.
+        """The squared prediction error, averaged over arms and rounds, by strategy, best first.
 
         Raises:
             ValueError: If the study did not record it.
@@ -186,10 +189,10 @@ class StudyRecord:
         return totals
 
     def require_strategy(self, strategy: str) -> None:
-        """Refuse a label that no strategy of the study carries.
+        """Check that the study has a strategy with this label.
 
         Raises:
-            ValueError: Naming those it has, and the closest.
+            ValueError: If it has none, naming its labels and the closest one.
         """
         if strategy not in self.strategies:
             hint = did_you_mean(strategy, self.strategies)
@@ -199,10 +202,10 @@ class StudyRecord:
             )
 
     def require_trial(self, trial: int) -> None:
-        """Refuse a number that no trial of the study has.
+        """Check that the study has a trial with this number.
 
         Raises:
-            ValueError: Naming the first and the last.
+            ValueError: If it has none, naming the first and the last.
         """
         numbers = self.data["trial"].values
         if trial not in numbers:
@@ -211,7 +214,7 @@ class StudyRecord:
             )
 
     def paired_difference(self, first: str, second: str) -> Paired:
-        """How much more regret the first strategy pays than the second, trial by trial.
+        """The difference in regret between two strategies, trial by trial.
 
         Args:
             first: Label of a strategy.
@@ -226,14 +229,14 @@ class StudyRecord:
         return Paired.of(self.total_regret(first) - self.total_regret(second))
 
     def summary(self) -> Summary:
-        """One row per strategy, lowest regret first; a table of pandas that prints as a whole.
+        """One row per strategy, lowest regret first; a DataFrame that prints all its columns.
 
         Returns:
             Columns `total_regret` (mean R_T) and its `standard_error`, `regret_per_round`,
             `resets` (mean per trial), and the paired comparison with the best strategy:
             `difference` (mean of this − best), `difference_error` (its standard error) and
-            `t_ratio` (the difference counted in standard errors). The comparison is NaN in the
-            best strategy's own row, standard errors are NaN for a single trial.
+            `t_ratio` (the difference in standard errors). The comparison is NaN in the best
+            strategy's own row; standard errors are NaN for a single trial.
         """
         totals = {label: self.total_regret(label) for label in self.strategies}
         return summary_table(totals, self.mean_resets(), self.data.sizes["round"])
@@ -244,12 +247,12 @@ class StudyRecord:
         return by_trial(self.resets, lambda one: rounds.where(one).min("round"))
 
     def mean_resets(self) -> dict[str, float]:
-        """Resets of a trial on average, by the label of the strategy."""
+        """Mean number of resets per trial, by label."""
         counts = by_trial(self.resets, lambda one: one.sum("round"))
         return dict(zip(self.strategies, map(float, counts.mean("trial").values)))
 
     def triggers(self) -> pd.DataFrame:
-        """Why did it reset: one row per reset by a trigger, with prediction, band and cause.
+        """One row per reset by a trigger, with prediction, band and cause.
 
         See :func:`botorch_tv.simulation.diagnosis.triggers.trigger_table` for the columns.
 
@@ -259,12 +262,12 @@ class StudyRecord:
         return trigger_table(self.data)
 
     def calibration(self, levels: Sequence[float] | None = None) -> xr.Dataset:
-        """How often objectives and observations lay inside the predicted bands.
+        """How often objectives and observations lie inside the predicted bands.
 
         See :func:`botorch_tv.simulation.diagnosis.calibration.calibration` for the variables.
 
         Args:
-            levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 unless given.
+            levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.
 
         Raises:
             ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
@@ -272,7 +275,7 @@ class StudyRecord:
         return calibration(self.data, levels)
 
     def calibration_by_round(self, level: float = 0.9, block: int = 1) -> xr.Dataset:
-        """The same at one level through time: shares of trials, `strategy x round`.
+        """Calibration at one level over time: shares of trials, `strategy x round`.
 
         Args:
             level: Nominal level of the bands, in (0, 1).

@@ -1,4 +1,4 @@
-"""Who pays how much regret: totals of every strategy, compared trial by trial."""
+"""The summary table of a study: total regret, compared trial by trial."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ COLUMNS = {
     "difference_error": ("± s.e.", ".1f"),
     "t_ratio": ("in s.e.", ".1f"),
 }
-"""Columns of a summary, each with its title in print and the format of its numbers."""
+"""Columns of a summary, each with its printed title and number format."""
 
 ROUNDING = 1e-12
-"""A standard error below this share of the mean is of numbers that differ by rounding only."""
+"""A standard error below this share of the mean is due to rounding."""
 
 
 class Paired(NamedTuple):
-    """A mean over trials and how certain it is, of a paired difference above all.
+    """The mean over trials and its standard error, usually of a paired difference.
 
     Attributes:
         mean: Mean over trials.
@@ -45,9 +45,9 @@ class Paired(NamedTuple):
 
     @property
     def t_ratio(self) -> float:
-        """The mean counted in standard errors; NaN where that is 0 / 0 or unknown.
+        """The mean in standard errors; NaN if that is 0 / 0 or unknown.
 
-        A spread that is only rounding counts as none, so that the ratio is infinite.
+        Infinite if the trials differ only by rounding.
         """
         if math.isnan(self.standard_error) or self.mean == 0 == self.standard_error:
             return math.nan
@@ -68,7 +68,7 @@ class Paired(NamedTuple):
 
 
 class Summary(pd.DataFrame):
-    """A summary that prints as a whole: pandas cuts columns, the paired differences first."""
+    """A summary that prints all its columns; pandas would hide the paired differences."""
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:

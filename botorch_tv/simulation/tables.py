@@ -1,4 +1,4 @@
-"""Tables as text for a terminal, never cut, whatever its width."""
+"""Tables as text for a terminal, with all columns whatever its width."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pandas as pd
 
 
 def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
-    """Some columns of a table in text, names to the left and numbers to the right, NaN left blank.
+    """Columns of a table as text: names left-aligned, numbers right-aligned, NaN blank.
 
     Args:
         table: Indexed by name.
-        shown: Column of the table to its title and the format of its numbers.
+        shown: The columns, each with its title and number format.
     """
     columns = [["", *map(str, table.index)]]
     for name, (title, form) in shown.items():
@@ -23,11 +23,11 @@ def aligned(table: pd.DataFrame, shown: Mapping[str, tuple[str, str]]) -> str:
 
 
 def in_columns(rows: Iterable[Sequence[str]], names: int) -> str:
-    """Rows of text in columns as wide as their widest cell.
+    """Rows of text in aligned columns.
 
     Args:
-        rows: As many cells in each, the titles first.
-        names: Columns set to the left; the others are numbers and set to the right.
+        rows: The rows, all of one length, titles first.
+        names: Number of left-aligned columns; the others are right-aligned.
     """
     rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows)]

@@ -1,4 +1,4 @@
-"""A chunk of a study as a task: what a worker anywhere is sent, does, and sends back."""
+"""A chunk of a study as a task for a worker: what it is sent, computes, and sends back."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from botorch_tv.simulation.study_file import STUDY_FILE
 from botorch_tv.simulation.turns import take_turn
 
 OWN_NOTE = "run_study: in "
-"""How notes begin on errors that came up in a study, and not on the way to it."""
+"""Prefix of the notes on errors within a study, as opposed to errors of the executor."""
 BEGINNING = threading.Lock()
-"""Held while kernels are evaluated: settings of GPyTorch are those of all threads of a process."""
+"""Held while kernels are evaluated, because GPyTorch's settings are shared by all threads."""
 
 
 class SharedFolder(NamedTuple):
-    """The folder of a study, as other machines may see it too.
+    """The folder of a study, which other machines may see.
 
     Attributes:
-        path: Where it is for whoever asks.
-        cut: How the study in it is computed.
-        files: What its chunks look like.
-        mark: Tells its description apart from a copy of it elsewhere.
+        path: Its absolute path on the calling machine.
+        cut: How its study is computed.
+        files: The format of its chunks.
+        mark: Inode and time of its `study.json`, which distinguish it from a copy.
     """
 
     path: Path
@@ -51,12 +51,12 @@ class SharedFolder(NamedTuple):
 
     @classmethod
     def of(cls, folder: StudyFolder) -> SharedFolder:
-        """What other machines need to know of a folder."""
+        """The folder, for other machines."""
         path = folder.path.resolve()
         return cls(path, folder.cut, folder.files, _mark(path))
 
     def here(self) -> StudyFolder | None:
-        """The folder, unless this machine has another one there, or none."""
+        """The folder on this machine; None if this path holds another folder, or none."""
         try:
             seen = _mark(self.path) == self.mark
         except OSError:
@@ -78,15 +78,15 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """All that a worker needs to play some trials; what is random depends on their numbers alone.
+    """All that a worker needs to play some trials; random numbers depend on their numbers alone.
 
     Args:
         settings: The study.
         cut: How it is computed.
         chunk: The trials.
-        folder: Where they are kept, if anywhere.
-        bring: Whether they are sent back though they are kept.
-        made_with: What :func:`libraries` says where the study was asked for.
+        folder: Where they are kept; None if nowhere.
+        bring: Whether to send trials back even if the folder keeps them.
+        made_with: :func:`libraries` of the calling process.
     """
 
     settings: StudySettings
@@ -98,16 +98,15 @@ class Task:
 
 
 def play_task(task: Task) -> Played | None:
-    """Play the trials of a task, in whatever process and machine this is.
+    """Play the trials of a task, in a worker.
 
     Returns:
-        The trials; None if they need not be sent, as the folder keeps them, or cannot, as another
-        process is at work on them.
+        The trials; None if the folder keeps them, or another process is computing them.
 
     Raises:
-        RuntimeError: If libraries here are others than where the study was asked for, or in place
-            of an error that cannot be sent.
-        Exception: Any of a world, a strategy or a recorder, with a note on where it came up.
+        RuntimeError: If the libraries differ from those of the calling process, or in place of an
+            error that cannot be pickled.
+        Exception: Any error of a world, a strategy or a recorder, with a note on where it occurred.
     """
     with _sendable_errors(task.chunk):
         _require_same_libraries(task.made_with)
@@ -121,7 +120,7 @@ def play_task(task: Task) -> Played | None:
 
 
 def libraries() -> dict[str, str]:
-    """What of this process must be the same in its workers, builds for a device apart."""
+    """The versions that this process and its workers must share, without local build tags."""
     found = json.loads(own_versions())
     return {name: one.partition("+")[0] for name, one in found.items()} | {"botorch_tv": library()}
 
@@ -145,16 +144,16 @@ def _require_same_libraries(there: Mapping[str, str]) -> None:
     here = libraries()
     others = [name for name in there if here.get(name) != there[name]]
     if others:
-        told = "; ".join(f"{name} {here.get(name)} instead of {there[name]}" for name in others)
+        found = "; ".join(f"{name} {here.get(name)} instead of {there[name]}" for name in others)
         raise RuntimeError(
-            f"run_study: a worker on {this_host()} has {told}; install the same versions on all "
-            "machines, or their trials are not those of one study."
+            f"run_study: a worker on {this_host()} has {found}; a study needs the same versions on "
+            "all machines; install them."
         )
 
 
 @contextmanager
 def _sendable_errors(chunk: Chunk) -> Iterator[None]:
-    """Say where errors came up, and put those into words that do not survive being sent."""
+    """Note where errors occurred, and replace those that cannot be pickled by their text."""
     try:
         yield
     except Exception as error:
@@ -164,16 +163,16 @@ def _sendable_errors(chunk: Chunk) -> Iterator[None]:
             notes = error.__notes__
         if _survives(error, notes):
             raise
-        told = RuntimeError(f"{type(error).__name__}: {error}")
+        text = RuntimeError(f"{type(error).__name__}: {error}")
         for note in notes:
-            told.add_note(note)
-        raise told from error
+            text.add_note(note)
+        raise text from error
 
 
 def _survives(error: Exception, notes: list[str]) -> bool:
-    """Whether an error is the same, notes included, once it has been sent."""
+    """Whether pickling preserves an error and its notes."""
     try:
         sent = pickle.loads(pickle.dumps(error))
         return type(sent) is type(error) and getattr(sent, "__notes__", None) == notes
-    except Exception:  # whatever its own constructor makes of that
+    except Exception:  # its constructor may raise anything
         return False

@@ -1,4 +1,4 @@
-"""Turns at a chunk that several processes may want: one of them plays it, the others find it."""
+"""Play a chunk that several processes share: one of them computes it, the others read it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from botorch_tv.simulation.folder import StudyFolder
 
 POLL_SECONDS = 0.2
-"""How often a chunk that another process computes is looked for."""
+"""Time between looks for a chunk that another process computes."""
 PATIENCE_SECONDS = 3.0
-"""Whoever waits for longer is told what for."""
+"""Time after which a warning says what is being waited for."""
 
 
 def take_turn(
@@ -29,13 +29,13 @@ def take_turn(
     progress: Progress,
     stop: threading.Event,
 ) -> Arrays | None:
-    """Play a chunk and keep it; None if stopped, or while another process plays it."""
+    """Play a chunk and keep it; None if stopped, or if another process is computing it."""
     if folder is None:
         return study.play(chunk, progress, stop)
     with folder.claim(chunk) as mine:
         if not mine:
             return None
-        arrays = folder.find(chunk)  # perhaps finished elsewhere since the last look
+        arrays = folder.find(chunk)  # another process may have finished it since the last look
         if arrays is not None:
             progress.add(chunk.trials * study.settings.horizon)
             return arrays
@@ -48,23 +48,23 @@ def take_turn(
 def wait_until(
     done: Callable[[], bool], chunk: Chunk, folder: StudyFolder | None, stop: threading.Event
 ) -> bool:
-    """Ask again and again for a chunk that another process may be at work on.
+    """Poll for a chunk that another process may be computing.
 
     Args:
-        done: Whether there is nothing more to wait for.
-        chunk: What is waited for.
+        done: Whether the chunk is there.
+        chunk: The chunk.
         folder: Where it is kept.
-        stop: Ends waiting once it is set.
+        stop: Ends the wait once it is set.
 
     Returns:
         Whether it is done; False if stopped.
     """
-    began, told = time.monotonic(), False
+    began, warned = time.monotonic(), False
     while not done():
         if stop.wait(POLL_SECONDS):
             return False
         late = time.monotonic() - began > PATIENCE_SECONDS
-        if late and folder is not None and not told:
-            told = True
+        if late and folder is not None and not warned:
+            warned = True
             warnings.warn(folder.waited_for(chunk), stacklevel=2)
     return True

@@ -62,7 +62,7 @@ def test_strategies(strategies: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("world", "message"),
     [
-        (GRID, r"world is a Grid, but .* give one such as MarkovWorld\(domain, "),
+        (GRID, r"world is a Grid, but .* give one, such as MarkovWorld\(domain, "),
         (MarkovWorld, "world is the class"),
         (Hasty(), r"Hasty has no domain and no noise; call super\(\).__init__\(domain, noise\)"),
         (WithDomain(), r"WithDomain has no noise; call super\(\).__init__\(domain, noise\) in its"),

@@ -235,7 +235,7 @@ def test_chunks_of_other_processes_are_waited_for(whole, tmp_path, monkeypatch) 
 
     monkeypatch.setattr(StudyFolder, "waited_for", killing)
     executor = Queue()
-    with pytest.warns(UserWarning, match="waiting for trials 16 to 23, which process"):
+    with pytest.warns(UserWarning, match="waiting for trials 16 to 23, computed by process"):
         result = study(tmp_path, executor=executor)
     assert identical(result, whole)
     assert executor.arrays == [CHUNKS - 1, 1]
@@ -297,7 +297,7 @@ def test_a_worker_that_dies_loses_nothing_else(whole, tmp_path) -> None:
         (note,) = error.value.__notes__
         assert note.startswith("run_study: no result of trials ")
         assert "run the same call again, with a new executor if this one is broken" in note
-        assert f"what is finished is kept in {tmp_path / 'it'}" in note
+        assert f"finished trials are kept in {tmp_path / 'it'}" in note
         with pytest.raises(BrokenProcessPool) as error:
             study(tmp_path / "it", world=DeadlyWorld(trap), executor=executor)
         assert "run the same call again" in error.value.__notes__[0]
@@ -349,7 +349,9 @@ def test_what_cannot_be_pickled_is_told_with_a_cure() -> None:
 
 def test_other_libraries_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(tasks, "libraries", lambda: {**libraries(), "torch": "1.0"})
-    with pytest.raises(RuntimeError, match=r"has torch 1.0 instead of .*; install the same"):
+    with pytest.raises(
+        RuntimeError, match=r"has torch 1.0 instead of .*; a study needs the same versions"
+    ):
         study(executor=Lazy())
 
 
@@ -376,7 +378,7 @@ def test_an_executor_that_answers_something_else_is_refused() -> None:
         def submit(self, function: Any, /, *arguments: Any) -> Any:
             return Promise(lambda: np.zeros(3))
 
-    with pytest.raises(TypeError, match="returned a ndarray in place of"):
+    with pytest.raises(TypeError, match="returned a ndarray instead of"):
         study(executor=Confused())
 
 
@@ -396,5 +398,5 @@ def test_a_gpu_is_wanted_of_workers_alone() -> None:
     with pytest.raises(ValueError, match="PyTorch sees 0 CUDA devices") as error:
         study(executor=Remote(), device="cuda")
     assert error.value.__notes__[0].startswith("run_study: in trials 0 to 7, on ")
-    with pytest.raises(ValueError, match="'gpu', which is none"):
+    with pytest.raises(ValueError, match="'gpu', but PyTorch knows no such device"):
         study(executor=Remote(), device="gpu")

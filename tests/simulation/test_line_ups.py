@@ -100,7 +100,7 @@ def test_a_strategy_left_out_is_told_and_kept(tmp_path: Path, played: list[list[
         ),
     )
     played.clear()
-    message = "keeps GP, ET together with TS, and the trials from 4 on are not there; give TS as"
+    message = "keeps GP, ET together with TS, and has no trials from 4 on; give TS as"
     with pytest.warns(UserWarning, match="leaves out"), pytest.raises(ValueError, match=message):
         study("GP", "ET", trials=9, save_to=tmp_path)
     assert not played
@@ -112,7 +112,9 @@ def test_a_strategy_left_out_is_told_and_kept(tmp_path: Path, played: list[list[
 def test_a_new_label_is_a_new_strategy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = study("TS", save_to=tmp_path)
     monkeypatch.setitem(PLAYERS, "other", PLAYERS["TS"])
-    with pytest.warns(UserWarning, match="also holds TS, .* under a new one it is computed anew"):
+    with pytest.warns(
+        UserWarning, match="also holds TS, .* under a new label a strategy is computed again"
+    ):
         renamed = study("other", save_to=tmp_path)
     assert not np.array_equal(first.data["index"], renamed.data["index"])
     assert_same(renamed, study("other"))
@@ -185,7 +187,7 @@ def test_regret_against_the_smallest_value_is_not_set_beside_that_against_the_la
 
 def test_a_label_in_both_and_other_draws_are_refused() -> None:
     one = study("GP")
-    with pytest.raises(ValueError, match="GP in both"):
+    with pytest.raises(ValueError, match="GP is in both"):
         one.merge(study("GP", "ET"))
     earlier = study("ET").data
     del earlier.attrs["draws"]

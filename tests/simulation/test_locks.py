@@ -120,8 +120,9 @@ def test_a_study_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.Monk
         result = study(tmp_path)
     assert len(told) == 1
     message = str(told[0].message)
-    assert "process 7 on elsewhere, at work since 2026-01-01 12:00:00+00:00, computes" in message
-    assert f"no sign of life for 120 s; if you know that it is gone, delete {file}" in message
+    assert "computed by process 7 on elsewhere, at work since 2026-01-01 12:00:00+00:00" in message
+    assert "no sign of life for 120 s, they are computed here" in message
+    assert f"if you know that it has ended, delete {file}" in message
     assert same(result, study())
     assert len(files(tmp_path)) == -(-TRIALS // CHUNK)
     assert list((tmp_path / "locks").iterdir()) == []

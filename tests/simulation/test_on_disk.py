@@ -217,7 +217,7 @@ def test_chunks_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not on_disk(study(tmp_path / "kept"))
     monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * size - 2)
     assert on_disk(study(tmp_path / "kept"))
-    with pytest.raises(ValueError, match=r"give save_to=FOLDER .* stay on disk"):
+    with pytest.raises(ValueError, match=r"give save_to=FOLDER .* keep them on disk"):
         study()
 
 

@@ -112,7 +112,7 @@ def test_damaged_file(result, tmp_path, content):
         middle = len(whole) // 2
         content = whole[:middle] if content == "truncated" else whole[:96] + b"\xff" * middle
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"study\.nc is damaged or no netCDF file"):
+    with pytest.raises(ValueError, match=r"study\.nc is damaged or not a netCDF file"):
         StudyResult.load(path)
 
 

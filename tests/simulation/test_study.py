@@ -317,7 +317,7 @@ def test_simple_regret_is_that_of_the_recommended_arm() -> None:
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("abacus", "device is 'abacus', which is none"),
+        ("abacus", "device is 'abacus', but PyTorch knows no such device"),
         ("cuda:99", r"PyTorch sees \d+ CUDA devices"),
     ],
 )

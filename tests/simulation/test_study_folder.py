@@ -281,7 +281,7 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path) -> None:
 
 def test_a_chunk_under_the_name_of_another_is_damaged(whole, finished) -> None:
     (finished / "chunk-00001.npz").write_bytes((finished / "chunk-00002.npz").read_bytes())
-    with pytest.warns(UserWarning, match="trials from 16 on instead of 8"):
+    with pytest.warns(UserWarning, match="its first trial is 16 instead of 8"):
         assert same(study(finished), whole)
 
 
@@ -431,7 +431,7 @@ def test_matrices_that_other_threads_computed(tmp_path) -> None:
     for share in (1.0, 1 + 1e-15):
         again = study(tmp_path, trials=1, strategies=told(share))
         assert again.data.attrs["trials_found"] == 1
-    with pytest.raises(ValueError, match=r"kernel is float64 25 x 25, sha256 .* save it once"):
+    with pytest.raises(ValueError, match=r"kernel is float64 25 x 25, sha256 .* save them once"):
         study(tmp_path, trials=1, strategies=told(1 + 1e-8))
 
 
