@@ -1,4 +1,4 @@
-"""Some trials of a study, played side by side from the first round to the last."""
+"""Play the trials of one chunk together, from the first round to the last."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from botorch_tv.simulation.compiled.table import CompiledTable
 
 BEATEN = 1e-3
-"""A best value of somebody's own may be missed by so much of the largest regret: a search ends."""
+"""Share of the largest regret by which the best value of a user's world may be exceeded, because a
+numerical search for it is inexact."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class PreparedStudy:
     """A study ready to be played.
 
     Args:
-        settings: All that decides a trial.
+        settings: Everything that determines a trial.
         templates: A state of every strategy by label, whose factored kernel the trials share.
-        outgrown: Strategies of which compiled rounds have met too many arms, by label.
+        outgrown: Labels of strategies that chose too many arms for compiled rounds.
     """
 
     settings: StudySettings
@@ -46,30 +47,30 @@ class PreparedStudy:
     outgrown: set[str] = field(default_factory=set)
 
     def play(self, chunk: Chunk, progress: Progress, stop: threading.Event) -> Arrays | None:
-        """Play some trials.
+        """Play a chunk.
 
         Args:
-            chunk: Which.
-            progress: Told of every round.
+            chunk: Its trials.
+            progress: Counts the rounds.
             stop: Ends the play after the current round once it is set.
 
         Returns:
-            What was recorded; None if stopped.
+            The records; None if stopped.
         """
-        place = Place(chunk)
+        place, rounds = Place(chunk), _RoundsPlayed(progress, chunk.trials)
         with place:
-            return self._played(place, progress, stop)
+            while True:
+                try:
+                    return self._attempt(place, rounds, stop)
+                except TooManyArms as error:
+                    self.outgrown.add(error.label)  # play again, this strategy uncompiled
 
-    def _played(self, place: Place, progress: Progress, stop: threading.Event) -> Arrays | None:
-        counted = _Counted(progress, place.chunk.trials)
-        while True:
-            try:
-                return self._attempt(place, counted, stop)
-            except TooManyArms as error:
-                self.outgrown.add(error.label)
+    def _attempt(self, place: Place, rounds: _RoundsPlayed, stop: threading.Event) -> Arrays | None:
+        """Play a chunk once.
 
-    def _attempt(self, place: Place, counted: _Counted, stop: threading.Event) -> Arrays | None:
-        """What was recorded, where compiled rounds turn out to serve what they play."""
+        Raises:
+            TooManyArms: If a strategy chooses too many arms for compiled rounds.
+        """
         settings, chunk = self.settings, place.chunk
         draws = settings.stream("world", chunk)
         tables = self._tables(place, stop)
@@ -86,7 +87,7 @@ class PreparedStudy:
                 )
             for table in tables:
                 table.play_round(step, objective)
-            counted.reach(step + 1)
+            rounds.reach(step + 1)
         if stop.is_set():
             return None
         arrays = self._joined([one.finished() for one in tables])
@@ -95,9 +96,9 @@ class PreparedStudy:
         return arrays
 
     def _require_finite(self, regret: np.ndarray, place: Place) -> None:
-        """Raise unless the regret, `strategies x trials x rounds`, is a number everywhere.
+        """Raise unless all regrets, `strategies x trials x rounds`, are finite.
 
-        Looked at here alone: a device is not waited for within a round.
+        Checked only once, at the end, to avoid synchronising with the device in every round.
         """
         missing = ~np.isfinite(regret)
         if not missing.any():
@@ -108,34 +109,33 @@ class PreparedStudy:
         raise ValueError(
             f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
             f"{place.chunk.first + trial} is {regret[number, trial, step]}, but it must be finite: "
-            f"{self.settings.world!r} has a value that is not, or one was told; clip them, or give "
-            "the world arms that can be measured."
+            f"{self.settings.world!r} has NaN or infinite values, or a strategy was told one; clip "
+            "them, or give the world arms that can be measured."
         )
 
     def _require_unbeaten(self, regret: np.ndarray, place: Place) -> None:
-        """Raise where a value is better than what the world says is the best there is.
+        """Raise if a value of a user's world exceeds the best value that the world reports.
 
-        By more than rounding, or a search for the best, leaves. Looked at here for the same reason.
+        Rounding and an inexact search for the best value are tolerated.
         """
         world, least = self.settings.world, regret.min()
-        makes = world.problem if isinstance(world, BoxWorld) else world
-        if is_ours(type(makes)) or least >= -BEATEN * max(regret.max(), 0.0):
+        source = world.problem if isinstance(world, BoxWorld) else world
+        if is_ours(type(source)) or least >= -BEATEN * max(regret.max(), 0.0):
             return
         number, trial, step = np.unravel_index(regret.argmin(), regret.shape)
         place.reach(int(step) + 1, "regret is counted")
         raise ValueError(
             f"run_study: the regret of {list(self.settings.strategies)[number]!r} in trial "
-            f"{place.chunk.first + trial} is {least:.6g}, but no value may be better than the best "
-            f"there is: {type(makes).__name__} tells of a best value that is "
-            f"{'exceeded' if self.settings.maximize else 'undercut'}; give the best of all its "
-            "values, as the objective of a World does by best(), a test function by "
-            "_best_at."
+            f"{place.chunk.first + trial} is {least:.6g}, but regret cannot be negative: a value "
+            f"{'exceeds' if self.settings.maximize else 'is below'} the best value that "
+            f"{type(source).__name__} reports; correct best() of its objectives, or _best_at of "
+            "the test function."
         )
 
     def _tables(
         self, place: Place, stop: threading.Event
     ) -> list[EagerTable | CompiledTable | CapturedTable]:
-        """The strategies whose rounds are compiled or captured, and all others."""
+        """One table each for the compiled, the captured, and all other strategies."""
         settings, graphs = self.settings, self.settings.captured
         services = {
             label: one for label, one in self.services.items() if label not in self.outgrown
@@ -147,7 +147,7 @@ class PreparedStudy:
         if others:
             tables.append(EagerTable(settings.of(others), self.templates, place))
         if services:
-            # Where the compiler is imported.
+            # Imported only here, because it imports the compiler.
             from botorch_tv.simulation.compiled.table import CompiledTable
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
@@ -160,14 +160,14 @@ class PreparedStudy:
 
     @cached_property
     def services(self) -> dict[str, Service]:
-        """What compiled rounds play, by label."""
+        """The strategies whose rounds are compiled, by label."""
         own = self.settings
-        if not own.compiled or own.record:  # a recorder may ask for anything
+        if not own.compiled or own.record:  # recorders need the states of every round
             return {}
         return served(own.world, own.strategies, self.templates, own.horizon)
 
     def _joined(self, parts: Sequence[tuple[list[str], Arrays]]) -> Arrays:
-        """What all strategies recorded, in their order."""
+        """The records of all tables, in the order of the strategies."""
         if len(parts) == 1:
             return parts[0][1]
         labels = [label for some, _ in parts for label in some]
@@ -178,19 +178,19 @@ class PreparedStudy:
         }
 
 
-class _Counted:
-    """Progress of some trials that may begin anew: no round is counted twice.
+class _RoundsPlayed:
+    """Counts the rounds of a chunk, each once even if the chunk is played again.
 
     Args:
-        progress: Is told.
-        trials: How many.
+        progress: Receives the counts.
+        trials: Number of trials in the chunk.
     """
 
     def __init__(self, progress: Progress, trials: int) -> None:
         self._progress, self._trials, self._rounds = progress, trials, 0
 
     def reach(self, rounds: int) -> None:
-        """So many rounds are played."""
+        """Report the number of rounds played."""
         if rounds > self._rounds:
             self._progress.add(self._trials * (rounds - self._rounds))
             self._rounds = rounds

@@ -1,4 +1,4 @@
-"""The rounds of a study in PyTorch, for the trials of one chunk."""
+"""Play the rounds of one chunk in PyTorch."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from botorch_tv.strategies.state import Info, State
 
 @dataclass
 class _Player:
-    """A strategy at play in the trials of a chunk."""
+    """A strategy and its state in the trials of a chunk."""
 
     number: int
-    """Its place among the strategies."""
+    """Index of the strategy."""
     label: str
     strategy: Strategy
     state: State
     stream: Stream | None
-    """Random numbers of its choices; None if it draws none."""
+    """Random numbers for its choices; None if it needs none."""
     expert: Stream | None
-    """Random numbers of its expert; None if it consults none."""
+    """Random numbers for its expert; None if it consults none."""
 
 
 class EagerTable:
-    """A study under way: the states of all strategies in the trials of one chunk.
+    """The states of all strategies in the trials of one chunk, played round by round.
 
     Args:
         settings: The study.
         templates: A state of every strategy by label, whose factored kernel the trials share.
-        place: Told the current step, for error messages.
+        place: Records the current step, for error messages.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EagerTable:
         )
 
     def draws(self, purpose: str) -> Stream:
-        """Random numbers of these trials for one purpose."""
+        """Random numbers for one purpose, for these trials."""
         return self.settings.stream(purpose, self.chunk)
 
     def play_round(self, step: int, objective: Objective) -> None:
@@ -82,7 +82,7 @@ class EagerTable:
 
         Args:
             step: The round, counted from 0.
-            objective: That of every trial.
+            objective: The objectives of all trials.
         """
         best = objective.best(self.settings.maximize)
         noise = self.disturb.normal()
@@ -127,34 +127,34 @@ class EagerTable:
         self._record(player, seen._replace(state=player.state), info)
 
     def finished(self) -> tuple[list[str], Arrays]:
-        """What was recorded, and of which strategies in this order."""
+        """The labels of the strategies, and their records in this order."""
         return [one.label for one in self.players], self.records.finished()
 
     def _lasting(self) -> Collection[str]:
-        """Variables whose tensors are new in every round.
+        """Names of the variables whose tensors are new in every round.
 
-        A user's strategy may return the same tensor in every round, overwritten in place.
+        None for a user's strategy, which may overwrite the same tensor in every round.
         """
         ours = all(is_ours(type(one.strategy)) for one in self.players)
         return Play().variables(self.settings.world.domain) if ours else ()
 
     def _record(self, player: _Player, seen: Seen, info: Info | None) -> None:
-        """Let every recorder see a round, before the observation or, with ``info``, after it."""
+        """Call every recorder, before the observation or, with ``info``, after it."""
         for one in self.recorders:
             self.place.reach(seen.round, "{!r} records the strategy {!r}", one, seen.label)
-            told = one.before(seen) if info is None else one.after(seen, info)
-            self.records.note(player.number, one, told)
+            values = one.before(seen) if info is None else one.after(seen, info)
+            self.records.note(player.number, one, values)
 
     def _consult(self, player: _Player, stream: Stream, step: int, objective: Objective) -> Tensor:
-        """Let an expert answer a strategy's questions; returns the side queries, `trials`.
+        """Answer a strategy's queries to an expert; returns their number, `trials`.
 
-        Its errors are independent of, and as large as, those of observations.
+        The answers have independent noise of the same variance as observations.
         """
         state = player.state
         asked = player.strategy.consult(state, generator=stream)
         if asked is None:
             return torch.zeros(self.chunk.trials, dtype=torch.int64, device=state.time.device)
-        # As many numbers as any trial could need, so that no trial's depend on the others.
+        # The largest possible number of variates, so that trials do not depend on each other.
         noise = self.spread * stream.normal(asked.limit)[..., : asked.mask.shape[-1]]
         answers = objective.at(asked.choice) + noise
         world = self.settings.world

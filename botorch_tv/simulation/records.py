@@ -1,4 +1,4 @@
-"""What is recorded of a chunk of trials while they are played."""
+"""The records of a chunk of trials while it is played."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from botorch_tv.simulation.layout import ResultLayout, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
 
 Arrays = Mapping[str, np.ndarray]
-"""Variables of a chunk by name, each `strategies x trials x horizon` and its own sizes; averages,
-`strategies` and their sizes, come with their scatter over trials."""
+"""Variables of a chunk by name, each `strategies x trials x horizon` followed by its own sizes.
+Averages are `strategies` followed by their sizes, and come with their scatter over trials."""
 Take = Callable[[Chunk, Arrays], None]
-"""What becomes of a finished chunk."""
+"""Receives a finished chunk."""
 WRITTEN_TOGETHER = 16
-"""Rounds that are written at once where that can wait, since a device starts every write alone."""
+"""Rounds written at once where possible, because every write costs a kernel launch."""
 
 
 class Records:
-    """Room for what is recorded of a chunk.
+    """The records of a chunk.
 
     Args:
         layout: What is recorded.
-        trials: How many.
-        dtype: Of real numbers.
-        device: Where the chunk runs.
-        lasting: Names of variables whose tensors nobody writes to again once they were told of.
+        trials: Number of trials.
+        dtype: Type of real numbers.
+        device: Device of the chunk.
+        lasting: Names of variables whose tensors are not overwritten in later rounds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Records:
     ) -> None:
         strategies = self._strategies = layout.empty.sizes["strategy"]
         self._trials = trials
-        # In this order a round is written in one piece.
+        # Rounds come first, so that a round is contiguous.
         self._rounds = {
             name: torch.empty(
                 (layout.horizon, strategies, trials, *one.shape),
@@ -63,22 +63,23 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def note(self, number: int, recorder: Recorder, values: Mapping[str, Tensor]) -> None:
-        """Take in what a recorder tells of one strategy in the round under way.
+        """Take the values that a recorder returns for one strategy in the current round.
 
         Raises:
-            ValueError: If it has not declared that, or not in this shape or type.
+            ValueError: If a variable, its shape or its type was not declared.
         """
         for name, value in values.items():
             if name not in self._kinds:
                 raise ValueError(
-                    f"run_study: {recorder!r} recorded {name}, which its variables do not name."
+                    f"run_study: {recorder!r} recorded {name}, which its variables() does not "
+                    "declare; add it there."
                 )
             shape, kind = self._kinds[name]
             if value.shape != shape or not torch.can_cast(value.dtype, kind):
                 raise ValueError(
                     f"run_study: {recorder!r} recorded {name} as {value.dtype} of shape "
-                    f"{tuple(value.shape)}, but its variables say {kind} of shape {tuple(shape)}, "
-                    f"{self._trials} trials first."
+                    f"{tuple(value.shape)}, but its variables() declares {kind} of shape "
+                    f"{tuple(shape)}, with {self._trials} trials first; make the two agree."
                 )
             if name in self._row:
                 self._row[name].append(value)
@@ -87,13 +88,13 @@ class Records:
                 self._added[name] += 1
 
     def close_round(self, step: int) -> None:
-        """Write the round down for all strategies: small writes take longer than the bandits.
+        """Write the round for all strategies at once; single writes would dominate the run time.
 
         Args:
-            step: Its number from 0.
+            step: The round, counted from 0.
 
         Raises:
-            ValueError: If a variable is missing, or told twice.
+            ValueError: If a variable was not recorded exactly once per strategy.
         """
         waiting = {name: step % some for name, some in self._together.items()}
         counts = {
@@ -113,7 +114,7 @@ class Records:
         self._added = dict.fromkeys(self._sums, 0)
 
     def finished(self) -> Arrays:
-        """All of it, once every round is written, on the host."""
+        """All records, on the host; call it after the last round."""
         arrays = {
             name: whole.permute(1, 2, 0, *range(3, whole.dim())).contiguous().cpu().numpy()
             for name, whole in self._rounds.items()
@@ -121,7 +122,7 @@ class Records:
         horizon = len(next(iter(self._rounds.values())))
         for name, sums in self._sums.items():
             means, scatters = [], []
-            for of_strategy in sums:  # one by one, as copies of all would not always fit
+            for of_strategy in sums:  # one at a time, to save memory
                 of_trials = of_strategy.double() / horizon
                 means.append(of_trials.mean(0))
                 scatters.append(of_trials.sub_(means[-1]).square_().sum(0))

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a trial, whatever the batch it runs in and wherever."""
+"""Random numbers that depend on the trial, but not on its batch or device."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch import Tensor
 from botorch_tv.inference.random import normals, signed, trial_keys, uniforms, words
 
 DRAWS = "SplittableRandom by seed, purpose and trial; functions by pivoted Cholesky factor"
-"""What results say of their draws, which changes with them."""
+"""Names the random number generator in results; changed whenever the numbers change."""
 AHEAD = 2**15
-"""Numbers of all trials drawn at once on a CPU where fewer are asked for, since every operation
-takes a microsecond to start: about as many as stay in the cache of a core."""
+"""Numbers drawn at once on a CPU, for all trials together, to save the overhead of operations:
+about as many as fit into the cache of a core."""
 AHEAD_ELSEWHERE = 2**20
 """The same on other devices: enough to keep a GPU busy."""
 
@@ -31,11 +31,11 @@ class Stream:
 
     Args:
         seed: Seed of the study, at least 0.
-        purpose: What the numbers are for; different purposes are independent.
+        purpose: What the numbers are for; those of different purposes are independent.
         first: Number of the first trial.
         trials: Number of trials.
-        dtype: Of the numbers returned.
-        device: Where they are drawn.
+        dtype: Type of the numbers returned.
+        device: Device on which they are drawn.
         spread: Standard deviation of normal variates.
     """
 
@@ -72,7 +72,7 @@ class Stream:
         return self._normal.leading(count, room).to(self.dtype)
 
     def leading_normals_ahead(self, count: int, room: int) -> Tensor:
-        """What the next calls of :meth:`leading_normals` give, as many as are drawn at once.
+        """The variates of the next calls of :meth:`leading_normals`, as many as are drawn at once.
 
         Returns:
             `trials x calls x count`, at least one call.
@@ -85,19 +85,19 @@ class Stream:
         return self._uniform.following(event_shape).to(self.dtype).clamp_max_(self._below_one)
 
     def seeds(self) -> list[int]:
-        """An integer in [0, 2**53) for each trial, to seed somebody else's generator."""
+        """An integer in [0, 2**53) for each trial, to seed other generators."""
         return [int(one) for one in (self._uniform.following((1,)) * 2.0**53).flatten().tolist()]
 
 
 class _Sequence:
-    """The variates of one kind, drawn ahead.
+    """The variates of one kind, drawn ahead of their use.
 
     Args:
         seed: Seed of the study.
-        purpose: What the numbers are for, and of which kind they are.
-        stream: Whose trials.
-        draw: From starts and steps of the trials, `trials x 1`, and numbers of variates, each even
-            one followed by the next, to variates, `trials x numbers`.
+        purpose: Purpose and kind of the variates.
+        stream: Gives the trials and the device.
+        draw: Maps starts and steps of the trials, `trials x 1`, and indices of variates, in
+            pairs of an even one and the next, to variates, `trials x indices`.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class _Sequence:
         stream: Stream,
         draw: Callable[[Tensor, Tensor, Tensor], Tensor],
     ) -> None:
-        # The seed ends where the purpose begins, whatever either is.
+        # The space separates seed and purpose, so that no two pairs collide.
         digest = hashlib.sha256(f"{seed} {purpose}".encode()).digest()
         self._first, self._second = (
             signed(int.from_bytes(digest[place : place + 8], "little")) for place in (0, 8)
@@ -116,15 +116,15 @@ class _Sequence:
         self._keys: tuple[Tensor, Tensor] | None = None
         ahead = AHEAD if stream.device.type == "cpu" else AHEAD_ELSEWHERE
         self._most = ahead // stream.trials
-        self._next = 0  # number of the next variate
+        self._next = 0  # index of the next variate
         self._ahead = torch.empty(stream.trials, 0, device=stream.device)
-        self._until = 0  # number after the last one drawn ahead
+        self._until = 0  # index after the last variate drawn ahead
         self._blocks = torch.empty(stream.trials, 0, 0, device=stream.device)
-        self._begins: dict[int, int] = {}  # which block begins with a number
+        self._begins: dict[int, int] = {}  # index of a block's first variate to that block
         self._room = 0
 
     def following(self, event_shape: tuple[int, ...]) -> Tensor:
-        """The next variates, `trials x event_shape`, float64, in memory that is the caller's."""
+        """The next variates, `trials x event_shape`, float64; the caller may overwrite them."""
         wanted = math.prod(event_shape)
         if self._next + wanted > self._until:
             self._refill(wanted)
@@ -133,17 +133,17 @@ class _Sequence:
         return self._ahead[:, place : place + wanted].reshape(self._stream.trials, *event_shape)
 
     def leading(self, wanted: int, room: int) -> Tensor:
-        """The first of the next ``room`` variates, `trials x wanted`, float64, the caller's own."""
+        """The first ``wanted`` of the next ``room`` variates, `trials x wanted`, float64."""
         return self._block(wanted, room)[:, 0]
 
     def leading_ahead(self, wanted: int, room: int) -> Tensor:
-        """Those of some calls of :meth:`leading`, `trials x calls x wanted`."""
+        """The variates of several calls of :meth:`leading`, `trials x calls x wanted`."""
         block = self._block(wanted, room)
         self._next = max(self._begins) + self._room
         return block
 
     def _block(self, wanted: int, room: int) -> Tensor:
-        """What is drawn for a call of :meth:`leading`, which it advances by, and those after it."""
+        """The variates of this call of :meth:`leading` and of calls after it; advances by one."""
         begin, paired = self._next + self._next % 2, wanted + wanted % 2
         room = max(room, wanted)
         room += room % 2
@@ -170,7 +170,7 @@ class _Sequence:
         return self._keys
 
     def _refill(self, wanted: int) -> None:
-        # Twice as many every time, for some purposes need one number and others one per round.
+        # Doubling, because some purposes need a single number and others one per round.
         calls = max(1, min(2 * self._ahead.shape[1], self._most) // max(wanted, 1))
         begin = self._next - self._next % 2  # normal variates come in pairs
         self._until = self._next + calls * wanted

@@ -102,8 +102,8 @@ def test_a_world_that_is_no_number(value: float) -> None:
 def test_a_best_value_that_is_beaten(maximize: bool) -> None:
     """Regret was negative, without a word."""
     one = {"GP": gp_ucb(kernel=KERNEL, noise=0.02, maximize=maximize)}
-    said = "exceeded" if maximize else "undercut"
-    with pytest.raises(ValueError, match=f"Misjudged tells of a best value that is {said}; give"):
+    said = "exceeds" if maximize else "is below"
+    with pytest.raises(ValueError, match=f"a value {said} the best value that Misjudged"):
         study(world=Misjudged(4), strategies=one, trials=16, horizon=40)
     study(world=Misjudged(1000), strategies=one, trials=16, horizon=40)
 
@@ -115,7 +115,7 @@ def test_a_test_function_whose_best_value_is_beaten() -> None:
     search = DiscreteSearch(DriftingBranin().optimizers_at(1.0))
     for kind, refused in ((HighBranin, True), (DriftingBranin, False)):
         world = BoxWorld(kind(), noise=0.02, search=search)
-        with pytest.raises(ValueError, match="undercut") if refused else nullcontext():
+        with pytest.raises(ValueError, match="is below the best") if refused else nullcontext():
             study(world=world, strategies=one, trials=1, horizon=1)
 
 

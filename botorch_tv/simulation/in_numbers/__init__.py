@@ -1,1 +1,1 @@
-"""Strategies as numbers and tables, for rounds that are compiled or captured."""
+"""Strategies as numbers and tables, for compiled and captured rounds."""

@@ -1,4 +1,4 @@
-"""Which strategies rounds that are compiled or captured know, and what they are in numbers."""
+"""Convert the strategies that compiled and captured rounds support to numbers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.state import State
 
 MOST_SLOTS = 512
-"""Arms played up to which their inverse, which every round passes over, stays in a cache."""
+"""Largest number of played arms whose inverse, read in every round, stays in a cache."""
 MOST_ARMS = 512
-"""Arms up to which rows of a covariance that is no product are cheaper than a matrix product of
-all trials."""
+"""Largest number of arms for which rows of a covariance without product structure are cheaper
+than a matrix product of all trials."""
 PLAIN = (GridWorld.objectives, MarkovWorld.objectives)
-"""How worlds bring objectives that are values on the arms."""
+"""The methods whose objectives are values on the arms."""
 
 
 class Known(NamedTuple):
@@ -44,11 +44,11 @@ class Known(NamedTuple):
 
     rules: Rules
     slots: int
-    """Most arms that a trial can hold at a time."""
+    """Largest number of arms that a trial holds at a time."""
 
 
 def plain(world: World) -> bool:
-    """Whether a world is one on a grid that goes no way of its own."""
+    """Whether a world is on a grid and overrides none of the methods that rounds depend on."""
     if not isinstance(world, GridWorld) or type(world).available is not World.available:
         return False
     kind = type(world)
@@ -57,10 +57,10 @@ def plain(world: World) -> bool:
 
 
 def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
-    """A strategy in numbers; None where rounds that are compiled or captured do not know it.
+    """A strategy in numbers; None if compiled and captured rounds do not support it.
 
-    They know upper confidence bounds, a known mean, noise that does not age, one rule of retention
-    at most, and float64, where rounding stays small in the inverse over the arms played.
+    They support upper confidence bounds, a known mean, noise that does not age, at most one rule of
+    retention, and float64, if rounding stays small in the inverse over the arms played.
     """
     process, basis = strategy.process, state.basis
     if not (
@@ -79,9 +79,9 @@ def known(strategy: Strategy, state: State, horizon: int) -> Known | None:
     if rules and not _knows(rules[0]):
         return None
     kept = process.most_kept(horizon)
-    # Between two refreshments a window has room for what it left out.
+    # Between two refreshes a window also holds the arms that it has dropped.
     slots = min(kept + REFRESH_ROUNDS + 1 if process.slides else kept, horizon, basis.arms)
-    # Rows of a covariance that is no product are as long as there are arms.
+    # Without product structure, a row of the covariance has one entry per arm.
     short = isinstance(basis, ProductBasis) or basis.arms <= MOST_ARMS
     if not short:
         return None
@@ -99,7 +99,7 @@ def _precise(strategy: Strategy, basis: Basis, horizon: int) -> bool:
 
 
 def _knows(rule: Retention) -> bool:
-    """Whether a rule is one of those that the rounds are written for."""
+    """Whether compiled and captured rounds support a rule."""
     if isinstance(rule, EventTrigger):
         return type(rule) is EventTrigger and rule.rule is prediction_error
     return type(rule) in (PeriodicReset, SlidingWindow)

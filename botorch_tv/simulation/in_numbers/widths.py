@@ -1,4 +1,4 @@
-"""Confidence schedules in numbers, round by round."""
+"""Confidence widths as tables over rounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from botorch_tv.acquisition.widths import GainWidth, Width
 
 
 class WidthTables(NamedTuple):
-    """√beta = sqrt_beta + √(gain_root + gain_slope g), g being the information gain, by round.
+    """√beta = sqrt_beta + √(gain_root + gain_slope g) by round, with the information gain g.
 
-    The root is left out, and its tables are empty, where nothing depends on what is observed.
+    The tables of the root are empty if √beta does not depend on the observations.
     """
 
     sqrt_beta: np.ndarray
@@ -22,7 +22,7 @@ class WidthTables(NamedTuple):
 
 
 def knows_width(width: Width, horizon: int) -> bool:
-    """Whether there are tables of a width for so many rounds."""
+    """Whether a width can be tabulated for this many rounds."""
     gain = width.gain
     if gain is None or type(gain) in (Fixed, ClosedForm):
         return True
@@ -36,8 +36,8 @@ def width_tables(width: Width, dim: int, horizon: int) -> WidthTables:
     """The tables of a width.
 
     Args:
-        width: One that is known.
-        dim: Of the domain.
+        width: A width that :func:`knows_width` accepts.
+        dim: Dimension of the domain.
         horizon: Rounds T.
     """
     rounds, none = range(1, horizon + 1), np.empty(0)

@@ -1,4 +1,4 @@
-"""What tells why a strategy reset, and whether its bands are right."""
+"""Record predictions and bands, to see why a strategy resets and whether its bands hold."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VARIABLES = {
     "simple_regret": "regret of the arm recommended before y_t was seen",
     "model_noise": "noise variance σ² of an observation, as the strategy believes before y_t",
 }
-"""Variables of shape `strategy x trial x round`, and what they hold; what is predicted is NaN in
-rounds in which nothing is yet, as by a strategy that is still finding its units."""
+"""Variables of shape `strategy x trial x round`, and their meaning. Predictions are NaN in rounds
+without one, as in the first rounds of a strategy that estimates its units."""
 
 MODEL_NOISE = "model_noise"
-"""One of these, for who is told nothing believes another σ² in every round. In older files it has
-the shape `strategy`."""
+"""One of these, because the adaptive strategy's σ² changes from round to round. In older files it
+has the shape `strategy`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Diagnosis(Recorder):
             "band": unknown if band is None else band,
             MODEL_NOISE: player.believed_noise(state),
         }
-        # What is made up before anything is predicted must count for no calibration.
+        # Placeholders before the first prediction must not count in the calibration.
         predicts = player.predicts(state)
         return {
             "observation": seen.observation,
@@ -64,22 +64,22 @@ class Diagnosis(Recorder):
 
 
 def is_diagnosed(data: xr.Dataset) -> bool:
-    """Whether everything a diagnosis reads was recorded."""
+    """Whether all variables of a diagnosis were recorded."""
     return all(name in data for name in VARIABLES)
 
 
 def with_present_names(data: xr.Dataset) -> xr.Dataset:
-    """What was read from a file, in older ones of which ``sqrt_beta`` is called ``multiplier``."""
+    """Rename ``multiplier``, the name of ``sqrt_beta`` in older files."""
     if MODEL_NOISE in data and "multiplier" in data and "sqrt_beta" not in data:
         return data.rename(multiplier="sqrt_beta")
     return data
 
 
 def require_diagnosed(data: xr.Dataset, *names: str) -> None:
-    """Refuse a study that did not record these variables of a diagnosis.
+    """Check that a study recorded these variables of a diagnosis.
 
     Raises:
-        ValueError: If one is missing, naming it and how to get it.
+        ValueError: If one is missing, with its name and how to record it.
     """
     require_recorded(data, names, "Diagnosis", "--diagnose")
 
@@ -91,7 +91,7 @@ def recorded(data: xr.Dataset, name: str, strategy: str) -> np.ndarray:
 
 
 def model_noise(data: xr.Dataset, strategy: str) -> np.ndarray:
-    """Noise variance σ² as one strategy believed, `trials x rounds`."""
+    """Noise variance σ² in the model of one strategy, `trials x rounds`."""
     if "round" in data[MODEL_NOISE].dims:
         return recorded(data, MODEL_NOISE, strategy)
     one = float(data[MODEL_NOISE].sel(strategy=strategy))

@@ -1,4 +1,4 @@
-"""What every study records: regret, resets, side queries and choices."""
+"""The recorder of every study: regret, resets, side queries and choices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botorch_tv.strategies.state import Info
 
 
 class Play(Recorder):
-    """Regret, resets and side queries, and the choices: arms ``index``, or points ``X``."""
+    """Records regret, resets, side queries and choices: arms ``index``, or points ``X``."""
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
         if isinstance(domain, Grid):

@@ -1,7 +1,7 @@
-"""How far what a strategy believed was from the truth, arm by arm.
+"""Record the squared prediction error, arm by arm.
 
-When a strategy chooses x_t it holds a posterior mean over all arms. Its prediction error on an arm
-is (mean_t(x) - f_t(x))², [M] Figure 4.
+When a strategy chooses x_t, it has a posterior mean over all arms. Its squared prediction error at
+an arm is (mean_t(x) - f_t(x))², [M] Figure 4.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
 
 MAP, MAP_ERROR = "prediction_error", "prediction_error_standard_error"
-"""Averages over rounds and trials with their standard errors, `strategy x arm`."""
+"""Average over rounds and trials, and its standard error, `strategy x arm`."""
 SQUARED_ERROR = "squared_error"
-"""The average over the arms, `strategy x trial x round`."""
+"""Average over the arms, `strategy x trial x round`."""
 PLACE = "position"
 """Coordinates of the arms, `arm x coordinate`."""
 
@@ -33,8 +33,8 @@ PLACE = "position"
 class PredictionError(Recorder):
     """Records the error of the posterior mean at every arm of a grid.
 
-    It takes up to twice the time. The result has then :attr:`~StudyResult.prediction_error` and
-    :attr:`~StudyResult.squared_error`.
+    A study takes up to twice the time. Its result then has :attr:`~StudyResult.prediction_error`
+    and :attr:`~StudyResult.squared_error`.
     """
 
     def variables(self, domain: Domain) -> Mapping[str, Variable]:
@@ -57,10 +57,10 @@ class PredictionError(Recorder):
 
 
 def require_maps(data: xr.Dataset) -> None:
-    """Refuse a study without maps of prediction errors.
+    """Check that a study recorded maps of prediction errors.
 
     Raises:
-        ValueError: Saying how to get them.
+        ValueError: If it did not, with how to record them.
     """
     names = (MAP, MAP_ERROR, PLACE, SQUARED_ERROR)
     require_recorded(data, names, "PredictionError", "--prediction-error")
@@ -77,8 +77,8 @@ def on_all_arms(objective: Objective, state: State) -> Tensor:
 def _arms(domain: Domain) -> Grid:
     require(
         isinstance(domain, Grid),
-        f"run_study: record has PredictionError(), but {domain!r} has no arms to make a map of; "
-        "use a Grid, or Diagnosis() for the predictions at the points chosen.",
+        f"run_study: record has PredictionError(), but {domain!r} has no arms; use a Grid, or "
+        "Diagnosis() for the predictions at the points chosen.",
     )
     assert isinstance(domain, Grid)
     return domain

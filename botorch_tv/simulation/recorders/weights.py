@@ -1,4 +1,4 @@
-"""What a strategy that is told nothing comes to believe."""
+"""Record the weights of the adaptive strategy."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from botorch_tv.strategies.state import Info
 class Weights(Recorder):
     """Records the weights of rates, hazards, lengthscales and noise ratios, and of a jump.
 
-    The result's ``data`` has ``weight_rate`` and its like, `strategy x trial x round x rate`, and
-    ``jump``, the chance that the newest observation came after a jump; NaN for strategies that have
-    no bank, or another one.
+    The result's ``data`` has ``weight_rate``, `strategy x trial x round x rate`, and likewise for
+    the others, and ``jump``, the probability that the newest observation came after a jump. They
+    are NaN for strategies without this bank.
 
     Args:
-        bank: That of the strategies.
+        bank: The bank of the strategies.
     """
 
     bank: Bank = field(default_factory=Bank)

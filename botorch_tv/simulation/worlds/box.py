@@ -1,4 +1,4 @@
-"""Test functions that change with time, played on their boxes."""
+"""Time-varying test functions on their boxes, as worlds."""
 
 from __future__ import annotations
 
@@ -67,12 +67,12 @@ class BoxWorld(World):
         require(
             isinstance(problem, TimeVaryingTestFunction),
             f"BoxWorld: problem is a {name}, but a study needs one that changes with time and "
-            "knows its optimum; give a TimeVaryingTestFunction such as DriftingBranin().",
+            "knows its optimum; give a TimeVaryingTestFunction, such as DriftingBranin().",
         )
         require(
             len(problem.batch_shape) < 2,
-            f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials are "
-            "counted in one dimension; give () or (n,).",
+            f"BoxWorld: {name} has batch_shape {tuple(problem.batch_shape)}, but trials have one "
+            "dimension; give () or (n,).",
         )
         shift = require_number(
             "BoxWorld: shift", shift, "(-inf, inf)", "0 leaves the values as they are."
@@ -95,7 +95,7 @@ class BoxWorld(World):
         self.horizon = math.floor(problem.horizon)
         require(
             self.horizon >= 1,
-            f"BoxWorld: {name} ends at time {problem.horizon}, before round 1; give a horizon of "
+            f"BoxWorld: horizon of {name} is {problem.horizon}, before round 1; give a horizon of "
             "at least 1.",
         )
         self.maximize = not problem.is_minimization_problem
@@ -106,8 +106,8 @@ class BoxWorld(World):
         last = stream.first + stream.trials
         require(
             not shape or last <= shape[0],
-            f"run_study: {self!r} has functions for {sum(shape)} trials, but trial number {last} "
-            "is asked for; run fewer trials, or draw more functions.",
+            f"run_study: {self!r} has functions for {sum(shape)} trials, but the study needs trial "
+            f"number {last}; run fewer trials, or draw more functions.",
         )
         problem = self.problem
         if problem.bounds.dtype != stream.dtype or problem.bounds.device != stream.device:
@@ -130,7 +130,7 @@ class BoxWorld(World):
     def _probe(self) -> Tensor:
         dim = self.domain.dim
         U = even_points(PROBES, dim + 1).to(self.problem.bounds)
-        # At whole times, as the rounds are; every function of a batch is probed.
+        # At whole times, like the rounds; every function of a batch is probed.
         times = (1 + U[:, dim:] * (self.horizon - 1)).round()
         X = torch.cat([self.domain.from_unit(U[:, :dim]), times], -1)
         values: Tensor = self.problem(X.expand(*self.problem.batch_shape, *X.shape), noise=False)
@@ -151,19 +151,19 @@ class _At(Objective):
         X = torch.cat([X, X.new_full((*X.shape[:-1], 1), float(self.time))], -1)
         shape = self.problem.batch_shape
         if shape:
-            # Functions that nobody plays here are evaluated anywhere.
+            # The functions of other trials are evaluated as well, at arbitrary points.
             filled = X[:1].expand(*shape, *X.shape[1:]).clone()
             filled[self.trials] = X
             X = filled
         values: Tensor = self.problem(X, noise=False)
-        values = self._played(values[self.trials] if shape else values)
+        values = self._scaled(values[self.trials] if shape else values)
         return values if choice.dim() == 3 else values.squeeze(-1)
 
     def best(self, maximize: bool) -> Tensor:
-        value = self._played(self.problem.optimal_value_at(float(self.time)))
+        value = self._scaled(self.problem.optimal_value_at(float(self.time)))
         if self.problem.batch_shape:
             return value[self.trials]
         return value.expand(self.trials.stop - self.trials.start)
 
-    def _played(self, values: Tensor) -> Tensor:
+    def _scaled(self, values: Tensor) -> Tensor:
         return (values - self.world.shift) / self.world.scale

@@ -1,4 +1,4 @@
-"""What worlds have in common that are made of a few functions."""
+"""The base class of worlds made of a few functions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Given = ParamSpec("Given")
 
 
 def of_functions(make: Callable[Given, None]) -> Callable[Given, None]:
-    """A constructor that tells whoever gives a kernel, as other worlds take, what to give."""
+    """Decorate a constructor to explain what to give instead of ``kernel``."""
 
     @functools.wraps(make)
     def checked(*args: Given.args, **given: Given.kwargs) -> None:
         if "kernel" in given:
             raise TypeError(
-                f"{type(args[0]).__name__} takes functions, and no kernel: "
+                f"{type(args[0]).__name__} takes functions instead of a kernel: "
                 "functions=GaussianDraw(kernel) draws them from its Gaussian process, "
-                "RKHSFunctions(kernel) from its function space."
+                "functions=RKHSFunctions(kernel) from its function space."
             )
         make(*args, **given)
 
@@ -36,17 +36,16 @@ class DrawnWorld(GridWorld):
 
     Args:
         domain: The arms.
-        functions: Where they are drawn from: one distribution for all of them, or one for each, in
-            order.
-        count: How many a trial needs.
+        functions: The distribution of all functions, or one for each, in order.
+        count: Number of functions per trial.
         noise: Variance of the observation noise.
 
     Attributes:
         functions: The distribution of each function, `count` of them.
 
     Raises:
-        ValueError: If the distributions are not as many as the functions, or one function given by
-            the user would follow itself.
+        ValueError: If the number of distributions differs from that of the functions, or a single
+            user-defined function would be repeated.
         InputDataError: If functions given by the user do not fit the domain.
     """
 
@@ -64,7 +63,7 @@ class DrawnWorld(GridWorld):
         for one in self.functions:
             require(
                 isinstance(one, FunctionDistribution),
-                f"{name}: functions holds a {type(one).__name__}, which is no distribution of "
+                f"{name}: functions holds a {type(one).__name__}, which is not a distribution of "
                 "functions; give RKHSFunctions(kernel), GaussianDraw(kernel), or "
                 "FixedFunctions(values).",
             )
@@ -95,5 +94,5 @@ class DrawnWorld(GridWorld):
         return f"{type(self).__name__}({', '.join(f'{k}={part}' for k, part in parts.items())})"
 
     def _parameters(self) -> dict[str, str]:
-        """What besides functions and noise defines the world, as it is shown."""
+        """Further constructor arguments, for the repr."""
         return {}

@@ -63,7 +63,7 @@ class FunctionDistribution(ABC):
 
 
 class _KernelFunctions(FunctionDistribution):
-    """Functions of a kernel, which is factored once per domain.
+    """Functions drawn by a kernel, which is factored once per domain.
 
     Args:
         kernel: A GPyTorch kernel, or a covariance matrix over the arms, `M x M`.
@@ -140,8 +140,8 @@ class SmoothedDraw(GaussianDraw):
         self.noise = noise
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
-        # K is singular to rounding for most kernels. In features nothing has to be inverted but
-        # Φᵀ Φ + λ I: f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
+        # K is numerically singular for most kernels. In features only Φᵀ Φ + λ I is inverted:
+        # f = Φ w with w = (Φᵀ Φ + λ I)⁻¹ Φᵀ g, and aᵀ K a = |Φᵀ a|² = |w|².
         basis = self.basis(domain, torch.float64, stream.device)
         eye = torch.eye(basis.size, dtype=torch.float64, device=stream.device)
         features = basis.expand(eye).mT
@@ -204,17 +204,22 @@ class FixedFunctions(FunctionDistribution):
 
     def __init__(self, values: Tensor) -> None:
         if not isinstance(values, Tensor) or values.dim() not in (1, 2) or values.numel() == 0:
-            told = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+            given = (
+                f"a tensor of shape {tuple(values.shape)}"
+                if isinstance(values, Tensor)
+                else f"a {type(values).__name__}"
+            )
             raise InputDataError(
-                f"FixedFunctions: values is {told}, but functions are a tensor of shape M, or "
-                "trials x M."
+                f"FixedFunctions: values is {given}; give a tensor of shape M, or trials x M."
             )
         if not values.is_floating_point():
             raise InputDataError(
                 f"FixedFunctions: values has dtype {values.dtype}; pass values.double()."
             )
         if not bool(values.isfinite().all()):
-            raise InputDataError("FixedFunctions: values has entries that are NaN or infinite.")
+            raise InputDataError(
+                "FixedFunctions: values has entries that are NaN or infinite; give finite numbers."
+            )
         self.values = values.detach().clone()
 
     def draw(self, domain: Grid, stream: Stream) -> FunctionDraw:
@@ -226,7 +231,7 @@ class FixedFunctions(FunctionDistribution):
         if last > len(values):
             raise InputDataError(
                 f"FixedFunctions: values holds functions for {len(values)} trials, but the study "
-                f"asks for trial number {last}; run fewer trials, or give more functions."
+                f"needs trial number {last}; run fewer trials, or give more functions."
             )
         return FunctionDraw(values[stream.first : last])
 

@@ -65,7 +65,7 @@ class MarkovWorld(GridWorld):
         position = self._draw.coordinates(basis, stream)
         stay, move = math.sqrt(1 - self.epsilon), math.sqrt(self.epsilon)
         while True:
-            # What is drawn ahead is brought to the features together: that is cheaper.
+            # Converting many draws to features at once is cheaper.
             steps = self._draw.coordinates_ahead(basis, stream).mul_(move)
             for step in steps.unbind(1):
                 yield position

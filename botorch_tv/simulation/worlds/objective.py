@@ -1,4 +1,4 @@
-"""What all trials play on in one round."""
+"""The objectives of one round."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Objective(ABC):
 
     @abstractmethod
     def at(self, choice: Tensor) -> Tensor:
-        """Values at what was chosen.
+        """Values at some choices.
 
         Args:
-            choice: As a log keeps it, one choice or q of them per trial: arms, `trials` or
+            choice: One choice or q choices per trial, as in the log: arms, `trials` or
                 `trials x q`, int64; on a box points, `trials x d` or `trials x q x d`.
 
         Returns:
@@ -27,15 +27,15 @@ class Objective(ABC):
 
     @abstractmethod
     def best(self, maximize: bool) -> Tensor:
-        """The best value there is, `trials`.
+        """The best value over the domain, `trials`.
 
         Args:
-            maximize: Whether that is the largest or the smallest.
+            maximize: Whether the best value is the largest or the smallest.
         """
 
 
 class OnArms(Objective):
-    """Objectives by their values on all arms of a grid.
+    """Objectives given by their values on all arms of a grid.
 
     Args:
         values: `trials x M`.
@@ -54,17 +54,17 @@ class OnArms(Objective):
 
 
 class InFeatures(OnArms):
-    """Objectives by their coordinates in features, brought to the arms where somebody looks.
+    """Objectives given by coordinates in features; values on the arms are computed on demand.
 
     Args:
-        basis: Of the features.
+        basis: The features.
         coordinates: `trials x r`.
-        room: Memory for the values, `trials x M`, in which the next round's will be.
+        out: Memory for the values, `trials x M`, which the next round reuses.
     """
 
-    def __init__(self, basis: ProductBasis, coordinates: Tensor, room: Tensor) -> None:
-        self.basis, self.coordinates, self._room = basis, coordinates, room
+    def __init__(self, basis: ProductBasis, coordinates: Tensor, out: Tensor) -> None:
+        self.basis, self.coordinates, self._out = basis, coordinates, out
 
     @cached_property
     def values(self) -> Tensor:  # type: ignore[override]
-        return self.basis.expand(self.coordinates, out=self._room)
+        return self.basis.expand(self.coordinates, out=self._out)

@@ -1,4 +1,4 @@
-"""Recorded objectives: the readings of many sensors, replayed."""
+"""Recorded readings of many sensors, replayed as objectives."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require, require_integer, require_number
 
 UNEVEN = 0.25
-"""Deviation from the usual time between rows, relative to it, above which a warning is issued."""
-
+"""Relative deviation from the usual time between rows above which a warning is issued."""
 
 First = int | Literal["random", "each"] | None
-"""The arm of round 1, or how it is chosen."""
+"""The arm of round 1, or how to choose it."""
 
 
 class PanelWorld(GridWorld):
@@ -116,17 +115,17 @@ class PanelWorld(GridWorld):
         readings = panel.values
         rows, arms = readings.shape
         _check_rows(panel, train)
-        require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; 'all' or 'arm'.")
+        require(center in ("all", "arm"), f"PanelWorld: center is {center!r}; give 'all' or 'arm'.")
         if not isinstance(noise_share, str) or noise_share != "fitted":
             noise_share = require_number(
                 "PanelWorld: noise_share",
                 noise_share,
                 "(0, 1]",
-                "0.05 is usual, 'fitted' finds one.",
+                "0.05 is usual, 'fitted' estimates it.",
             )
         first_arm = _checked_first_arm(first_arm, arms)
         super().__init__(_domain(panel, device), observation_noise)
-        group_starts(groups, train)  # refuses bad groups now, not when ε is asked for
+        group_starts(groups, train)  # checks groups now rather than when ε is fitted
         scaled = scaling(readings[:train], center, standardize)
         played = scaled.apply(carried_forward(readings))[train:]
         self.center, self.standardize, self.start = center, standardize, first_arm
@@ -194,11 +193,12 @@ def _warn_if_uneven(panel: Panel) -> None:
         return
     worst = int(np.abs(skipped).argmax())
     warnings.warn(
-        f"PanelWorld: every row is a round of the same length, but {int((skipped > UNEVEN).sum())} "
-        f"rows come late and {int((skipped < -UNEVEN).sum())} early, as from {panel.times[worst]} "
-        f"to {panel.times[worst + 1]}, {skipped[worst] + 1:.3g} usual steps. Panel.regular() puts "
-        "in the rounds that are missing; if rows are rounds whatever their times, as days of trade "
-        "are, replace(panel, times=None) says so.",
+        "PanelWorld: rows are taken for rounds of equal length, but "
+        f"{int((skipped > UNEVEN).sum())} rows come late and {int((skipped < -UNEVEN).sum())} "
+        f"early, as from {panel.times[worst]} to {panel.times[worst + 1]}, "
+        f"{skipped[worst] + 1:.3g} usual steps. Panel.regular() inserts the missing "
+        "rounds; if rows are rounds whatever their times, such as trading days, use "
+        "replace(panel, times=None).",
         stacklevel=3,
     )
 
@@ -225,14 +225,14 @@ def _check_rows(panel: Panel, train: int) -> None:
     train = require_integer("PanelWorld: train", train, 2, "a covariance needs two rows.")
     require(
         train < rows,
-        f"PanelWorld: train is {train}, but there are {rows} rows and one or more must be left to "
+        f"PanelWorld: train is {train}, but there are {rows} rows and at least one must be left to "
         f"play; train on at most {rows - 1}.",
     )
     read = ~np.isnan(readings[:train])
     useful = int(read.any(1).sum())
     require(
         useful >= 2,
-        f"PanelWorld: {useful} of the {train} training rows have any reading, but a covariance "
+        f"PanelWorld: only {useful} of the {train} training rows have readings, but a covariance "
         "needs 2; train on more rows.",
     )
     silent = np.flatnonzero(~read.any(0))
@@ -240,8 +240,8 @@ def _check_rows(panel: Panel, train: int) -> None:
         others = f" (and {len(silent) - 1} others)" if len(silent) > 1 else ""
         raise ValueError(
             f"PanelWorld: arm {panel.arms[silent[0]]!r}{others} has no reading in the {train} "
-            "training rows; leave it out (Panel.select chooses arms, --without on the command line)"
-            " or train on more rows."
+            "training rows; leave it out (Panel.select, or --without on the command line) or train "
+            "on more rows."
         )
 
 
@@ -251,14 +251,14 @@ def _domain(panel: Panel, device: torch.device) -> Grid:
         places = np.arange(len(panel.arms))[:, None]
     require(
         len(np.unique(places, axis=0)) == len(panel.arms),
-        "PanelWorld: some arms have the same coordinates, so a point would not tell which arm it "
-        "is; move them apart or leave coordinates out.",
+        "PanelWorld: some arms have the same coordinates, so that points do not identify arms; "
+        "give distinct coordinates, or none.",
     )
     return Grid(torch.tensor(np.ascontiguousarray(places), dtype=torch.float64, device=device))
 
 
 def _checked_first_arm(first_arm: First, arms: int) -> First:
-    """The same, where it is one.
+    """The checked first arm.
 
     Raises:
         ValueError: If there is no such arm.
@@ -270,6 +270,7 @@ def _checked_first_arm(first_arm: First, arms: int) -> First:
     )
     require(
         first_arm < arms,
-        f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}.",
+        f"PanelWorld: first_arm is {first_arm}, but arms are numbered 0 to {arms - 1}; give one of "
+        "these, 'random', 'each', or None.",
     )
     return first_arm

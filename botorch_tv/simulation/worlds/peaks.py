@@ -1,4 +1,4 @@
-"""Landscapes of the field of dynamic optimisation, as worlds: peaks that move, grow and shrink."""
+"""Benchmark landscapes of dynamic optimisation, as worlds: peaks that move, grow and shrink."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Landscape = TypeVar("Landscape")
 
 
 class Played(TypedDict, total=False):
-    """How landscapes are played, whichever they are; :class:`PeaksWorld` has the defaults."""
+    """Options that all landscapes share; :class:`PeaksWorld` has the defaults."""
 
     noise: float
     shift: float
@@ -38,15 +38,15 @@ class Played(TypedDict, total=False):
 class PeaksWorld(World, Generic[Landscape]):
     """Landscapes that change at intervals and are constant in between, one for each trial.
 
-    The domain is the unit cube, whatever the coordinates of the landscape. The larger the better;
-    regret is measured against the highest peak, which these benchmarks know.
+    The domain is the unit cube, whatever the coordinates of the landscape. Values are maximised;
+    regret is relative to the highest peak, which these benchmarks know.
 
     Args:
         dim: Number of coordinates d.
         period: Rounds between changes.
-        noise: Variance of the observation noise, in the units played.
-        shift: What is taken from the values of the landscape, as a prior mean of 0 needs.
-        scale: What they are then divided by, positive, as a kernel of variance 1 needs.
+        noise: Variance of the observation noise, in scaled units.
+        shift: Subtracted from the values of the landscape, for a prior mean of 0.
+        scale: Divisor of the shifted values, positive, for a kernel of variance 1.
         search: How strategies maximise over the box; see :class:`~botorch_tv.strategies.Box`.
 
     Raises:
@@ -80,15 +80,15 @@ class PeaksWorld(World, Generic[Landscape]):
 
     @abstractmethod
     def change(self, landscape: Landscape) -> None:
-        """Make a landscape its next."""
+        """Advance a landscape to its next state, in place."""
 
     @abstractmethod
     def values(self, landscape: Landscape, X: np.ndarray) -> np.ndarray:
-        """Its values at points of the unit cube, `q x d` to `q`."""
+        """The values at points of the unit cube, `q x d` to `q`."""
 
     @abstractmethod
     def highest(self, landscape: Landscape) -> float:
-        """The largest value there is."""
+        """The largest value of the landscape."""
 
     def objectives(self, stream: Stream) -> Iterator[Objective]:
         landscapes = [self.landscape(seed) for seed in stream.seeds()]
@@ -98,14 +98,14 @@ class PeaksWorld(World, Generic[Landscape]):
             for one in landscapes:
                 self.change(one)
 
-    def _played(self, values: Sequence[float] | np.ndarray, stream: Stream) -> Tensor:
+    def _scaled(self, values: Sequence[float] | np.ndarray, stream: Stream) -> Tensor:
         given = torch.as_tensor(np.asarray(values), dtype=torch.float64, device="cpu")
         found = (given - self.shift) / self.scale
         return found.to(dtype=stream.dtype, device=stream.device)
 
 
 class _Peaks(Objective, Generic[Landscape]):
-    """The landscapes of some trials as they are."""
+    """The present landscapes of some trials."""
 
     def __init__(
         self, world: PeaksWorld[Landscape], landscapes: Sequence[Landscape], stream: Stream
@@ -115,23 +115,23 @@ class _Peaks(Objective, Generic[Landscape]):
     def at(self, choice: Tensor) -> Tensor:
         X = (choice if choice.dim() == 3 else choice.unsqueeze(-2)).cpu().double().numpy()
         found = [self.world.values(one, points) for one, points in zip(self.landscapes, X)]
-        values = self.world._played(np.stack(found), self.stream)
+        values = self.world._scaled(np.stack(found), self.stream)
         return values if choice.dim() == 3 else values.squeeze(-1)
 
     def best(self, maximize: bool) -> Tensor:
-        require(maximize, f"{self.world!r} knows its highest value alone; leave maximize=True.")
-        return self.world._played([self.world.highest(one) for one in self.landscapes], self.stream)
+        require(maximize, f"{self.world!r} knows only its highest value; use maximize=True.")
+        return self.world._scaled([self.world.highest(one) for one in self.landscapes], self.stream)
 
 
 class GMPBWorld(PeaksWorld["GMPB"]):
     """The Generalized Moving Peaks Benchmark [Yazdani et al. 2022] of the package ``gmpb``.
 
-    Peaks are rotated, asymmetric and irregular; the competitions at CEC play it.
+    Peaks are rotated, asymmetric and irregular. It is used in competitions at CEC.
 
     Args:
         config: Its settings, a ``gmpb.GMPBConfig``; ``change_frequency`` is the number of rounds
-            between changes, an evaluation a round.
-        noise: Variance of the observation noise, in the units played.
+            between changes.
+        noise: Variance of the observation noise, in scaled units.
         shift: See :class:`PeaksWorld`; values are up to 70, and far below 0 away from all peaks.
         scale: See :class:`PeaksWorld`.
         search: See :class:`PeaksWorld`.
@@ -150,7 +150,7 @@ class GMPBWorld(PeaksWorld["GMPB"]):
             from gmpb import GMPB
         except ImportError as error:
             raise ImportError("GMPBWorld needs: pip install 'botorch-tv[worlds]'") from error
-        # Changes are made from here: looking at an optimum must not bring one nearer.
+        # This class changes the landscape, not the number of evaluations.
         return GMPB(replace(self.config, auto_step=False), seed)
 
     def change(self, landscape: GMPB) -> None:
@@ -161,7 +161,7 @@ class GMPBWorld(PeaksWorld["GMPB"]):
         return landscape.evaluate_batch(lower + (upper - lower) * X)
 
     def highest(self, landscape: GMPB) -> float:
-        # The value at a centre is at least its peak's height, and no value exceeds all heights.
+        # The value at a centre is at least its peak's height, and no value exceeds every height.
         return max(peak.h for peak in landscape.get_state(copy=False).components)
 
     def __repr__(self) -> str:
@@ -173,9 +173,9 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
 
     Args:
         dim: Number of coordinates d.
-        scenario: 1, five smooth hills, 2, ten cones, or 3, fifty cones.
-        period: Rounds between changes; the scenarios say 5,000, 5,000 and 1,000.
-        noise: Variance of the observation noise, in the units played.
+        scenario: 1 (five smooth hills), 2 (ten cones) or 3 (fifty cones).
+        period: Rounds between changes; the scenarios have 5,000, 5,000 and 1,000.
+        noise: Variance of the observation noise, in scaled units.
         shift: See :class:`PeaksWorld`; peaks are 30 to 70 high.
         scale: See :class:`PeaksWorld`.
         search: See :class:`PeaksWorld`.
@@ -196,7 +196,7 @@ class MovingPeaksWorld(PeaksWorld["MovingPeaks"]):
         super().__init__(dim, period=period, **played)
         require(
             scenario in (1, 2, 3),
-            f"MovingPeaksWorld: scenario is {scenario!r}, but there are 1, 2 and 3.",
+            f"MovingPeaksWorld: scenario is {scenario!r}; give 1, 2 or 3.",
         )
         self.scenario = scenario
 

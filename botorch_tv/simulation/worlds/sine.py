@@ -1,4 +1,4 @@
-"""Objectives whose coefficients oscillate, the same in every trial."""
+"""Objectives with oscillating coefficients, the same in every trial."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class SineWorld(GridWorld):
     space is at most scale / √λ_max, which is below the paper's bound, scale, only where λ_max >= 1;
     with the paper's own parameters λ_max is 0.71 and the norm reaches 5.48 in its 500 rounds.
 
-    Over evenly spaced centers f is a wave that runs along the line at a constant speed,
-    ``frequency`` times their distance per round. Measurements go out of date as fast in every
-    round, and at the paper's speed the last two serve well: a world kind to a memory of two rounds,
-    and no test of strategies that find out when their data are too old.
+    With evenly spaced centers f is a wave that travels along the line at a constant speed,
+    ``frequency`` times their distance per round. Measurements therefore lose their value at a
+    constant rate. At the paper's speed a memory of two rounds works well, so this world does not
+    test whether a strategy detects that its data are outdated.
 
     Args:
         domain: The arms.
-        kernel: A GPyTorch kernel; centers need not be arms, so a matrix would not do.
+        kernel: A GPyTorch kernel, not a matrix, because centers need not be arms.
         centers: The points c_i, `n x d`, or the number n of evenly spaced ones from the first to
-            the last arm of a one-dimensional domain; 20 unless given.
+            the last arm of a one-dimensional domain.
         scale: 5 in the paper, at least 0.
         frequency: 0.3 in the paper, radians per round.
         noise: Variance of the observation noise.
@@ -65,8 +65,8 @@ class SineWorld(GridWorld):
         )
         if not isinstance(kernel, Kernel):
             raise InputDataError(
-                f"SineWorld: kernel is a {type(kernel).__name__}, but it is evaluated between arms "
-                "and centers; give a GPyTorch kernel."
+                f"SineWorld: kernel is a {type(kernel).__name__}, but it must be evaluated between "
+                "arms and centers; give a GPyTorch kernel."
             )
         self.kernel = copy.deepcopy(kernel)
         self.centers = _points(centers, domain)
@@ -91,7 +91,7 @@ class SineWorld(GridWorld):
         return float(((a @ among) * a).sum(-1).max().sqrt())
 
     def _coefficients(self, t: int, number: Tensor, largest: float) -> Tensor:
-        """a(t) of the centers of these numbers, `n`."""
+        """a(t) for the centers with these numbers, `n`."""
         u = torch.sin(self.frequency * t + number)
         unit: Tensor = u / u.norm()
         return self.scale / largest * unit
@@ -113,7 +113,7 @@ def _numbers(centers: Tensor) -> Tensor:
 
 def _evaluated(kernel: Kernel, first: Tensor, second: Tensor) -> Tensor:
     with torch.no_grad():
-        # A copy, because moving a module to a device moves the module itself.
+        # A copy, because Module.to() moves the module in place.
         matrix: Tensor = copy.deepcopy(kernel).to(first)(first, second).to_dense()
     return matrix
 
@@ -122,11 +122,13 @@ def _points(centers: int | Tensor, domain: Grid) -> Tensor:
     if isinstance(centers, Tensor):
         if centers.dim() != 2 or centers.shape[0] < 1 or centers.shape[1] != domain.dim:
             raise InputDataError(
-                f"SineWorld: centers has shape {tuple(centers.shape)}, but it must be n x "
-                f"{domain.dim} with n >= 1, like the arms."
+                f"SineWorld: centers has shape {tuple(centers.shape)}; give points like the arms, "
+                f"n x {domain.dim} with n >= 1."
             )
         if not bool(centers.isfinite().all()):
-            raise InputDataError("SineWorld: centers has entries that are NaN or infinite.")
+            raise InputDataError(
+                "SineWorld: centers has entries that are NaN or infinite; give finite numbers."
+            )
         return centers.detach().cpu().double().clone()
     centers = require_integer("SineWorld: centers", centers, 1, "the paper uses 20.")
     require(

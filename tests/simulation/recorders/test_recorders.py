@@ -186,36 +186,45 @@ NUMBERS = torch.zeros(4, dtype=torch.float64)
     [
         (Diagnosis(), r"record is a Diagnosis; give a tuple .* such as \(Diagnosis\(\),\)"),
         ((Diagnosis,), r"record holds the class Diagnosis; give instances"),
-        ((Diagnosis(), Diagnosis()), r"Diagnosis\(\) does not go with .*objective.* there already"),
-        ([Odd({"regret": Variable()})], r"Odd\(\) does not go .* regret is there already"),
-        ([Odd({"one": Variable({"round": 3})})], r"Odd\(\) does not go .* one has round already"),
+        (
+            (Diagnosis(), Diagnosis()),
+            r"Diagnosis\(\) cannot be combined .*objective.* is already recorded",
+        ),
+        (
+            [Odd({"regret": Variable()})],
+            r"Odd\(\) cannot be combined .* regret is already recorded",
+        ),
+        (
+            [Odd({"one": Variable({"round": 3})})],
+            r"Odd\(\) cannot be combined .* one declares round",
+        ),
         ([Odd({"one": Variable(dtype="text")})], "one has dtype .text.; give one that PyTorch"),
-        ([Odd({"one": Variable({"axis": "2"})})], "does not go with the other"),  # type: ignore
-        ([Odd({"trial": Variable()})], r"Odd\(\) does not go with the other recorders"),
-        ([Odd({"one": Variable({"arm": 3})}), PredictionError()], "does not go .*'?arm'?"),
+        ([Odd({"one": Variable({"axis": "2"})})], "cannot be combined with the other"),  # type: ignore
+        ([Odd({"trial": Variable()})], r"Odd\(\) cannot be combined with the other recorders"),
+        ([Odd({"one": Variable({"arm": 3})}), PredictionError()], "cannot be combined .*'?arm'?"),
         (
             [Odd({"one": Variable()}, labels=xr.Dataset({"regret": 1.0}))],
-            "does not go with the other recorders",
+            "cannot be combined with the other recorders",
         ),
         (
             [Odd({"one": Variable()}, labels=xr.Dataset(coords={"round": [1, 2]}))],
-            "does not go with the other recorders",
+            "cannot be combined with the other recorders",
         ),
         (
             [Odd({"one": Variable()}, labels=xr.Dataset(coords={"strategy": ["TV", "ET"]}))],
-            "does not go with the other recorders",
+            "cannot be combined with the other recorders",
         ),
         ([Odd({"one": Variable()}, {"other": NUMBERS})], r"Odd\(\) recorded other, which its"),
         ([Odd({"one": Variable()}, {})], "one was recorded 0 times in a round of 2 strategies"),
         ([Odd({"one": Variable(averaged=True)}, {})], "one was recorded 0 times"),
         (
             [Odd({"one": Variable()}, {"one": NUMBERS[:1]})],
-            r"recorded one as torch.float64 of shape \(1,\), .* of shape \(4,\), 4 trials first",
+            r"recorded one as torch.float64 of shape \(1,\), .* shape \(4,\), with 4 trials first",
         ),
         ([Odd({"one": Variable({"axis": 2})}, {"one": NUMBERS})], r"of shape \(4, 2\)"),
         (
             [Odd({"one": Variable(dtype="int32")}, {"one": NUMBERS})],
-            r"torch\.float64 .* variables say torch\.int32",
+            r"torch\.float64 .* declares torch\.int32",
         ),
     ],
 )

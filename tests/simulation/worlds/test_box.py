@@ -132,7 +132,9 @@ def test_every_trial_has_its_own_function() -> None:
         result = study(world, chunk=chunk)
         expected = excess(result.data["X"].values, functions=True)
         np.testing.assert_allclose(result.regret, expected, rtol=0, atol=1e-12)
-    with pytest.raises(ValueError, match=r"functions for 4 trials, but trial number 5"):
+    with pytest.raises(
+        ValueError, match=r"functions for 4 trials, but the study needs trial number 5"
+    ):
         study(world, trials=5, horizon=1)
 
 
@@ -227,7 +229,7 @@ def test_float32() -> None:
         ({"random_rounds": -1}, "random_rounds"),
         ({"problem": Branin()}, "problem is a Branin"),
         ({"problem": Bowl(noise_std=None)}, "no noise of its own"),
-        ({"problem": Bowl(horizon=0.5)}, "ends at time 0.5"),
+        ({"problem": Bowl(horizon=0.5)}, "horizon of Bowl is 0.5"),
     ],
 )
 def test_bad_worlds(more, told) -> None:
@@ -269,5 +271,5 @@ def test_recorded_bands_are_those_of_the_noise_learned() -> None:
 def test_batches_of_batches_are_refused() -> None:
     kernel = unit_kernel("se", 0.5)
     problem = MarkovFunction(kernel, epsilon=0.1, dim=1, horizon=3, batch_shape=(2, 2), features=4)
-    with pytest.raises(ValueError, match="trials are counted in one dimension"):
+    with pytest.raises(ValueError, match="trials have one dimension"):
         BoxWorld(problem, noise=0.1)

@@ -127,7 +127,7 @@ def test_representations_name_what_defines_a_world() -> None:
     ("make", "told"),
     [
         (lambda: StaticWorld(LINE, functions=OWN[0], noise=-1.0), "noise is -1.0"),
-        (lambda: StaticWorld(LINE, functions=SE, noise=0.1), "no distribution of functions"),
+        (lambda: StaticWorld(LINE, functions=SE, noise=0.1), "not a distribution of functions"),
         (lambda: _abrupt(changes=(5, 5)), r"changes is \(5, 5\)"),
         (lambda: _abrupt(changes=(5, 3)), r"changes is \(5, 3\)"),
         (lambda: _abrupt(changes=(1, 3)), "changes is 1"),

@@ -118,7 +118,7 @@ def test_a_study():
 
 
 def test_what_cannot_be_played():
-    with pytest.raises(ValueError, match="scenario is 4, but there are 1, 2 and 3"):
+    with pytest.raises(ValueError, match="scenario is 4; give 1, 2 or 3"):
         MovingPeaksWorld(scenario=4, period=3)
     with pytest.raises(ValueError, match="period is 0"):
         MovingPeaksWorld(period=0)
