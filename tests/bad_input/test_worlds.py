@@ -163,14 +163,14 @@ THINGS = {
     "functions": Row(
         lambda: StaticWorld(LINE, functions=3, noise=0.1),
         "a int",
-        "no distribution",
+        "not a distribution",
         "RKHSFunctions(",
     ),
     "centers": data(
         lambda: SineWorld(LINE, kernel=KERNEL, centers=torch.zeros(3, 2), noise=0.1),
         "(3, 2)",
-        "must be n x 1",
-        "like the arms",
+        "give points like the arms",
+        "n x 1",
     ),
     "kernel of a sine": data(
         lambda: SineWorld(LINE, kernel=torch.eye(5), noise=0.1),

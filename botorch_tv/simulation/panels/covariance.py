@@ -1,4 +1,4 @@
-"""The covariance across arms that a record shows."""
+"""The sample covariance across the arms of a panel."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def scaling(readings: np.ndarray, center: Center, standardize: bool) -> Scaling:
     """Mean and standard deviation of the training rows.
 
     Args:
-        readings: Training rows, `rounds x arms`; NaN where there is none.
+        readings: Training rows, `rounds x arms`; NaN where missing.
         center: ``"all"`` for one mean of all readings, ``"arm"`` for one per arm.
-        standardize: False leaves the unit of the readings, a scale of 1.
+        standardize: False keeps the unit of the readings, a scale of 1.
 
     Raises:
-        ValueError: If the readings never differ from their mean.
+        ValueError: If all readings equal their mean.
     """
     mean = np.nanmean(readings, axis=0 if center == "arm" else None)
     deviation = float(np.sqrt(np.nanmean((readings - mean) ** 2)))
     require(
         deviation > 0,
-        "the training rows never differ from their mean, so nothing can be learned from them; "
-        "train on other rows.",
+        "PanelWorld: the standard deviation of the training rows is 0, but a model needs readings "
+        "that vary; train on other rows.",
     )
     return Scaling(np.asarray(mean), deviation if standardize else 1.0)
 
 
 class Eigendecomposition(NamedTuple):
-    """A covariance across arms by its positive eigenvalues: Q Λ Qᵀ.
+    """A covariance across arms, Q Λ Qᵀ, with positive eigenvalues only.
 
     Args:
         eigenvalues: The diagonal of Λ, `r`.
@@ -64,7 +64,7 @@ class Eigendecomposition(NamedTuple):
     vectors: np.ndarray
 
     def less(self, noise: float) -> Eigendecomposition:
-        """This covariance without noise of a variance below the largest eigenvalue."""
+        """This covariance less that of noise, whose variance is below the largest eigenvalue."""
         kept = self.eigenvalues > noise
         return Eigendecomposition(self.eigenvalues[kept] - noise, self.vectors[:, kept])
 
@@ -77,11 +77,11 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
     """Covariance across arms about zero.
 
     Args:
-        values: Centred readings, `rounds x arms`; NaN where there is none.
+        values: Centred readings, `rounds x arms`; NaN where missing.
 
     Returns:
-        `arms x arms`, positive semi-definite up to rounding: with gaps negative eigenvalues are
-        clipped at zero.
+        `arms x arms`, positive semi-definite up to rounding: negative eigenvalues, which gaps may
+        cause, are clipped at zero.
     """
     if np.isnan(values).any():
         return sample_spectrum(values).matrix()
@@ -91,12 +91,12 @@ def sample_covariance(values: np.ndarray) -> np.ndarray:
 def sample_spectrum(values: np.ndarray) -> Eigendecomposition:
     """The positive eigenvalues of :func:`sample_covariance`, and their eigenvectors.
 
-    Without gaps they are singular values of the readings, which is accurate and, with fewer rows
-    than arms, fast. With gaps the covariance of two arms is taken from the rows that have both, and
-    is 0 if there are none; such a matrix can have negative eigenvalues, which are left out.
+    Without gaps they come from the singular values of the readings, which is accurate, and fast if
+    there are fewer rows than arms. With gaps the covariance of two arms is that of the rows which
+    have both, 0 if none has. Such a matrix can have negative eigenvalues, which are dropped.
 
     Args:
-        values: Centred readings, `rounds x arms`; NaN where there is none.
+        values: Centred readings, `rounds x arms`; NaN where missing.
     """
     read = ~np.isnan(values)
     if read.all():
@@ -113,17 +113,17 @@ def spectrum(covariance: np.ndarray) -> Eigendecomposition:
         covariance: `arms x arms`, symmetric.
 
     Raises:
-        InputDataError: If it is no covariance; eigenvalues down to -1e-8 of the largest pass.
+        InputDataError: If it is not a covariance; eigenvalues down to -1e-8 of the largest pass.
     """
     return _positive(*_eigen(checked(torch.as_tensor(covariance, device="cpu").double()).numpy()))
 
 
 def _gram(rows: np.ndarray) -> np.ndarray:
-    """The products of all pairs of columns.
+    """The Gram matrix of the columns.
 
-    One thread, here and below: with more, the last bits depend on how many there are, and a study
-    that is resumed would not know its own world again. And a copy in PyTorch's memory, which begins
-    where NumPy's need not: on some processors that decides the last bits too.
+    With several threads, rounding depends on their number, and a resumed study would not recognise
+    its own world; hence one thread, here and below. On some processors rounding also depends on
+    memory alignment, which a copy in PyTorch's memory fixes.
     """
     with torch_threads(1):
         tensor = torch.tensor(np.ascontiguousarray(rows), device="cpu")

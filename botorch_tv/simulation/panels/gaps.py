@@ -1,4 +1,4 @@
-"""What to put where a reading is missing."""
+"""Fill missing readings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from botorch_tv.simulation.panels.covariance import Eigendecomposition
 
 
 def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: float) -> np.ndarray:
-    """Missing readings by their mean given the other arms of the same row.
+    """Replace missing readings by their mean given the other arms of the row.
 
-    With A = K + σ² I, gaps g and readings o of a row, that mean is A_go A_oo⁻¹ y_o, which equals
-    -(P_gg)⁻¹ P_go y_o with P = A⁻¹; the smaller of the two systems is solved.
+    With A = K + σ² I, gaps g and observed readings o of a row, that mean is A_go A_oo⁻¹ y_o, which
+    equals -(P_gg)⁻¹ P_go y_o with P = A⁻¹; the smaller of the two systems is solved.
 
     Args:
-        values: `rounds x arms`, NaN where there is no reading.
+        values: `rounds x arms`, NaN where missing.
         covariance: K.
         noise: Variance σ² of the noise of a reading, positive.
 
@@ -43,10 +43,10 @@ def filled_from_row(values: np.ndarray, covariance: Eigendecomposition, noise: f
 
 
 def carried_forward(values: np.ndarray) -> np.ndarray:
-    """Missing readings by the arm's last reading before, at the start by its first one.
+    """Replace missing readings by the arm's previous reading, or at the start by its first one.
 
     Args:
-        values: `rounds x arms`, NaN where there is no reading; every arm has one.
+        values: `rounds x arms`, NaN where missing; every arm has at least one reading.
     """
     read = ~np.isnan(values)
     rows = np.arange(len(values))[:, None]

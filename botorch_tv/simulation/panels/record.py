@@ -1,4 +1,4 @@
-"""A record of many sensors over time."""
+"""Readings of many sensors over time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Panel:
     """Readings of many arms, a row per round.
 
     Args:
-        values: Readings in their own unit, `rounds x arms`, float64; NaN where there is none.
+        values: Readings in their own unit, `rounds x arms`, float64; NaN where missing.
         arms: A name for each arm.
-        times: When each row was read, `rounds`, increasing; None where that is not known.
-        coordinates: Where each arm is, `arms x d`; None where that is not known.
+        times: Time of each row, `rounds`, increasing; None if unknown.
+        coordinates: Position of each arm, `arms x d`; None if unknown.
 
     Raises:
-        ValueError: If the parts do not fit each other, a reading is infinite, or times do not
+        ValueError: If shapes do not fit each other, a reading is infinite, or times do not
             increase.
     """
 
@@ -56,101 +56,105 @@ class Panel:
             require(
                 self.coordinates.ndim == 2 and len(self.coordinates) == arms,
                 f"Panel: coordinates have shape {self.coordinates.shape}; give {arms} x d, a row "
-                f"for each of {arms} arms.",
+                "for each arm.",
             )
         if self.times is not None:
             require(
                 self.times.shape == (rounds,),
-                f"Panel: times have shape {self.times.shape}, but there are {rounds} rows.",
+                f"Panel: times have shape {self.times.shape}, but there are {rounds} rows; give "
+                "one time for each.",
             )
             late = np.flatnonzero(~(self.times[1:] > self.times[:-1]))
             if len(late):
                 before, after = self.times[late[0]], self.times[late[0] + 1]
                 raise ValueError(
-                    f"Panel: row {late[0] + 1} is of {after}, which is not after {before} of the "
-                    "row before; sort the rows by time, one row each."
+                    f"Panel: the time of row {late[0] + 1} is {after}, which is not after that of "
+                    f"the row before, {before}; sort the rows by time, with one row per time."
                 )
 
     def select(self, arms: Sequence[str] | Sequence[int] | np.ndarray) -> Panel:
         """Some of the arms, in the order given.
 
         Args:
-            arms: Their names, or their numbers, or a bool for each arm of the panel.
+            arms: Their names, their numbers, or a bool for each arm of the panel.
 
         Raises:
-            ValueError: If there is no such arm, or none is left.
+            ValueError: If there is no such arm, or no arm is selected.
         """
         columns = self._columns(arms)
-        require(len(columns) > 0, "Panel.select: no arm is left; choose one or more.")
+        require(len(columns) > 0, "Panel.select: arms selects none; select at least one.")
         places = None if self.coordinates is None else self.coordinates[columns]
         names = tuple(self.arms[column] for column in columns)
         return replace(self, values=self.values[:, columns], arms=names, coordinates=places)
 
     def rows(self, start: Moment | None = None, stop: Moment | None = None) -> Panel:
-        """The rows from a time on and before another.
+        """The rows with ``start <= time < stop``.
 
         Args:
-            start: Time of the first row wanted, if there is one, else the next row's; the first
-                row unless given. Dates may be text such as ``"2019-03-16"``. A panel without times
-                counts rows, from 0.
-            stop: Time that all rows wanted lie before; the end unless given.
+            start: A time; by default that of the first row. Dates may be text, such as
+                ``"2019-03-16"``. In a panel without times, the number of a row, from 0.
+            stop: A time; by default after the last row.
 
         Raises:
-            ValueError: If no row is left, or a time is not of the panel's kind.
+            ValueError: If there are no such rows, or a time is not of the panel's type.
         """
         rounds = len(self.values)
         first = 0 if start is None else self.row_at(start)
         last = rounds if stop is None else self.row_at(stop)
         require(
             first < last,
-            f"Panel.rows: no row lies from {start} to before {stop}; there are {self._span()}.",
+            f"Panel.rows: start is {start} and stop is {stop}, but no row is between them; there "
+            f"are {self._span()}.",
         )
         times = None if self.times is None else self.times[first:last]
         return replace(self, values=self.values[first:last], times=times)
 
     @property
     def skipped(self) -> np.ndarray | None:
-        """Rounds without a row before each row but the first, `rounds - 1`, at the usual step.
+        """Missing rounds before each row but the first, in steps, `rounds - 1`.
 
-        The usual step is the median time between two rows. None where times are not known.
+        A step is the median time between two rows. None if times are unknown.
         """
         if self.times is None or len(self.times) < 2:
             return None
         between = np.diff(self.times)
-        # Dates are counted in whole units, so that a step divides exactly.
+        # Dates are whole numbers of units, so that the division by a step is exact.
         lengths = between.astype(np.float64)
         return lengths / np.median(lengths) - 1
 
     def regular(self) -> Panel:
-        """The panel with a row for every round at the usual step, NaN where there was none.
+        """The panel with a row for every round; inserted rows are NaN.
 
-        Strategies and the rate of change count rounds, all of the same length. A row may be a
-        quarter of the usual step early or late.
+        Strategies and the rate of change count rounds of equal length, the median time between two
+        rows. A row may be a quarter of that early or late.
 
         Returns:
-            A panel with times; those of rows put in lie evenly between their neighbours.
+            A panel with times; those of inserted rows are interpolated linearly.
 
         Raises:
-            ValueError: If times are not known, two rows are not a whole number of steps apart, or
-                there would be more than a hundred rows for every row that there is.
+            ValueError: If times are unknown, two rows are not a whole number of steps apart, or the
+                number of rows would grow more than a hundredfold.
         """
         skipped = self.skipped
         if skipped is None or self.times is None:
-            raise ValueError("Panel.regular: times of two rows or more are needed; give times.")
+            raise ValueError(
+                "Panel.regular: the panel has no times, or a single row; give two or more rows "
+                "with times."
+            )
         steps = np.rint(skipped + 1)
         odd = np.flatnonzero((np.abs(skipped + 1 - steps) > 0.25) | (steps < 1))
         if len(odd):
             before, after = self.times[odd[0]], self.times[odd[0] + 1]
             raise ValueError(
-                f"Panel.regular: from {before} to {after} are {skipped[odd[0]] + 1:.3g} steps of "
-                "the usual length, which is no whole number; average the readings over spans of "
-                "equal length first."
+                f"Panel.regular: {before} and {after} are {skipped[odd[0]] + 1:.3g} usual steps "
+                "apart, which is not a whole number; first average the readings over spans of "
+                "equal length."
             )
         rounds = int(steps.sum()) + 1
         require(
             rounds <= 100 * len(self.values),
-            f"Panel.regular: there would be {rounds:,} rows of {len(self.values):,} readings; take "
-            "the rows of a shorter span, or average over longer ones.",
+            f"Panel.regular: {len(self.values):,} rows would become {rounds:,}, more than a "
+            "hundredfold; take the rows of a shorter span, or average over longer ones.",
         )
         places = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
         values = np.full((rounds, self.values.shape[1]), np.nan)
@@ -164,9 +168,9 @@ class Panel:
         return replace(self, values=values, times=times)
 
     def row_at(self, time: Moment) -> int:
-        """The number of the first row that is not before a time.
+        """The number of the first row at or after a time.
 
-        So ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all that lies before.
+        ``PanelWorld(panel, train=panel.row_at("2019-03-16"))`` trains on all rows before that date.
 
         Args:
             time: As in :meth:`rows`.
@@ -175,7 +179,7 @@ class Panel:
             0 to the number of rows.
 
         Raises:
-            ValueError: If the time is not of the panel's kind.
+            ValueError: If the time is not of the panel's type.
         """
         times = np.arange(len(self.values)) if self.times is None else self.times
         dated = times.dtype.kind == "M"
@@ -184,7 +188,7 @@ class Panel:
         except (ValueError, TypeError) as error:
             kind = "dates, such as '2019-03-16'" if dated else "numbers"
             raise ValueError(
-                f"Panel: {time!r} is no time of this panel, whose rows are {kind}."
+                f"Panel: {time!r} is not a time of this panel; its times are {kind}."
             ) from error
         return int(np.searchsorted(times, moment))
 
@@ -202,7 +206,7 @@ class Panel:
             require(
                 not isinstance(one, str) or self.arms.count(one) < 2,
                 f"Panel.select: {self.arms.count(one)} arms are called {one!r}; give the number of "
-                "one, or other names.",
+                "one, or rename them.",
             )
             column = numbers.get(one) if isinstance(one, str) else one
             if not isinstance(column, int | np.integer) or not 0 <= column < len(self.arms):

@@ -1,4 +1,4 @@
-"""A panel of the library's own, for tests and examples."""
+"""A synthetic panel, for tests and examples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.validation import require_integer, require_number
 
-REACH = 0.3
-"""Distance over which neighbouring sensors agree: the lengthscale of their covariance."""
+LENGTHSCALE = 0.3
+"""Lengthscale of the covariance between sensors."""
 
 
 def make_panel(
@@ -56,7 +56,7 @@ def make_panel(
     random = np.random.default_rng(seed)
     places = random.random((arms, 2))
     apart = ((places[:, None] - places[None]) ** 2).sum(-1)
-    eigenvalues, vectors = np.linalg.eigh(np.exp(-apart / (2 * REACH**2)))
+    eigenvalues, vectors = np.linalg.eigh(np.exp(-apart / (2 * LENGTHSCALE**2)))
     features = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     draws = random.standard_normal((rounds, arms)) @ features.T
     field = np.empty((rounds, arms))

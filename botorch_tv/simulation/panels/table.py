@@ -1,4 +1,4 @@
-"""Read a panel from text: columns with commas, semicolons or tabs between, perhaps compressed."""
+"""Read a panel from a text table separated by commas, semicolons or tabs, perhaps compressed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from botorch_tv.simulation.panels.doubts import (
+from botorch_tv.memory import free_bytes
+from botorch_tv.simulation.panels.ambiguity import (
     compact_dates,
     refuse_hidden_header,
     refuse_hidden_thousands,
@@ -19,19 +21,18 @@ from botorch_tv.simulation.panels.doubts import (
     refuse_mixed_zones,
 )
 from botorch_tv.simulation.panels.record import Panel
-from botorch_tv.simulation.panels.room import require_room
 from botorch_tv.validation import require
 
 _GAPS = {"", "na", "n/a", "nan", "null", "none"}
 _TIME_NAMES = {"date", "datetime", "time", "timestamp"}
 _DELIMITERS = (";", "\t", ",")
-"""The first that cuts all lines into as many cells; commas come last, for with the others they may
-stand in numbers."""
+"""The first that gives all lines the same number of cells is used; commas come last, because in
+the other formats they may be decimal commas."""
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _DECIMAL_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[+-]?\d{1,3}(\.\d{3})+,\d*\s*")
 _WHOLE = re.compile(r"\d+")
-# A year and a month, or three parts of which the last is a number: 2019-03, 1/3/2019, 1 Mar 2019.
+# A year and a month, or three parts ending in a number: 2019-03, 1/3/2019, 1 Mar 2019.
 _DATE = re.compile(r"\s*(\d{4}-\d\d?\s*$|(\w+[-/., ]+){2}\d+)")
 
 
@@ -43,43 +44,40 @@ class Line(NamedTuple):
 
 
 def read_table(path: Path, times: str | None = None) -> Panel:
-    """Read readings, a line per time.
+    """Read a table with a line per time.
 
-    Between the columns are commas, semicolons or tabs; where there are no commas between columns,
-    they may stand for the points of decimals. A column of dates becomes the panel's times, wherever
-    it stands; so does one that is called date, datetime, time or timestamp. A first column without
-    a name, which data frames write, numbers the rows and is left out. The first line names the arms
-    if it holds text, or if it alone holds nothing but different whole numbers, as tables of
-    numbered sensors do. Missing readings are empty cells, NA or NaN. Times such as 20260301 or
-    2026030108 are dates. Dates such as 1/2/2026, whose month may come first or second in all rows,
-    are refused, and so is what else may be read in two ways; see
-    :mod:`botorch_tv.simulation.panels.doubts`.
+    Columns are separated by commas, semicolons or tabs; unless commas separate columns, they may be
+    decimal commas. A column of dates becomes the panel's times, and so does a column named date,
+    datetime, time or timestamp. A first column without a name, such as the index of a data frame,
+    is skipped. The first line names the arms if it holds text, or if it is the only one of distinct
+    whole numbers, as in tables of numbered sensors. Missing readings are empty cells, NA or NaN.
+    Times such as 20260301 or 2026030108 are dates. Whatever can be read in two ways is refused,
+    such as dates like 1/2/2026 throughout; see :mod:`botorch_tv.simulation.panels.ambiguity`.
 
     Args:
         path: A file that ends in ``.csv`` or ``.csv.gz``, in UTF-8.
-        times: The name of the column of times, or its place counted from 0 where columns have no
-            names; ``""`` says that there is none. It is looked for unless given.
+        times: The name of the column of times, or its number from 0 if columns have no names;
+            ``""`` if there is none. By default it is detected.
 
     Raises:
-        ValueError: If lines differ in length, a cell is neither a number nor empty, dates or
-            thousands may be read in two ways, some dates alone have a zone, there are two columns
-            of dates, no column of the name, one that may be times or an arm, or a first line of
-            names or readings.
+        ValueError: If lines differ in length, a cell is neither a number nor empty, only some dates
+            have a time zone, there are two columns of dates or none of the given name, or dates,
+            thousands, times or names can be read in two ways.
     """
     rows = read_lines(path)
-    require(len(rows) > 0, f"{path.name} is empty; give a line per time and a column per arm.")
+    require(len(rows) > 0, f"{path.name} is empty; it needs a line per time and a column per arm.")
     _require_equal_lengths(path.name, rows)
     names = [""] * len(rows[0].cells)
     headed = _is_header(rows[0], rows[1:])
     if headed:
         names = [cell.strip() for cell in rows[0].cells]
         rows = rows[1:]
-        require(len(rows) > 0, f"{path.name} has a line of names and no readings below it.")
+        require(len(rows) > 0, f"{path.name} has a line of names but no readings; add some below.")
     table = np.array([row.cells for row in rows], dtype=np.str_)
     called = [name or str(place) for place, name in enumerate(names)]
     require(
         times is None or times == "" or called.count(times) == 1,
-        f"{path.name} has no column {times!r} alone to take times from; it has "
+        f"{path.name} does not have exactly one column {times!r} for times; its columns are "
         f"{', '.join(called[:8])}{', ...' if len(called) > 8 else ''}.",
     )
     dates: dict[int, np.ndarray] = {}
@@ -90,7 +88,7 @@ def read_table(path: Path, times: str | None = None) -> Panel:
         if times is not None and called[place] == times:
             found = _named_times(path.name, rows, cells, times)
         elif place == 0 and name == "" and headed and _are_numbers(cells):
-            continue  # the numbers of rows
+            continue  # the index of a data frame
         elif times is None:
             found = _dates(path.name, rows, cells, name)
         if found is None:
@@ -98,7 +96,7 @@ def read_table(path: Path, times: str | None = None) -> Panel:
         else:
             dates[place] = found
             require(len(dates) < 2, f"{path.name} has two columns of dates; leave one out.")
-    require(len(columns) > 0, f"{path.name} has no column of readings, only dates.")
+    require(len(columns) > 0, f"{path.name} has only dates; add a column of readings.")
     labels = [names[place] or str(number) for number, place in enumerate(columns)]
     readings = [
         _numbers(path.name, rows, place, label, table[:, place])
@@ -113,14 +111,33 @@ def read_table(path: Path, times: str | None = None) -> Panel:
 
 
 CELL_BYTES = 20
-"""Bytes of memory for a character of a table, as its cells take them while it is read."""
+"""Memory per character of a table while it is read."""
+UNCHECKED_BYTES = 2**26
+"""Files that need at most this much memory are read without asking how much is free."""
+
+
+def require_room(file: str, needed: int) -> None:
+    """Raise a ``ValueError`` if reading a file needs more memory than is free.
+
+    Args:
+        file: Name of the file.
+        needed: Bytes.
+    """
+    if needed <= UNCHECKED_BYTES:
+        return
+    free = free_bytes(torch.device("cpu"))
+    require(
+        needed <= free,
+        f"{file} needs at least {needed / 1e9:.3g} GB of memory to read, but only {free / 1e9:.3g} "
+        "GB are free; check that it is a panel, or keep fewer rows or columns in it.",
+    )
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The lines that are not blank, with their numbers in the file and points in decimals.
+    """The non-blank lines, with their numbers in the file and decimal points.
 
     Raises:
-        ValueError: If it is no table, or decimals or thousands may be read in two ways.
+        ValueError: If the file is not a table, or decimals or thousands can be read in two ways.
     """
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
@@ -135,17 +152,19 @@ def read_lines(path: Path) -> list[Line]:
             rows = [Line(reader.line_num, cells) for cells in reader if cells]
             if len({len(row.cells) for row in rows}) == 1 and len(rows[0].cells) > 1:
                 break
-        else:  # whatever separates most cells of the first line; the lines differ, or have one
+        else:  # lines differ in length, or have one cell: take what separates most in the first
             delimiter = max(reversed(_DELIMITERS), key="".join(lines[:1]).count)
             reader = csv.reader(lines, delimiter=delimiter)
             rows = [Line(reader.line_num, cells) for cells in reader if cells]
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name} cannot be read as a table: {error}") from error
+        raise ValueError(
+            f"{path.name} cannot be read as a table ({error}); give a CSV file in UTF-8."
+        ) from error
     return rows if delimiter == "," else _with_points(path.name, rows)
 
 
 def _with_points(file: str, rows: list[Line]) -> list[Line]:
-    """Decimals written with points, where they may be written with commas."""
+    """Replace decimal commas by points."""
     if len({len(row.cells) for row in rows}) == 1:
         for place, label in enumerate(rows[0].cells):
             lines, cells = [row.line for row in rows[1:]], [row.cells[place] for row in rows[1:]]
@@ -154,8 +173,8 @@ def _with_points(file: str, rows: list[Line]) -> list[Line]:
         thousands = [cell for cell in row.cells if _THOUSANDS.fullmatch(cell)]
         require(
             not thousands,
-            f"{file} line {row.line}: {''.join(thousands[:1])!r} has points between thousands; "
-            "write it without them.",
+            f"{file} line {row.line}: {''.join(thousands[:1])!r} has points as thousands "
+            "separators; write it without them.",
         )
     commas = [row for row in rows if any(_DECIMAL_COMMA.fullmatch(cell) for cell in row.cells)]
     if not commas:
@@ -164,9 +183,9 @@ def _with_points(file: str, rows: list[Line]) -> list[Line]:
         pointed = [cell for cell in row.cells if _DECIMAL_POINT.fullmatch(cell)]
         require(
             not pointed,
-            f"{file} has decimals with commas, as in line {commas[0].line}, and numbers with "
-            f"points, as {''.join(pointed[:1])!r} in line {row.line}, which may be decimals or "
-            "thousands; write them alike.",
+            f"{file} has decimal commas, as in line {commas[0].line}, and numbers with points, as "
+            f"{''.join(pointed[:1])!r} in line {row.line}, which may be decimals or thousands; "
+            "write all of them alike.",
         )
     return [
         Line(line, [c.replace(",", ".") if _DECIMAL_COMMA.fullmatch(c) else c for c in cells])
@@ -180,7 +199,8 @@ def _named_times(file: str, rows: list[Line], cells: np.ndarray, name: str) -> n
     times = _dates(file, rows, cells, name)
     if times is None:
         raise ValueError(
-            f"{file}, column {name!r}: {str(cells[0])!r} is neither a number nor a date."
+            f"{file}, column {name!r}: {str(cells[0])!r} is neither a number nor a date; give "
+            "times as numbers, or as dates such as 2026-03-01."
         )
     return times
 
@@ -215,7 +235,7 @@ def _is_number(cell: str) -> bool:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # 1_000 is one in Python alone
+    return "_" not in cell  # Python alone reads 1_000 as a number
 
 
 def _are_numbers(cells: np.ndarray) -> bool:
@@ -227,7 +247,7 @@ def _is_date(cell: str) -> bool:
 
 
 def _dates(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndarray | None:
-    """A column as times, or None where it holds readings; its first cell decides."""
+    """A column as times, or None if it holds readings; its first cell decides."""
     if name.lower() in _TIME_NAMES and _are_numbers(cells):
         return _counted(cells)
     if not _is_date(str(cells[0])):
@@ -236,16 +256,16 @@ def _dates(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndar
     if not readings:
         wrong = next((number for number, cell in enumerate(cells) if not _is_date(str(cell))), None)
         raise ValueError(
-            f"{file}: its dates are not all written like {str(cells[0])!r}; write them alike."
+            f"{file}: not all dates are written like {str(cells[0])!r}; write them alike."
             if wrong is None
-            else f"{file} line {rows[wrong].line}: {str(cells[wrong])!r} is no date, but the "
-            f"column starts with {str(cells[0])!r}."
+            else f"{file} line {rows[wrong].line}: {str(cells[wrong])!r} is not a date, but the "
+            f"column starts with {str(cells[0])!r}; write a date."
         )
     if len(readings) > 1:
         row = int(np.flatnonzero(readings[0] != readings[1])[0])
         days = " or ".join(str(one[row].astype("datetime64[D]")) for one in readings)
         raise ValueError(
-            f"{file} line {rows[row].line}: {str(cells[row])!r} may be {days}, and no row tells "
+            f"{file} line {rows[row].line}: {str(cells[row])!r} may be {days}, and no row decides "
             "which; write the year first, as in 2026-03-01."
         )
     refuse_mixed_zones(file, [row.line for row in rows], cells.tolist())
@@ -253,13 +273,13 @@ def _dates(file: str, rows: list[Line], cells: np.ndarray, name: str) -> np.ndar
 
 
 def _counted(cells: np.ndarray) -> np.ndarray:
-    """Times told by numbers, or by dates that look like one."""
+    """Times given as numbers, or as dates without separators."""
     dates = compact_dates(cells)
     return np.array([_value(cell) for cell in cells]) if dates is None else dates
 
 
 def _readings(cells: list[str]) -> list[np.ndarray]:
-    """What times dates may mean: in ISO form one, else with the month before the day, or behind."""
+    """The possible meanings of dates: one for ISO dates, else month first and day first."""
     iso = _as_times(cells, format="ISO8601")
     if iso is not None:
         return [iso]
@@ -269,12 +289,12 @@ def _readings(cells: list[str]) -> list[np.ndarray]:
 
 
 def _as_times(cells: list[str], **options: Any) -> np.ndarray | None:
-    """Dates as pandas reads them; None if it does not."""
+    """Dates as pandas reads them; None if it cannot."""
     import pandas as pd
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it guesses the format aloud
+            warnings.simplefilter("ignore", UserWarning)  # pandas warns when it guesses a format
             times = pd.to_datetime(cells, utc=True, **options)
     except (ValueError, OverflowError):
         return None
@@ -300,7 +320,7 @@ def _numbers(file: str, rows: list[Line], place: int, label: str, cells: np.ndar
 def _number(file: str, row: Line, label: str, cell: str) -> float:
     require(
         _is_number(cell),
-        f"{file} line {row.line}, column {label!r}: {cell!r} is no number; leave the cell empty "
+        f"{file} line {row.line}, column {label!r}: {cell!r} is not a number; leave the cell empty "
         "where a reading is missing.",
     )
     return _value(cell)

@@ -1,10 +1,10 @@
-"""How fast a record forgets: the rate of change ε by marginal likelihood, [B16] App. B.
+"""Fit the rate of change ε of a panel by marginal likelihood, [B16] App. B.
 
-The model is y = vec(F) + noise with covariance K_time ⊗ K_arms + σ² I, K_time the Markov kernel
-(1 - ε)^(|t - t'| / 2). In the eigenvectors of K_arms it falls apart into one series per eigenvalue
-λ, each with covariance λ K_time + σ² I. K_time could be diagonalised as well, but at a cost of
-rounds³ for every ε; a series of this kind is a first-order autoregression seen through noise, whose
-likelihood a scalar Kalman filter gives exactly in rounds steps, for many ε at once.
+The model is y = vec(F) + noise with covariance K_time ⊗ K_arms + σ² I, where K_time is the Markov
+kernel (1 - ε)^(|t - t'| / 2). In the eigenvectors of K_arms it decouples into one series per
+eigenvalue λ, each with covariance λ K_time + σ² I. Diagonalising K_time as well would cost rounds³
+for every ε. Each series is a first-order autoregression observed with noise, so a scalar Kalman
+filter gives its likelihood exactly in one pass over the rounds, for many ε at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from botorch_tv.simulation.panels.gaps import filled_from_row
 from botorch_tv.validation import require, require_integer, require_number
 
 LOWEST = 1e-8
-"""Smallest ε told from 0: over a million rounds it forgets one percent."""
+"""Smallest ε that is distinguished from 0; it forgets one percent in a million rounds."""
 _GRID = np.concatenate([[0.0], np.logspace(math.log10(LOWEST), 0.0, 41)])
 _NARROWINGS = 6
 LEAST_SHARE = 1e-4
@@ -50,23 +50,23 @@ def fit_epsilon(
 ) -> RateFit:
     """The rate of change that maximises the marginal likelihood, [B16] (24).
 
-    The whole range is scanned first, ε = 0 included, so a local maximum does not capture the
-    search; then the best interval is narrowed to a relative width of 1e-5. Single missing readings
-    are replaced by their mean given the other arms of the row, which looks like a faster world
-    where arms are little related (with a tenth missing of 20 arms 0.3 lengthscales apart, 0.0126
-    instead of 0.01); rows without any reading are left out exactly.
+    The whole range is scanned first, including ε = 0, to avoid local maxima; then the best interval
+    is narrowed to a relative width of 1e-5. Single missing readings are replaced by their mean
+    given the other arms of the row. This overestimates ε if arms are weakly correlated: with a
+    tenth of the readings missing and 20 arms 0.3 lengthscales apart, 0.0126 instead of 0.01. Rows
+    without any reading are marginalised exactly.
 
     Args:
-        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where there is none.
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         covariance: K_arms, `arms x arms`.
         noise: Variance σ² of the noise of a reading, positive.
-        groups: Rows per independent group of rows (say a day), or a label per row, a group ending
-            where it changes; one group unless given.
+        groups: Rows per independent group of rows (say a day), or a label per row, where a change
+            of label begins a new group; one group by default.
 
     Raises:
-        ValueError: If shapes do not fit, the noise is not positive, or there are fewer than two
-            rows with readings in every group.
-        InputDataError: If the covariance is none.
+        ValueError: If shapes do not fit, the noise is not positive, or no group has two rows with
+            readings.
+        InputDataError: If ``covariance`` is not a covariance.
     """
     return fit_rate(values, spectrum(covariance), noise, groups)
 
@@ -93,7 +93,7 @@ def fit_rate(
 
 
 class NoiseFit(NamedTuple):
-    """Noise and rate of change that explain a record best.
+    """The noise and rate of change that fit a panel best.
 
     Args:
         noise: Variance σ² of the noise of a reading.
@@ -109,26 +109,25 @@ class NoiseFit(NamedTuple):
 def fit_noise(
     values: np.ndarray, sample: Eigendecomposition, groups: int | Sequence[object] | None
 ) -> NoiseFit:
-    """Noise and rate of change of largest marginal likelihood, given what the record varies by.
+    """The noise and rate of change of largest marginal likelihood, given the sample covariance.
 
-    The covariance S of the readings is that of the objective and the noise, S = K_arms + σ² I, so
-    K_arms is what S leaves over σ², and what is not repeated from row to row is noise. Rows with
-    missing readings are left out.
+    The sample covariance is S = K_arms + σ² I, so that K_arms = S - σ² I; noise is the part of the
+    variation that does not persist from row to row. Incomplete rows are left out.
 
     Args:
-        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where there is none.
+        values: Centred readings, `rounds x arms`, evenly spaced in time; NaN where missing.
         sample: S.
         groups: As for :func:`fit_epsilon`.
 
     Raises:
-        ValueError: If there are fewer than ``ROWS_PER_ARM`` complete rows per arm, of which S and
-            the noise cannot be told apart.
+        ValueError: If there are fewer than ``ROWS_PER_ARM`` complete rows per arm, too few to
+            identify the noise.
     """
     whole = ~np.isnan(values).any(1)
     rows, arms = int(whole.sum()), values.shape[1]
     require(
         rows >= ROWS_PER_ARM * arms,
-        f"noise can be fitted to {ROWS_PER_ARM * arms:,} or more complete rows of {arms} arms, but "
+        f"noise of {arms} arms can be fitted to {ROWS_PER_ARM * arms:,} or more complete rows, but "
         f"there are {rows:,}; give more rows, fewer arms, or the noise as a number.",
     )
     complete = np.where(whole[:, None], values, np.nan)
@@ -175,7 +174,7 @@ def log_likelihood(
     rates = np.asarray(epsilon, dtype=np.float64)
     require(
         rates.ndim == 1 and bool(((rates >= 0) & (rates <= 1)).all()),
-        f"epsilon is {epsilon}, but rates of change are a list of numbers in [0, 1].",
+        f"epsilon is {epsilon}; give a list of numbers in [0, 1].",
     )
     return _Filters(values, spectrum(covariance), noise, groups).log_likelihood(rates)
 
@@ -206,13 +205,13 @@ class _Filters:
         first = np.maximum.accumulate(np.where(self._starts, np.arange(len(values)), 0))
         require(
             bool(np.bincount(first[self._read], minlength=1).max(initial=0) >= 2),
-            f"{int(self._read.sum())} rows with readings in {int(self._starts.sum())} groups never "
-            "come two to a group, so they tell no rate of change; give more rows.",
+            f"none of the {int(self._starts.sum())} groups has two rows with readings, which a "
+            "rate of change needs; give more rows, or larger groups.",
         )
         series = values @ vectors
         self._series = series / np.sqrt(eigenvalues)
         self._noise = noise / eigenvalues
-        # What does not depend on ε: scales, and the directions in which only noise is expected.
+        # Terms that do not depend on ε: scales, and directions with noise alone.
         rows, arms = int(self._read.sum()), values.shape[1]
         rest = float((values[self._read] ** 2).sum() - (series[self._read] ** 2).sum())
         idle = rows * (arms - len(eigenvalues))
@@ -224,11 +223,11 @@ class _Filters:
         )
 
     def log_likelihood(self, epsilon: np.ndarray) -> np.ndarray:
-        """For each ε, `k -> k`.
+        """The log likelihood of each ε, `k -> k`.
 
-        Series are scaled to prior variance 1. In every row the reading is compared with its
-        prediction, the state is corrected by it, and time passes: mean √(1-ε), variance
-        1 - (1-ε)(1 - variance).
+        Series are scaled to prior variance 1. Every row is predicted (the mean is multiplied by
+        √(1-ε), the variance becomes 1 - (1-ε)(1 - variance)), compared with its reading, and the
+        state is updated.
         """
         keep = 1 - epsilon[:, None]
         stay = np.sqrt(keep)
@@ -252,14 +251,14 @@ class _Filters:
 
 
 def group_starts(groups: int | Sequence[object] | None, rows: int) -> np.ndarray:
-    """Which rows begin a group of rows, a bool each.
+    """Whether each row begins a group.
 
     Args:
         groups: Rows per group, or a label per row; None for one group.
         rows: Number of rows.
 
     Raises:
-        ValueError: If the groups have fewer than two rows, or labels do not fit the rows.
+        ValueError: If groups have fewer than two rows, or the number of labels is not that of rows.
     """
     if groups is None:
         return np.asarray(np.arange(rows) == 0)

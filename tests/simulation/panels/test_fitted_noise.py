@@ -63,5 +63,8 @@ def test_a_world_is_built_on_it() -> None:
 
 def test_few_complete_rows_are_refused() -> None:
     values = readings(0.1, 6, rows=60, gaps=0.3)
-    with pytest.raises(ValueError, match=r"32 or more complete rows of 8 arms, but there are \d+;"):
+    with pytest.raises(
+        ValueError,
+        match=r"noise of 8 arms can be fitted to 32 or more complete rows, but there are \d+;",
+    ):
         PanelWorld(values, 50, noise_share="fitted")

@@ -38,10 +38,10 @@ def test_largest_array_with_its_trailing_axes_flattened(tmp_path):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("missing", "no key 'missing'; it holds field, names, long, things"),
-        ("names", "'names' of a.npz is no numeric array"),
+        ("missing", "no key 'missing'; give one of field, names, long, things"),
+        ("names", "'names' of a.npz is not a numeric array"),
         ("long", "choose one of field"),
-        ("things", "'things' of a.npz is no numeric array"),
+        ("things", "'things' of a.npz is not a numeric array"),
     ],
 )
 def test_bad_keys(tmp_path, key, message):
@@ -106,9 +106,9 @@ def test_a_coarser_grid(tmp_path):
     ("options", "message"),
     [
         ({"axes": ["lat"]}, "axes are lat, but 'field' has 2 axes after the first"),
-        ({"axes": ("lat", "east")}, "grid.npz has no array 'east'; it holds field, lat"),
+        ({"axes": ("lat", "east")}, "grid.npz has no array 'east'; give one of field, lat"),
         ({"axes": ("lon", "lat")}, r"'lon' of grid.npz is int64 of shape \(3,\); .* 5 numbers\."),
-        ({"axes": ("things", "lon")}, "'things' of grid.npz is of Python objects"),
+        ({"axes": ("things", "lon")}, "'things' of grid.npz holds Python objects"),
         ({"axes": ("dates", "lon")}, "'dates' of grid.npz is datetime64"),
         ({"times": "lat"}, r"shape \(5,\); it must hold 4 numbers or dates"),
         ({"times": "when"}, "no array 'when'"),
@@ -120,7 +120,9 @@ def test_arrays_that_do_not_fit(tmp_path, options, message):
         load_panel(gridded(tmp_path), **options)
     table = written(tmp_path, "a,b\n1,2\n")
     name, value = next(iter(options.items()))
-    with pytest.raises(ValueError, match=f"{name} is .* one table|every is 0|has no column"):
+    with pytest.raises(
+        ValueError, match=f"{name} is .* a single table|every is 0|exactly one column"
+    ):
         load_panel(table, **{name: tuple(value) if name == "axes" else value})
 
 
@@ -132,7 +134,9 @@ def test_bad_files(tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         load_panel(written(tmp_path, "not an archive", "a.npz"))
     np.savez(tmp_path / "line.npz", a=np.arange(5))
-    with pytest.raises(ValueError, match=r"no numeric array of two or more dimensions.*holds a"):
+    with pytest.raises(
+        ValueError, match=r"no numeric array of two or more dimensions.*holds only a"
+    ):
         load_panel(tmp_path / "line.npz")
     with pytest.raises(ValueError, match="key is 'a', but panel"):
         load_panel(written(tmp_path, "a,b\n1,2\n"), key="a")
@@ -187,18 +191,18 @@ def test_headers_and_times_are_recognised(tmp_path, text, values, arms):
     ("text", "message"),
     [
         ("", "is empty"),
-        ("a,b\n", "no readings below"),
+        ("a,b\n", "no readings; add some below"),
         ("a,b\n1,2\n3\n", "ragged: line 3 has 1 cells, line 1 has 2"),
         ("a,b\n1,2,3\n", "ragged: line 2 has 3 cells"),
-        ("a,b\n1,2\n3,cold\n", "line 3, column 'b': 'cold' is no number; leave the cell empty"),
+        ("a,b\n1,2\n3,cold\n", "line 3, column 'b': 'cold' is not a number; leave the cell empty"),
         ("a,b\n1,inf\n", "line 2, column 'b': 'inf' is infinite"),
-        ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is no date"),
-        ("d,b\n2020-01-01,1\n1/2/2020,2\n", "not all written like '2020-01-01'"),
+        ("d,b\n2020-01-01,1\nlater,2\n", "line 3: 'later' is not a date"),
+        ("d,b\n2020-01-01,1\n1/2/2020,2\n", "not all dates are written like '2020-01-01'"),
         ("d,b\n01/02/2020,1\n02/02/2020,2\n", "'01/02/2020' may be 2020-01-02 or 2020-02-01"),
         ("d;b\n02.02.2020;1\n03.02.2020;2\n", "line 3: '03.02.2020' may be 2020-03-02 or 2020-02"),
         ("d,b\n2020-01-02,1\n2020-01-01,2\n", "not after"),
         ("d,e,b\n2020-01-01,2020-01-01,1\n", "two columns of dates"),
-        ("d\n2020-01-01\n", "no column of readings"),
+        ("d\n2020-01-01\n", "has only dates; add a column of readings"),
     ],
 )
 def test_bad_tables(tmp_path, text, message):
@@ -276,7 +280,7 @@ def test_decimals_with_commas_only(tmp_path):
     ("text", "message"),
     [
         ("a;b\n1.234;2\n1,5;3\n", "commas, as in line 3, .* as '1.234' in line 2"),
-        ("a;b\n1.234,5;2\n1,5;3\n", "line 2: '1.234,5' has points between thousands"),
+        ("a;b\n1.234,5;2\n1,5;3\n", "line 2: '1.234,5' has points as thousands separators"),
         ("a;b\n1,5;2\n3,5\n", "ragged: line 3 has 1 cells, line 1 has 2"),
     ],
 )
@@ -301,7 +305,7 @@ def test_times_in_numbers_are_no_arm(tmp_path, header, name):
     arm = load_panel(file, times="")
     assert arm.times is None
     np.testing.assert_array_equal(arm.values[:, 0], 1000 + 60 * np.arange(9))
-    with pytest.raises(ValueError, match=r"no column 'when' alone to take times from; it has"):
+    with pytest.raises(ValueError, match=r"exactly one column 'when' for times; its columns are"):
         load_panel(file, times="when")
     few = load_panel(written(tmp_path, risen(header, rows=8)))
     assert few.values.shape == (8, 3)
@@ -317,7 +321,7 @@ def test_a_column_that_was_not_named_is_none_of_times(tmp_path, times, wrong):
     text = "on,due,a\n2020-01-01,2021-01-01,1\n2020-01-02,2021-01-05,2\n"
     with pytest.raises(ValueError, match="two columns of dates"):
         load_panel(written(tmp_path, text))
-    with pytest.raises(ValueError, match=f"column '{wrong}': '202.-01-01' is no number"):
+    with pytest.raises(ValueError, match=f"column '{wrong}': '202.-01-01' is not a number"):
         load_panel(written(tmp_path, text), times=times)
     with pytest.raises(ValueError, match="column 'a': 'x' is neither a number nor a date"):
         load_panel(written(tmp_path, "a,b\nx,1\ny,2\n"), times="a")

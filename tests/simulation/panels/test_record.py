@@ -14,8 +14,11 @@ from botorch_tv.simulation.panels import Panel, make_panel
         ({"arms": ("a",)}, "1 names for 2 arms"),
         ({"values": np.array([[1, 2], [3, np.inf], [5, 6]])}, "arm 'b' in row 1 is infinite"),
         ({"times": np.arange(2)}, "3 rows"),
-        ({"times": np.array([0, 2, 1])}, "row 2 is of 1, which is not after 2"),
-        ({"times": np.array([0, 1, 1])}, "row 2 is of 1"),
+        (
+            {"times": np.array([0, 2, 1])},
+            "row 2 is 1, which is not after that of the row before, 2",
+        ),
+        ({"times": np.array([0, 1, 1])}, "row 2 is 1"),
         ({"coordinates": np.zeros((3, 2))}, r"coordinates have shape \(3, 2\); give 2 x d"),
     ],
 )
@@ -61,8 +64,8 @@ def test_arms_that_were_ever_read():
         ([3], "no arm 3"),
         ([-1], "no arm -1"),
         ([1.0], "no arm 1.0"),
-        ([], "no arm is left"),
-        ([False] * 3, "no arm is left"),
+        ([], "arms selects none"),
+        ([False] * 3, "arms selects none"),
         ([True, False], "2 bools for 3 arms"),
     ],
 )
@@ -102,11 +105,16 @@ def test_rows_by_number():
     ("panel", "start", "stop", "message"),
     [
         (daily(), "2019-03-06", "2019-03-08", "no row .* 4 rows from 2019-03-01 to 2019-03-09"),
-        (daily(), "2020", None, "no row lies from 2020"),
+        (daily(), "2020", None, "start is 2020 and stop is None, but no row"),
         (daily(times=None), 2, 2, "there are rows 0 to 3"),
-        (daily(), "soon", None, "'soon' is no time of this panel, whose rows are dates"),
-        (daily(), 3, None, "3 is no time of this panel, whose rows are dates"),
-        (daily(times=None), "soon", None, "'soon' is no time of this panel, .* are numbers"),
+        (daily(), "soon", None, "'soon' is not a time of this panel; its times are dates"),
+        (daily(), 3, None, "3 is not a time of this panel; its times are dates"),
+        (
+            daily(times=None),
+            "soon",
+            None,
+            "'soon' is not a time of this panel; its times are numbers",
+        ),
     ],
 )
 def test_rows_that_are_not_there(panel, start, stop, message):
@@ -177,10 +185,10 @@ def test_a_row_for_every_round(unit):
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (None, "times of two rows or more are needed"),
-        ([0.0, 1.0, 2.5, 3.5], r"from 1.0 to 2.5 are 1.5 steps"),
-        ([0.0, 1.0, 2.0, 2.1], r"from 2.0 to 2.1 are 0.1 steps"),
-        ([0.0, 1.0, 2.0, 1e9], "there would be 1,000,000,001 rows of 4 readings"),
+        (None, "has no times, or a single row"),
+        ([0.0, 1.0, 2.5, 3.5], r"1.0 and 2.5 are 1.5 usual steps"),
+        ([0.0, 1.0, 2.0, 2.1], r"2.0 and 2.1 are 0.1 usual steps"),
+        ([0.0, 1.0, 2.0, 1e9], "4 rows would become 1,000,000,001"),
     ],
 )
 def test_rounds_that_cannot_be_told(times, message):

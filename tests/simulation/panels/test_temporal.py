@@ -101,10 +101,10 @@ def test_groups_ignore_what_happens_between_days():
         ({"noise": float("nan")}, "noise is nan"),
         ({"values": np.zeros(5)}, r"values have shape \(5,\)"),
         ({"values": np.zeros((5, 2))}, r"values have shape \(5, 2\), but the covariance is of 3"),
-        ({"values": np.full((5, 3), np.nan)}, "0 rows with readings"),
+        ({"values": np.full((5, 3), np.nan)}, "none of the 1 groups has two rows"),
         ({"groups": 1}, "groups is 1"),
         ({"groups": ["mon", "tue"]}, "5 training rows"),
-        ({"groups": list(range(5))}, "5 rows with readings in 5 groups never come two to a group"),
+        ({"groups": list(range(5))}, "none of the 5 groups has two rows"),
     ],
 )
 def test_bad_input(change, message):

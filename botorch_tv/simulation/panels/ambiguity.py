@@ -1,4 +1,4 @@
-"""What a table may mean in two ways, of which the wrong one would give numbers without a word."""
+"""Refuse tables that can be read in two ways, because the wrong one would give wrong numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from datetime import datetime
 import numpy as np
 
 FEWEST_RISES = 8
-"""What rises so often, one after the other, is likely to count something: by chance one column in
-40,000 does."""
+"""A column that rises this often in a row probably holds times: by chance, one in 40,000 does."""
 NUMBERED = 3
-"""So many columns with the numbers 1, 2, 3, ... or 0, 1, 2, ... are numbered, not read; one more if
-the first has another number."""
+"""A first line of at least this many numbers 1, 2, 3, ... or 0, 1, 2, ... probably numbers the
+columns; one more number is needed if it starts elsewhere."""
 TIME_PARTS = {"year", "month", "day", "weekday", "hour", "minute", "second"}
 COMPACT = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
-"""Dates without anything between their parts, by the number of their digits."""
+"""Formats of dates without separators, by the number of their digits."""
 YEARS = (1900, 2199)
-"""Of such dates; counts of seconds since 1970 begin with earlier ones, or have months above 12."""
+"""Years of such dates. Seconds since 1970, read so, have earlier years or months above 12."""
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2}([.,])\d{3}\s*")
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*")
 _ZONED = re.compile(r".*[T\s:]\d\d([.,]\d+)?\s*(Z|UTC|GMT|[+-]\d\d(:?\d\d)?)\s*", re.IGNORECASE)
 
 
 def refuse_hidden_times(file: str, names: list[str], values: np.ndarray) -> None:
-    """Times told in numbers would be played as an arm, and win.
+    """Refuse numeric columns that are probably times, which would be played as the best arm.
 
     Raises:
         ValueError: If a column seems to hold times, or a part of them.
@@ -34,26 +33,26 @@ def refuse_hidden_times(file: str, names: list[str], values: np.ndarray) -> None
         known = column[~np.isnan(column)]
         if name.strip().lower() in TIME_PARTS and (known == np.rint(known)).all():
             raise ValueError(
-                f"{file}: column {name!r} holds whole numbers and is called like a part of a date, "
-                "but times are one column; write them into one, as 2026-03-01T08:30, or, if it is "
-                "an arm, give times='' (--times '')."
+                f"{file}: column {name!r} holds whole numbers and is named like a part of a date, "
+                "but times must be one column; write them as 2026-03-01T08:30, or, if the column "
+                "is an arm, give times='' (--times '')."
             )
     rising = (np.diff(values, axis=0) > 0).all(0)
     if len(values) <= FEWEST_RISES or rising.all() or not rising.any():
         return
     name = names[int(np.flatnonzero(rising)[0])]
     raise ValueError(
-        f"{file}: column {name!r} rises from every row to the next, as times do, but is not called "
-        f"time. If it tells times, give times={name!r} (--times on the command line) or call it "
+        f"{file}: column {name!r} rises from every row to the next, as times do, but is not named "
+        f"time. If it holds times, give times={name!r} (--times on the command line) or name it "
         "time; if it is an arm, give times=''."
     )
 
 
 def refuse_hidden_header(file: str, values: np.ndarray) -> None:
-    """The numbers of sensors above whole readings would be the readings of the first row.
+    """Refuse a first row that probably numbers the columns, but would be read as readings.
 
     Args:
-        file: Its name.
+        file: Name of the file.
         values: A table without a line of names, `rows x columns`.
 
     Raises:
@@ -67,22 +66,23 @@ def refuse_hidden_header(file: str, values: np.ndarray) -> None:
     if not (counts or rises) or (first != np.rint(first)).any() or not len(later):
         return
     if (np.diff(later, axis=1) > 0).all(1).mean() > 0.5:
-        return  # as arms in an order do
+        return  # other rows rise, too, so the arms are ordered
     raise ValueError(
         f"{file}: the first line, {first[0]:.0f}, {first[1]:.0f}, {first[2]:.0f}, ..., rises from "
-        "column to column, as numbers of sensors do, and others do not. If it names columns, "
-        "write names with letters, such as s1; if it holds readings, put a line of names above it."
+        "column to column, as numbers of sensors do, while other lines do not. If it names "
+        "columns, use names with letters, such as s1; if it holds readings, put a line of names "
+        "above it."
     )
 
 
 def refuse_hidden_thousands(file: str, label: str, lines: list[int], cells: list[str]) -> None:
-    """1.250 beside 980 is more than it by 270, or less by 979.
+    """Refuse numbers such as 1.250 beside 980, which may be 1250 or 1.25.
 
     Args:
-        file: Its name.
-        label: Of the column.
-        lines: Of the file, one for each cell.
-        cells: Numbers of one column as they were written.
+        file: Name of the file.
+        label: Name of the column.
+        lines: Line number of each cell.
+        cells: The text of the cells of one column.
 
     Raises:
         ValueError: If all cells with a comma or point could be thousands, and others are whole.
@@ -94,35 +94,35 @@ def refuse_hidden_thousands(file: str, label: str, lines: list[int], cells: list
         return
     first = marked[0]
     raise ValueError(
-        f"{file} line {lines[first]}, column {label!r}: {cells[first].strip()!r} may be a number "
-        "of thousands, as others in the column are whole, or a decimal; write thousands without a "
-        "mark, or all decimals with as many digits."
+        f"{file} line {lines[first]}, column {label!r}: {cells[first].strip()!r} may have a "
+        "thousands separator, because other cells are whole numbers, or be a decimal; write "
+        "thousands without a separator, or all decimals with the same number of digits."
     )
 
 
 def refuse_mixed_zones(file: str, lines: list[int], cells: list[str]) -> None:
-    """Dates without a zone would be taken for those of Greenwich where others have one.
+    """Refuse dates without a time zone beside dates with one; they would be read as UTC.
 
     Args:
-        file: Its name.
-        lines: Of the file, one for each cell.
-        cells: Dates of one column as they were written.
+        file: Name of the file.
+        lines: Line number of each cell.
+        cells: The text of the dates in one column.
 
     Raises:
-        ValueError: If some have a zone and others have none.
+        ValueError: If some have a time zone and others have none.
     """
     zoned = [bool(_ZONED.fullmatch(cell)) for cell in cells]
     if all(zoned) or not any(zoned):
         return
     having, lacking = zoned.index(True), zoned.index(False)
     raise ValueError(
-        f"{file} line {lines[lacking]}: {cells[lacking].strip()!r} has no zone, but "
+        f"{file} line {lines[lacking]}: {cells[lacking].strip()!r} has no time zone, but "
         f"{cells[having].strip()!r} in line {lines[having]} has one; give all dates one, or none."
     )
 
 
 def compact_dates(cells: np.ndarray) -> np.ndarray | None:
-    """Times from cells such as 20260301 or 2026030108; None where they are not all such dates."""
+    """Times from cells such as 20260301 or 2026030108; None unless all cells are such dates."""
     digits = [str(cell).strip() for cell in cells]
     format = COMPACT.get(len(digits[0]))
     if format is None or any(len(one) != len(digits[0]) or not one.isdigit() for one in digits):

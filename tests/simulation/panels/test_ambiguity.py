@@ -59,7 +59,7 @@ def test_a_part_of_a_date(tmp_path, name):
 def test_thousands_beside_smaller_numbers(tmp_path, mark):
     """1,250 was 1.25, and 980 beside it 980."""
     rows = [[f"{value:,}".replace(",", mark) for value in row] for row in WHOLE * 41]
-    with pytest.raises(ValueError, match=r"'\d[.,]\d{3}' may be a number of thousands"):
+    with pytest.raises(ValueError, match=r"'\d[.,]\d{3}' may have a thousands separator"):
         load_panel(table(tmp_path, NAMES, rows, ";"))
 
 
@@ -73,7 +73,7 @@ def test_three_decimals_are_read(tmp_path, mark):
 
 def test_numbers_as_python_has_them(tmp_path):
     """1_0 was 10."""
-    with pytest.raises(ValueError, match=r"line 2, column 'a': '1_0' is no number"):
+    with pytest.raises(ValueError, match=r"line 2, column 'a': '1_0' is not a number"):
         load_panel(table(tmp_path, NAMES, [["1_0", *row[1:]] for row in READ]))
 
 
@@ -119,7 +119,9 @@ def test_dates_with_and_without_a_zone(tmp_path, zone):
     rows = [[f"2026-03-01T0{hour}:00{zone}", hour**2] for hour in range(3)]
     assert load_panel(table(tmp_path, ["time", "a"], rows)).times is not None
     rows[1][0] = "2026-03-01T01:00"
-    with pytest.raises(ValueError, match=r"line 3: '2026-03-01T01:00' has no zone, but .* line 2"):
+    with pytest.raises(
+        ValueError, match=r"line 3: '2026-03-01T01:00' has no time zone, but .* line 2"
+    ):
         load_panel(table(tmp_path, ["time", "a"], rows))
 
 
