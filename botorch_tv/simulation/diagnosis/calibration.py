@@ -1,12 +1,11 @@
-"""Do the bands hold what they promise: how often objectives and observations lie inside.
+"""Calibration: how often objectives and observations lie inside the predicted bands.
 
-Posteriors condition on the data that chose the arm, so under a right model the played arm's
-f_t(x_t) lies within mean ± z sd with exactly the nominal probability, however it was chosen from
-the posterior. Rounds of a trial are dependent and trials are not: every standard error is one over
-trials. Rounds without a value (a failed measurement) or without a prediction (a strategy that is
-still finding its units) are left out. Where the readings themselves are replayed as the objective,
-as panels are, it holds what the model calls noise, so that the observation is what to judge the
-model by.
+Posteriors condition on the data by which the arm was chosen. If the model is correct, f_t(x_t)
+therefore lies within mean ± z sd with exactly the nominal probability, however x_t was chosen from
+the posterior. Rounds of a trial are dependent and trials are independent, so all standard errors
+are over trials. Rounds without an observation (a failed measurement) or a prediction (a strategy
+that still estimates its units) are left out. In a replayed panel the objective contains what the
+model calls noise; judge the model by the observations there.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ LEVELS = tuple(percent / 100 for percent in range(5, 100, 5))
 NEEDED = ("observation", "objective", "mean", "sd", "sqrt_beta", MODEL_NOISE)
 
 
-class Surprises:
-    """How far one strategy's rounds fell from its predictions, each `trials x rounds`.
+class Deviations:
+    """Standardised deviations from one strategy's predictions, each `trials x rounds`.
 
     Args:
         data: A diagnosed study.
@@ -48,37 +47,37 @@ class Surprises:
     def __init__(self, data: xr.Dataset, strategy: str) -> None:
         names = ("observation", "objective", "mean", "sd", "sqrt_beta")
         y, f, mean, sd, self.sqrt_beta = (recorded(data, name, strategy) for name in names)
-        with np.errstate(divide="ignore", invalid="ignore"):  # sd 0: exact, or infinitely surprised
+        with np.errstate(divide="ignore", invalid="ignore"):  # sd may be 0
             self.objective = np.where(f == mean, 0.0, np.abs(f - mean) / sd)
         self.observation = np.abs(y - mean) / np.sqrt(sd**2 + model_noise(data, strategy))
 
 
 def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.Dataset:
-    """Share of rounds in which objective and observation lay inside the predicted bands.
+    """Share of rounds in which objective and observation lie inside the predicted bands.
 
     Args:
         data: A diagnosed study.
-        levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 unless given.
+        levels: Nominal levels, each in (0, 1); 0.05, 0.10, ..., 0.95 by default.
 
     Returns:
         Each with its standard error over trials as `..._error`, NaN for a single trial:
         `objective` (`strategy x level`): share of rounds with |f_t(x_t) − mean| <= z sd, where z
         is the normal quantile of the level. `observation` (`strategy x level`): share with
-        |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share in which f_t(x_t) lay in the
-        band played, mean ± √beta · sd, beside `played_level`, that band's nominal level
-        averaged over rounds. `throughout` (`strategy`): share of trials in which f_t(x_t) lay in
-        the band played in every round, which is what the theorems promise with 1 − δ. Strategies
-        that explore without a band, such as GP-EI, are judged by the band of their width.
+        |y_t − mean| <= z sqrt(sd² + σ²). `played` (`strategy`): share with f_t(x_t) in the band
+        played, mean ± √beta · sd; `played_level` is that band's nominal level averaged over rounds.
+        `throughout` (`strategy`): share of trials with f_t(x_t) in the band played in every round,
+        which the theorems guarantee with probability 1 − δ. For strategies that explore without a
+        band, such as GP-EI, it is the band of their width.
 
     Raises:
         ValueError: If the study was not diagnosed, or a level lies outside (0, 1).
     """
     require_diagnosed(data, *NEEDED)
     chosen = LEVELS if levels is None else tuple(levels)
-    require(len(chosen) > 0, "calibration: levels is empty; give at least one, such as 0.9.")
+    require(len(chosen) > 0, "calibration: levels is empty; give at least one level, such as 0.9.")
     limits = [_quantile(level) for level in chosen]
 
-    def shares(seen: Surprises) -> dict[str, np.ndarray]:
+    def shares(seen: Deviations) -> dict[str, np.ndarray]:
         inside = _inside(seen.objective, seen.sqrt_beta)
         by_level = {
             name: np.stack([_of_trials(_inside(distance, limit)) for limit in limits], axis=-1)
@@ -102,12 +101,12 @@ def calibration(data: xr.Dataset, levels: Sequence[float] | None = None) -> xr.D
 
 
 def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -> xr.Dataset:
-    """The same at one level through time.
+    """Calibration at one level over time.
 
     Args:
         data: A diagnosed study.
         level: Nominal level of the bands, in (0, 1).
-        block: Rounds counted together, at least 1. Single rounds of few trials scatter.
+        block: Rounds averaged together, at least 1; single rounds of few trials are noisy.
 
     Returns:
         `objective`, `observation` and `played` as in :func:`calibration`, but `strategy x round`,
@@ -120,11 +119,11 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
     """
     require_diagnosed(data, *NEEDED)
     block = require_integer(
-        "calibration_by_round: block", block, 1, "give rounds to count together."
+        "calibration_by_round: block", block, 1, "give the rounds to average together."
     )
     limit = _quantile(level)
 
-    def shares(seen: Surprises) -> dict[str, np.ndarray]:
+    def shares(seen: Deviations) -> dict[str, np.ndarray]:
         inside = {
             "objective": _inside(seen.objective, limit),
             "observation": _inside(seen.observation, limit),
@@ -143,7 +142,7 @@ def calibration_by_round(data: xr.Dataset, level: float = 0.9, block: int = 1) -
 
 
 def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
-    """Mean of what is known in every block of neighbouring rounds, `trials x blocks`."""
+    """Mean of known values in every block of consecutive rounds, `trials x blocks`."""
     trials, rounds = values.shape
     padding = np.full((trials, -rounds % block), np.nan)
     padded = np.concatenate([values, padding], axis=-1).reshape(trials, -1, block)
@@ -151,7 +150,7 @@ def _in_blocks(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def _quantile(level: float) -> float:
-    """Half-width z such that a standard normal variate lies within ± z with this probability."""
+    """The z for which a standard normal variate lies within ± z with this probability."""
     require_number("calibration: level", level, "(0, 1)", "give a share such as 0.9.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
@@ -167,7 +166,7 @@ def _inside(distance: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
 
 
 def _throughout(inside: np.ndarray) -> np.ndarray:
-    """1 for a trial that was inside in every round that is known, else 0; `trials`."""
+    """1 for a trial that is inside in every known round, else 0; NaN without any; `trials`."""
     known = ~np.isnan(inside)
     return np.where(known.any(axis=-1), np.where(known, inside, 1.0).all(axis=-1), np.nan)
 
@@ -178,19 +177,19 @@ def _of_trials(values: np.ndarray) -> np.ndarray:
 
 
 def _over_trials(
-    data: xr.Dataset, shares: Callable[[Surprises], dict[str, np.ndarray]]
+    data: xr.Dataset, shares: Callable[[Deviations], dict[str, np.ndarray]]
 ) -> dict[str, list[np.ndarray]]:
     """Means over trials and their standard errors, a row for every strategy.
 
     Args:
         data: A diagnosed study.
-        shares: From some trials to shares by name, `trials` first.
+        shares: Maps the deviations of some trials to shares by name, `trials` first.
     """
     rows: dict[str, list[np.ndarray]] = {}
     for label in map(str, data["strategy"].values):
         parts: dict[str, list[BlockMoments]] = {}
         for block in blocks(data[list(NEEDED)].sel(strategy=[label])):
-            for name, values in shares(Surprises(block, label)).items():
+            for name, values in shares(Deviations(block, label)).items():
                 parts.setdefault(name, []).append(BlockMoments.of(values))
         for name, of_blocks in parts.items():
             whole = BlockMoments.together(of_blocks)

@@ -1,4 +1,4 @@
-"""What a study recorded besides regret, for people: tables, words, files."""
+"""Tables, texts and files about the further variables of a study."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ def diagnosis_table(result: StudyRecord) -> pd.DataFrame:
 
 
 def diagnosis_text(table: pd.DataFrame) -> str:
-    """The diagnosis for people to read, one line per strategy.
+    """The diagnosis as text, one line per strategy.
 
     Args:
-        table: As :func:`diagnosis_table` returns it.
+        table: The table of :func:`diagnosis_table`.
     """
     shown = {name: column for name, column in _COLUMNS.items() if table[name].notna().any()}
     return f"{aligned(table, shown)}\n{_LEGEND}"
 
 
 def calibration_table(result: StudyRecord) -> pd.DataFrame:
-    """Everything that :meth:`StudyRecord.calibration` counts, one share per row.
+    """All shares of :meth:`StudyRecord.calibration`, one per row.
 
     Args:
         result: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `inside` (what had to lie where), `level` (nominal; NaN where a theorem
-        sets it), `share` and its `standard_error` over trials.
+        Columns `strategy`, `inside` (which value, and which band), `level` (nominal; NaN if given
+        by a theorem), `share` and its `standard_error` over trials.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -98,25 +98,24 @@ def calibration_table(result: StudyRecord) -> pd.DataFrame:
                 rows.append(
                     (label, name, float(level), float(at[name]), float(at[f"{name}_error"]))
                 )
-        for name, said, level in (
+        for name, meaning, level in (
             ("played", "objective in the band played", float(one["played_level"])),
             ("throughout", "objective in the band played in every round", math.nan),
         ):
-            rows.append((label, said, level, float(one[name]), float(one[f"{name}_error"])))
+            rows.append((label, meaning, level, float(one[name]), float(one[f"{name}_error"])))
     return pd.DataFrame(rows, columns=["strategy", "inside", "level", "share", "standard_error"])
 
 
 def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
-    """Write tables and pictures of the alarms, the calibration and simple regret.
+    """Write tables and plots of alarms, calibration and simple regret.
 
     Args:
         result: A diagnosed study.
-        stem: Folder and beginning of the names: `out/compare` makes `out/compare-triggers.csv` and
-            so on. The folder is there.
+        stem: Existing folder and prefix of the names: `out/compare` gives
+            `out/compare-triggers.csv` and so on.
 
     Returns:
-        The files written. There is a table but no picture of the alarms where no strategy has a
-        trigger.
+        The files written. Alarms are not plotted if no strategy has a trigger.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -134,25 +133,25 @@ def write_diagnosis(result: StudyResult, stem: Path) -> list[Path]:
 
 
 def errors_text(result: StudyRecord) -> str:
-    """Who knew the objective how well, the best one first.
+    """The mean squared prediction error of every strategy, best first.
 
     Raises:
         ValueError: If the study did not record it.
     """
-    told = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
-    return f"Squared prediction error, mean over arms, rounds and trials: {told}."
+    errors = ", ".join(f"{label} {mean}" for label, mean in result.mean_squared_error().items())
+    return f"Squared prediction error, mean over arms, rounds and trials: {errors}."
 
 
 def write_maps(result: StudyResult, stem: Path) -> list[Path]:
-    """Draw where every strategy knew the objective well.
+    """Plot the prediction error of every strategy over the arms.
 
     Args:
         result: A study with prediction errors.
-        stem: Folder and beginning of the name: `out/compare` makes
-            `out/compare-prediction-error.png`. The folder is there.
+        stem: Existing folder and prefix of the name: `out/compare` gives
+            `out/compare-prediction-error.png`.
 
     Returns:
-        The file written; none where the arms have more than two coordinates.
+        The file written; empty if the arms have more than two coordinates.
 
     Raises:
         ValueError: If the study did not record it.

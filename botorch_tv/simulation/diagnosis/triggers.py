@@ -1,4 +1,4 @@
-"""Why did it reset: the prediction, the band and the observation at every alarm."""
+"""Why a strategy reset: the prediction, the band and the observation at every alarm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAUSES = ("objective", "noise", "both")
 
 
 def with_trigger(data: xr.Dataset) -> list[str]:
-    """Labels of the strategies whose resets a trigger with a band decides."""
+    """Labels of the strategies that reset by a trigger with a band."""
     require_diagnosed(data, "band")
     armed = by_trial(data["band"], lambda one: one.notnull().any("round")).any("trial")
     return [str(label) for label in data["strategy"].values[armed.values]]
@@ -28,23 +28,23 @@ def with_trigger(data: xr.Dataset) -> list[str]:
 def trigger_table(data: xr.Dataset) -> pd.DataFrame:
     """One row per reset by a trigger, in the order of strategies, trials and rounds.
 
-    The surprise splits exactly: y − mean = (f_t(x_t) − mean) + (y − f_t(x_t)), an error of the
-    model and the noise. The band of [ET] Lemma 3 grants each its own part: sqrt(2L) sd to the
-    model's error (Lemma 1) and sqrt(2L) σ to the noise (Lemma 2). An alarm means that at least one
-    of the two exceeded its part in the direction of the surprise, and that is its cause:
-    "objective" (f_t(x_t) had left the band that the model put around it, as it does when the world
-    moved), "noise" (the objective was where the model said; on a world that stands still this is a
-    false alarm), or "both". Other bands are divided in the same proportion, sd to σ.
+    The deviation splits exactly into the model's error and the noise: y − mean =
+    (f_t(x_t) − mean) + (y − f_t(x_t)). The band of [ET] Lemma 3 has a part for each: sqrt(2L) sd
+    for the model's error (Lemma 1) and sqrt(2L) σ for the noise (Lemma 2). At an alarm at least one
+    of the two exceeds its part, in the direction of the deviation. That is the cause: "objective"
+    (f_t(x_t) left the model's band around it, as it does when the world has changed), "noise" (the
+    objective was inside its band; in a static world this is a false alarm), or "both". Other bands
+    are divided in the same proportion, sd to σ.
 
     Args:
         data: A diagnosed study.
 
     Returns:
-        Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', 1 in the round after a
-        reset; the number of the round before any), `mean`, `sd` (of the prediction before y, sd
-        without noise), `observation`, `objective`, `band`, `error` = |y − mean|, its two signed
-        parts `error_of_model` and `error_of_noise` (they sum to `error`), and `cause`. All in the
-        units of y.
+        Columns `strategy`, `trial`, `round`, `rounds_since_reset` (t', which is 1 in the round
+        after a reset; the number of the round if there was none), `mean` and `sd` (of the
+        prediction before y, without noise), `observation`, `objective`, `band`, `error` =
+        |y − mean|, its two signed parts `error_of_model` and `error_of_noise`, which sum to
+        `error`, and `cause`. All in the units of y.
 
     Raises:
         ValueError: If the study was not diagnosed.
@@ -61,9 +61,9 @@ def trigger_table(data: xr.Dataset) -> pd.DataFrame:
 
 
 def typical_trial(data: xr.Dataset, strategy: str) -> int:
-    """Position of the first trial whose number of resets is closest to the median.
+    """Index of the first trial whose number of resets is closest to the median.
 
-    Trials without a reset do not count where others have one.
+    Trials without resets are excluded, unless all are.
     """
     resets = data["resets"].sel(strategy=strategy)
     counts = by_trial(resets, lambda one: one.sum("round")).values
@@ -72,7 +72,7 @@ def typical_trial(data: xr.Dataset, strategy: str) -> int:
 
 
 def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
-    """Rounds t' of [ET] since the last reset before each round, or since the start.
+    """The rounds t' of [ET] since the last reset before each round, or since the start.
 
     Args:
         resets: Whether a round ended in a reset, bool, `trials x rounds`.
@@ -85,7 +85,7 @@ def rounds_since_reset(resets: np.ndarray, rounds: np.ndarray) -> np.ndarray:
 
 
 def _table_of(data: xr.Dataset, strategy: str | None) -> pd.DataFrame:
-    """The rows of one strategy; none, with the same columns, without one."""
+    """The rows of one strategy; for None an empty table with the same columns."""
     label = str(data["strategy"].values[0]) if strategy is None else strategy
     resets = data["resets"].sel(strategy=label).transpose("trial", "round").values.astype(bool)
     band = recorded(data, "band", label)
@@ -127,10 +127,10 @@ def _causes(
     sd: np.ndarray,
     noise_sd: np.ndarray,
 ) -> list[str]:
-    """Which part of the band was exceeded, per alarm."""
-    granted = band / (sd + noise_sd)
-    # Signed: noise that pulled the observation back towards the prediction caused nothing.
-    model, noise = of_model - granted * sd, of_noise - granted * noise_sd
-    # Exceeding by rounding alone may leave both within their parts: then the larger excess counts.
+    """The part of the band that was exceeded, per alarm."""
+    factor = band / (sd + noise_sd)
+    # Signed, because noise towards the prediction cannot cause an alarm.
+    model, noise = of_model - factor * sd, of_noise - factor * noise_sd
+    # By rounding, neither may exceed its part: then the larger excess counts.
     by_model, by_noise = (model > 0) | (model >= noise), (noise > 0) | (noise > model)
     return [CAUSES[2 if both else int(other)] for both, other in zip(by_model & by_noise, by_noise)]

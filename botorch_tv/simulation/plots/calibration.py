@@ -1,4 +1,4 @@
-"""Reliability: what the bands promised against what they held."""
+"""Plot reliability diagrams: observed against nominal coverage of the bands."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEVEL = 0.9  # of the bands followed through time
-BLOCKS = 25  # rounds are averaged into about as many points
+LEVEL = 0.9  # of the bands plotted over time
+BLOCKS = 25  # approximate number of points that rounds are averaged into
 
 
 def plot_calibration(
@@ -29,15 +29,15 @@ def plot_calibration(
     *,
     ax: Axes | None = None,
 ) -> Figure:
-    """Reliability diagrams of objective and observation, and calibration through time.
+    """Reliability diagrams of objective and observation, and calibration over time.
 
-    A curve below the diagonal belongs to a strategy that is surer than it should be.
+    A curve below the diagonal belongs to an overconfident strategy.
 
     Args:
         result: A diagnosed study.
-        path: Where to write the picture; its ending chooses the format.
-        level: Nominal level of the bands followed through time, in (0, 1).
-        ax: Axes of yours to draw the diagram of the objective on; their figure is returned.
+        path: Where to write the figure; its extension selects the format.
+        level: Nominal level of the bands plotted over time, in (0, 1).
+        ax: Axes to draw the diagram of the objective on; their figure is returned.
 
     Raises:
         ValueError: If the study was not diagnosed, the level lies outside (0, 1), or both ``path``
@@ -82,7 +82,7 @@ def _draw_reliability(
 
 
 def _draw_played(axes: Axes, shares: xr.Dataset, styles: Mapping[str, LineStyle]) -> None:
-    """A dot per strategy at the band it explored by, mean ± sqrt(beta_t) sd."""
+    """A dot per strategy for the band played, mean ± sqrt(beta_t) sd."""
     for label, look in styles.items():
         one = shares.sel(strategy=label)
         axes.plot(
@@ -105,7 +105,7 @@ def _draw_by_round(axes: Axes, by_round: xr.Dataset, styles: Mapping[str, LineSt
 
 
 def _known_curves(shares: xr.Dataset, name: str) -> dict[str, Curve]:
-    """Shares and their errors by label, without strategies that predict nothing."""
+    """Shares and their errors by label, without strategies that make no predictions."""
     curves = {}
     for label in map(str, shares["strategy"].values):
         share = shares[name].sel(strategy=label).values

@@ -1,4 +1,4 @@
-"""Curves of a study with bands, and names at their ends."""
+"""Draw curves with error bands, and labels at their ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from botorch_tv.simulation.study_record import StudyRecord
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LABEL_HEIGHT = 0.155  # inches that a line of the name of a curve takes
+LABEL_HEIGHT = 0.155  # inches per line of a label
 
 
 class Curve(NamedTuple):
@@ -29,10 +29,12 @@ class Curve(NamedTuple):
 def regret_curve(result: StudyRecord, strategy: str, normalized: bool) -> Curve:
     """Mean regret up to every round.
 
+    The error is that over trials.
+
     Args:
         result: The study.
         strategy: Label of one of its strategies.
-        normalized: R_t / t rather than R_t.
+        normalized: Whether to return R_t / t instead of R_t.
     """
     rounds = np.arange(1, result.data.sizes["round"] + 1) if normalized else 1
     parts = (part.values for part in blocks(result.regret.sel(strategy=strategy)))
@@ -48,7 +50,7 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
     """Mean over trials and its standard error, NaN for a single trial.
 
     Args:
-        parts: `trials x rounds`, of some trials each.
+        parts: Blocks of trials, `trials x rounds` each.
     """
     whole = BlockMoments.together(map(BlockMoments.of, parts))
     return Curve(whole.mean, whole.error)
@@ -57,7 +59,7 @@ def mean_curve(parts: Iterable[np.ndarray]) -> Curve:
 def draw_curves(
     axes: Axes, rounds: np.ndarray, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]
 ) -> None:
-    """Every curve in a band of one standard error."""
+    """Draw every curve with a band of one standard error."""
     marker = "o" if len(rounds) == 1 else ""  # a line of one point shows nothing
     for label, (mean, error) in curves.items():
         look = styles[label]
@@ -70,13 +72,13 @@ def draw_curves(
 
 
 def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> None:
-    """A scale from 0 to the top of all curves.
+    """Scale the vertical axis from 0 to the top of all curves.
 
     Args:
-        axes: Whose scale.
-        curves: What has to fit.
-        skipped: Share of the first rounds that may leave through the top. Normalised regret starts
-            at the level of blind choices, several times what matters later.
+        axes: The axes.
+        curves: Curves that must fit.
+        skipped: Share of the first rounds that need not fit. Normalised regret starts at the level
+            of random choices, several times the later values.
     """
     tops = []
     for mean, error in curves:
@@ -86,16 +88,14 @@ def settle_scale(axes: Axes, curves: Iterable[Curve], skipped: float = 0.0) -> N
 
 
 def name_curves(axes: Axes, curves: Mapping[str, Curve], styles: Mapping[str, LineStyle]) -> None:
-    """The name of every strategy beside the end of its curve.
-
-    Called once the scale is settled, since names are placed by it.
+    """Label every curve at its right end; call it once the scale is final.
 
     Args:
-        axes: Where the curves are.
-        curves: By name.
-        styles: How each is drawn.
+        axes: The axes.
+        curves: The curves by name.
+        styles: Their colours.
     """
-    to_axes = axes.transData + axes.transAxes.inverted()  # whatever the scale
+    to_axes = axes.transData + axes.transAxes.inverted()  # linear or logarithmic
     right = axes.get_xlim()[1]
     heights = {
         label: float(to_axes.transform((right, one.mean[-1]))[1]) for label, one in curves.items()
@@ -133,11 +133,12 @@ def spread_apart(places: Sequence[float], gaps: float | Sequence[float]) -> list
 
     Args:
         places: Positions in increasing order.
-        gaps: Smallest distance left between two, the same for all or one for each two neighbours.
+        gaps: Smallest distance between neighbours: one for all, or one for each pair.
     """
     each = [gaps] * (len(places) - 1) if isinstance(gaps, (int, float)) else gaps
-    packed = list(accumulate(each, initial=0.0))  # places as close as they may be
-    # Number of a block's first member; where each member would have that one, summed; members.
+    packed = list(accumulate(each, initial=0.0))  # positions as close as allowed
+    # Of each block: index of its first member, sum of the positions that each member would give
+    # that first one, and number of members.
     blocks: list[tuple[int, float, int]] = []
     for number, place in enumerate(places):
         first, wishes, members = number, place, 1

@@ -1,4 +1,4 @@
-"""Which colour and line a strategy has: the same in every picture, by its name."""
+"""The colour and line of every strategy, the same in all plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botorch_tv.drawing import BLACK, BLUE, COLORS, GREEN, ORANGE, PURPLE, SKY, 
 
 LINES = ("solid", "dashed", "dotted", "dashdot")
 SILVER, WINE = "#888888", "#882255"
-"""For one strategy each, so that neither is met by chance."""
+"""Reserved for one strategy each."""
 
 
 class LineStyle(NamedTuple):
@@ -47,18 +47,18 @@ NAMED = {
     ("R-PERP",): LineStyle(ORANGE, "dashdot"),
     ("Random", "random_search"): LineStyle(SILVER, "dotted"),
 }
-"""Those of the algorithms, by their names. Colours differ within every figure of the papers."""
+"""Styles of the algorithms, by their names. Colours differ within every figure of the papers."""
 
 
 def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
-    """A colour and a line for every strategy of a picture.
+    """A colour and a line for every strategy of a plot.
 
-    Algorithms have those of :data:`NAMED`, by name, short name or preset. Any other label has a
-    colour of its own choice, found from the label alone; where another strategy of the picture has
-    that one, the next that none has. So the order of the labels does not matter.
+    Algorithms have those of :data:`NAMED`, by name, short name or preset. The colour of any other
+    label is derived from the label; if it is taken, the next free one is used. The order of the
+    labels does not matter.
 
     Args:
-        labels: Of all strategies of the study, drawn or not.
+        labels: Labels of all strategies of the study, whether drawn or not.
     """
     labels = list(labels)
     styles: dict[str, LineStyle] = {}
@@ -70,7 +70,7 @@ def line_styles(labels: Iterable[str]) -> dict[str, LineStyle]:
 
 
 def _key(label: str) -> str:
-    """What the names of an algorithm have in common: ET-GP-UCB, et_gp_ucb."""
+    """A key that spellings of a name share, such as ET-GP-UCB and et_gp_ucb."""
     return re.sub(r"[^a-z0-9]", "", label.lower())
 
 
@@ -78,7 +78,7 @@ _KNOWN = {_key(name): style for names, style in NAMED.items() for name in names}
 
 
 def _free(label: str, taken: set[LineStyle]) -> LineStyle:
-    """The first style, from one that the label says, whose colour is free, or which is itself."""
+    """The first style with a free colour, else the first free style, from one set by the label."""
     first = int(hashlib.sha256(label.encode()).hexdigest(), 16) % len(COLORS)
     colors = COLORS[first:] + COLORS[:first]
     styles = [LineStyle(color, line) for line, color in product(LINES, colors)]

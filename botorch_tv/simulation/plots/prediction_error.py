@@ -1,4 +1,4 @@
-"""Where strategies knew the objective well: a map of squared prediction errors for each."""
+"""Plot maps of the squared prediction error of every strategy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 COLORS = "viridis"
 ABREAST = 4
-"""Most maps side by side."""
+"""Largest number of maps in a row."""
 TOP = 99.5
-"""Percentile of all errors at which colours end, so that a few arms do not hide the others."""
+"""Percentile of all errors at which the colour scale ends, so that a few arms do not dominate."""
 ELONGATED = 4.0
-"""Beyond this ratio of its sides a map is stretched to fill its panel."""
+"""Ratio of the sides above which a map is stretched to fill its panel."""
 
 
 def plot_prediction_error(
@@ -43,18 +43,17 @@ def plot_prediction_error(
 ) -> Figure:
     """Squared prediction errors over the arms, strategies ordered by their means.
 
-    Arms on a lattice make an image, scattered ones dots; all panels share one scale of colours.
-    Arms of one coordinate make a curve per strategy instead.
+    Arms on a lattice are drawn as an image, others as dots; all panels share one colour scale. Arms
+    with a single coordinate give a curve per strategy instead.
 
     Args:
         result: A study with prediction errors.
-        path: Where to write the picture; its ending chooses the format.
-        across: Which coordinate of the arms runs from left to right.
-        names: What the coordinates are called, one name each.
-        aspect: Length of a unit up, in units across; 1 / cos(latitude) for degrees.
-        ax: Axes of yours to draw the map of one strategy on, or the curves of all; their figure is
-            returned.
-        strategy: Whose map that is; that of the smallest mean error unless given.
+        path: Where to write the figure; its extension selects the format.
+        across: Which coordinate of the arms is horizontal.
+        names: Names of the coordinates.
+        aspect: Vertical unit in horizontal units; 1 / cos(latitude) for degrees.
+        ax: Axes to draw the map of one strategy on, or the curves of all; their figure is returned.
+        strategy: The strategy of that map; by default that of the smallest mean error.
 
     Raises:
         ValueError: If the study did not record them, its arms have more than two coordinates,
@@ -91,20 +90,20 @@ def plot_prediction_error(
 
 
 def arrangement(maps: int) -> tuple[int, int]:
-    """Rows and columns of so many maps, all rows about equally full."""
+    """Numbers of rows and columns for this many maps, with rows about equally full."""
     rows = -(-maps // ABREAST)
     return rows, -(-maps // rows)
 
 
 def lattice(places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The rows and columns that arms form, if they fill them.
+    """The lattice that the arms form, if they form one.
 
     Args:
-        places: `arms x 2`, across and up.
+        places: Horizontal and vertical coordinates, `arms x 2`.
 
     Returns:
-        Values across and up, both increasing, and the number of the arm at each crossing,
-        `up x across`; None where arms are scattered.
+        The horizontal and vertical coordinates, both increasing, and the index of the arm at each
+        lattice point, `vertical x horizontal`; None if the arms form no lattice.
     """
     xs, column = np.unique(places[:, 0], return_inverse=True)
     ys, row = np.unique(places[:, 1], return_inverse=True)
@@ -148,7 +147,7 @@ def _maps(
 
 
 def _map(axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect: float) -> None:
-    """Of one strategy, on the scale of all."""
+    """The map of one strategy, on the colour scale of all."""
     errors = result.prediction_error["mean"]
     top = _top(errors.values)
     drawn = _draw(axes, places, lattice(places), errors.sel(strategy=label).values, top)
@@ -160,12 +159,12 @@ def _map(axes: Axes, result: StudyRecord, places: np.ndarray, label: str, aspect
 
 
 def _top(errors: np.ndarray) -> float:
-    """Where the scale of colours ends."""
+    """The end of the colour scale."""
     return float(np.percentile(errors, TOP)) or 1.0
 
 
 def _shape(places: np.ndarray, aspect: float) -> tuple[float, bool]:
-    """Height of a map over its width, and whether it fills its panel instead."""
+    """Height of a map over its width, and whether it is stretched to fill its panel."""
     wide, high = np.ptp(places, axis=0) * [1, aspect]
     stretched = not wide / ELONGATED <= high <= wide * ELONGATED or high == 0
     return 1.0 if stretched else high / wide, stretched
@@ -223,17 +222,18 @@ def _caption(result: StudyRecord) -> str:
 def _check(columns: int, across: int, names: Sequence[str], aspect: float) -> None:
     if columns > 2:
         raise ValueError(
-            f"The arms of this study have {columns} coordinates, but a map shows two; look at "
-            "result.prediction_error itself."
+            f"The arms of this study have {columns} coordinates, but a map shows at most two; use "
+            "the numbers in result.prediction_error."
         )
     if not 0 <= across < columns:
-        raise ValueError(f"across is {across}, but coordinates are numbered 0 to {columns - 1}.")
+        raise ValueError(
+            f"across is {across}, but coordinates are numbered 0 to {columns - 1}; give one of "
+            "these."
+        )
     if len(names) < columns:
         raise ValueError(
             f"names are {', '.join(names) or 'empty'}, but the arms have {columns} coordinates; "
             "give a name for each."
         )
     if not 0 < aspect < math.inf:
-        raise ValueError(
-            f"aspect is {aspect}, but the ratio of two lengths is positive; 1 is usual."
-        )
+        raise ValueError(f"aspect is {aspect}, but it must be positive and finite; 1 is usual.")

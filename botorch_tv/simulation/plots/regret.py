@@ -1,4 +1,4 @@
-"""Regret through time, resets, and when they first come."""
+"""Plot regret over time, resets, and the rounds of first resets."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNSETTLED = 0.1  # share of the rounds in which normalised regret may leave the scale
-RASTER_TRIALS = 25  # more rows than this merge into grey on the usual screen
+UNSETTLED = 0.1  # share of the first rounds in which normalised regret may exceed the scale
+RASTER_TRIALS = 25  # more rows than this merge into grey on a usual screen
 
 
 def plot_regret(
@@ -30,15 +30,14 @@ def plot_regret(
 ) -> Figure:
     """Normalised and cumulative regret, with resets as ticks below.
 
-    Lines are means over trials, bands one standard error to either side. Each strategy that
-    forgets by resetting gets a strip of ticks: a row per trial (the first 25), a tick where that
-    trial dropped its data.
+    Lines are means over trials, with bands of one standard error to either side. Each strategy
+    that resets gets a strip of ticks: a row for each of the first 25 trials, a tick per reset.
 
     Args:
         result: The study.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw one kind of regret on, without resets; their figure is returned.
-        normalized: Which kind that is: normalised, or cumulative where False.
+        path: Where to write the figure; its extension selects the format.
+        ax: Axes to draw one kind of regret on, without resets; their figure is returned.
+        normalized: Which kind: normalised if True, else cumulative.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.
@@ -77,11 +76,11 @@ def plot_panels(
     """Normalised regret of several studies side by side, or cumulative regret on logarithmic axes.
 
     Args:
-        results: Title of the panel to study; at least one.
-        path: Where to write the picture; its ending chooses the format.
-        one_scale: Whether all share one scale; not where units differ.
-        logarithmic: Whether to draw cumulative regret on two logarithmic axes, which shows curves
-            that lie orders of magnitude apart over many rounds.
+        results: The studies by the titles of their panels; at least one.
+        path: Where to write the figure; its extension selects the format.
+        one_scale: Whether all panels share one scale; False if their units differ.
+        logarithmic: Whether to draw cumulative regret on two logarithmic axes, for curves that
+            differ by orders of magnitude over many rounds.
     """
     columns = len(results) if len(results) < 4 else 2
     rows = -(-len(results) // columns)
@@ -124,10 +123,10 @@ def plot_first_reset(
     """Histogram of the round of the event trigger's first reset, [ET] Figure 4.
 
     Args:
-        results: Rate of change ε to a study whose first strategy resets.
-        periods: The same ε to the period of R-GP-UCB, drawn as a vertical line.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw on instead; their figure is returned.
+        results: The studies by rate of change ε; the first strategy of each resets.
+        periods: The period of R-GP-UCB for the same ε, drawn as a vertical line.
+        path: Where to write the figure; its extension selects the format.
+        ax: Axes to draw on instead; their figure is returned.
 
     Raises:
         ValueError: If both ``path`` and ``ax`` are given.

@@ -1,4 +1,4 @@
-"""Simple regret: what the best guess of every round would have cost."""
+"""Plot simple regret: the regret of the arm recommended in every round."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNSETTLED = 0.05  # share of the rounds in which simple regret may leave the scale
+UNSETTLED = 0.05  # share of the first rounds in which simple regret may exceed the scale
 
 
 def plot_simple_regret(
@@ -34,12 +34,12 @@ def plot_simple_regret(
     """Simple regret over time, next to the regret of the arms played.
 
     Simple regret is that of the arm with the best posterior mean before the round's observation.
-    What the arms played cost above it is the price of exploring.
+    The difference from the regret of the arms played is the cost of exploration.
 
     Args:
         result: A diagnosed study.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw simple regret through time on; their figure is returned.
+        path: Where to write the figure; its extension selects the format.
+        ax: Axes to draw simple regret over time on; their figure is returned.
 
     Raises:
         ValueError: If the study was not diagnosed, or both ``path`` and ``ax`` are given.
@@ -74,7 +74,7 @@ def _draw_curves(axes: Axes, result: StudyRecord, curves: Mapping[str, Curve]) -
 
 
 def _draw_prices(axes: Axes, result: StudyRecord, styles: Mapping[str, LineStyle]) -> None:
-    """A row per strategy: regret recommended and regret paid, lowest on top."""
+    """A row per strategy with the regret of arms recommended and arms played, lowest on top."""
     recommended, played = (
         result.over_trials(by_trial(values, lambda one: one.mean("round")))
         for values in (result.simple_regret, result.regret)

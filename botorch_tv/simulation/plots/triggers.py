@@ -1,4 +1,4 @@
-"""One trial through time, as its trigger saw it."""
+"""Plot one trial over time, with its trigger's predictions, bands and alarms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DIGIT = 0.11  # inches that a number's digit takes
+DIGIT = 0.11  # width of a digit in inches
 
 
 def plot_triggers(
@@ -32,16 +32,16 @@ def plot_triggers(
 ) -> Figure:
     """One trial of one strategy over time: predictions, observations, and resets with their causes.
 
-    Above, in the units of y: at every round's arm the mean, the band that the observation had to
-    leave for an alarm, the objective and the observation. Below, divided by the band: an alarm is
-    a dot beyond ± 1; the line to it is the model's error up to the objective, noise from there.
+    The upper panel shows, at every round's arm and in the units of y, the mean, the band inside
+    which there is no alarm, the objective and the observation. The lower panel is divided by the
+    band: an alarm is a dot beyond ± 1, with a line that shows the error of the model and the noise.
 
     Args:
         result: A diagnosed study.
-        strategy: One that resets by a trigger; the first such unless given.
-        trial: Number of the trial; one with the typical number of resets unless given.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw the upper part on; their figure is returned.
+        strategy: A strategy with a trigger; the first one by default.
+        trial: Number of the trial; by default one with the typical number of resets.
+        path: Where to write the figure; its extension selects the format.
+        ax: Axes to draw the upper panel on; their figure is returned.
 
     Raises:
         ValueError: If the study was not diagnosed, has no such strategy or trial, or both
@@ -73,7 +73,7 @@ def plot_triggers(
         _draw_predictions(ax, rounds, values, alarms)
         ax.set_xlabel("round")
         ax.set_title(f"{label}, trial {number}", loc="left", fontsize=11.5)
-        ax.legend(frameon=False, fontsize=8)  # inside, for the row above needs a wide picture
+        ax.legend(frameon=False, fontsize=8)  # inside, because the axes may be narrow
         return figure
     figure = canvas(11, 6.4)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
@@ -155,13 +155,13 @@ def _draw_surprises(
 
 
 def _edges(rounds: np.ndarray) -> np.ndarray:
-    """Where the rounds begin, and the last one ends, as every round takes a unit of the axis."""
+    """The edges of rounds, each of which spans a unit of the axis."""
     edges: np.ndarray = np.append(rounds, rounds[-1] + 1) - 0.5
     return edges
 
 
 def _steps(values: np.ndarray) -> np.ndarray:
-    """A value at every edge, which holds until the next."""
+    """The value of every round at its first edge, the last one repeated."""
     return np.append(values, values[-1])
 
 
@@ -183,7 +183,7 @@ def _mark(axes: Axes, alarms: pd.DataFrame) -> None:
 
 
 def _number(axes: Axes, rounds: np.ndarray, when: np.ndarray, height: np.ndarray) -> None:
-    """The round of every alarm at its dot, side by side where they are close."""
+    """Write the round of every alarm at its dot, moved apart where they would overlap."""
     inches = axes.get_window_extent().width / axes.figure.dpi
     gap = DIGIT * len(str(rounds[-1])) / inches * (axes.get_xlim()[1] - axes.get_xlim()[0])
     for above in (True, False):
@@ -215,8 +215,8 @@ def _headline(label: str, trial: int, alarms: pd.DataFrame) -> str:
     times = f"{len(alarms)} alarms" if len(alarms) > 1 else "1 alarm"
     if len(counts) == 1:
         return f"{label}, trial {trial}: {times}, {reasons[counts.index[0]]}"
-    told = ", ".join(f"{counts[name]} {why}" for name, why in reasons.items() if name in counts)
-    return f"{label}, trial {trial}: {times}; {told}"
+    causes = ", ".join(f"{counts[name]} {why}" for name, why in reasons.items() if name in counts)
+    return f"{label}, trial {trial}: {times}; {causes}"
 
 
 def _dot_size(rounds: int) -> float:

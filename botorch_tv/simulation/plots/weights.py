@@ -1,4 +1,4 @@
-"""What strategies that are told nothing came to believe, through time."""
+"""Plot the weights of the adaptive strategy over time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLES = {
     "noise_ratio": "Noise ratio ρ, variance in those of the objective",
 }
 EDGES = 0.25, 0.75
-"""Quantiles over trials between which a band lies; wider ones hide each other."""
+"""Quantiles over trials at the edges of a band; wider bands would hide each other."""
 
 
 def plot_weights(
@@ -35,11 +35,11 @@ def plot_weights(
     """The weights of rates, hazards, lengthscales and noise ratios, and of jumps, round by round.
 
     Args:
-        result: A study that was played with ``record=(Weights(),)``.
-        strategy: One with that bank; the first such unless given.
-        trial: Number of the trial; means over all, and the middle half of them, unless given.
-        path: Where to write the picture; its ending chooses the format.
-        ax: Axes of yours to draw the weights of rates on; their figure is returned.
+        result: A study with ``record=(Weights(),)``.
+        strategy: Label of a strategy with that bank; the first one by default.
+        trial: Number of the trial; by default the mean and the middle half of all trials.
+        path: Where to write the figure; its extension selects the format.
+        ax: Axes to draw the weights of rates on; their figure is returned.
 
     Raises:
         ValueError: If weights were not recorded, there is no such strategy or trial, or both
@@ -73,31 +73,35 @@ def plot_weights(
 
 
 def _label(result: StudyRecord, strategy: str | None) -> str:
-    """The strategy asked for, or the first with weights; refused where there are none of it."""
+    """The label of a strategy with weights, by default the first.
+
+    Raises:
+        ValueError: If the study has no weights, or no weights of this strategy.
+    """
     data = result.data
     if "weight_rate" not in data:
         raise ValueError(
-            "This study has no weights; play it with run_study(..., record=(Weights(),))."
+            "This study has no weights; run it with run_study(..., record=(Weights(),))."
         )
     first = data["weight_rate"].isel(trial=0, round=0, rate=0).values
     able = [str(one) for one, w in zip(data["strategy"].values, first) if np.isfinite(w)]
     if not able:
         raise ValueError(
-            "No strategy of this study has the bank that was recorded; add one that is told "
-            "nothing, such as adaptive_gp_ucb(), and give its bank to Weights."
+            "No strategy of this study has the recorded bank; add adaptive_gp_ucb(), and give its "
+            "bank to Weights."
         )
     if strategy is None:
         return able[0]
     result.require_strategy(strategy)
     if strategy not in able:
         raise ValueError(
-            f"{strategy} has no weights, or those of another bank; choose from {', '.join(able)}."
+            f"{strategy} has no weights of the recorded bank; choose from {', '.join(able)}."
         )
     return strategy
 
 
 def _band(values: object) -> Band:
-    """Over trials, `trial x round x curve`."""
+    """Mean and quantiles over trials of `trial x round x curve`."""
     whole = np.asarray(values)
     if len(whole) == 1:
         return Band(whole[0])

@@ -100,7 +100,7 @@ def test_arms_on_a_line_make_curves() -> None:
 
 def test_what_cannot_be_drawn(result) -> None:
     cube = study(Grid.regular(2, 3), horizon=2)
-    with pytest.raises(ValueError, match="3 coordinates, but a map shows two"):
+    with pytest.raises(ValueError, match="3 coordinates, but a map shows at most two"):
         cube.plot_prediction_error()
     with pytest.raises(ValueError, match="across is 2, but coordinates are numbered 0 to 1"):
         result.plot_prediction_error(across=2)

@@ -74,7 +74,7 @@ def test_on_axes_of_ones_own_are_the_rates(result, tmp_path) -> None:
 def test_what_there_is_not_is_refused(result) -> None:
     for changes, words in (
         ({"strategy": "told"}, "told has no weights.*choose from untold"),
-        ({"strategy": "other"}, "another bank"),
+        ({"strategy": "other"}, "of the recorded bank"),
         ({"trial": 5}, "0 to 4"),
         ({"strategy": "none"}, "none"),
     ):
