@@ -1,8 +1,8 @@
 """Objectives on boxes that change with time, as BoTorch test functions.
 
-Time is the last column of X, as the models of this library and BoTorch's own augmented functions
-have it, so a problem, its training inputs and its model speak of the same `n x (d + 1)` tensor.
-``problem.at(t)`` is the ordinary BoTorch test function of that moment.
+Time is the last column of X, as in the models of this library and BoTorch's own augmented
+functions, so that a problem, its training inputs and its model share one `n x (d + 1)` tensor.
+``problem.at(t)`` is an ordinary BoTorch test function, at a fixed time.
 """
 
 from botorch_tv.test_functions.base import Snapshot, TimeVaryingTestFunction

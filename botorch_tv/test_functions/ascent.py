@@ -1,4 +1,4 @@
-"""Local maxima in a box, many at once, to machine precision."""
+"""Find local maxima in a box, many at once, to machine precision."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import torch
 from torch import Tensor
 
 _FLOOR = 1e-12
-"""Least curvature divided by, relative to the largest; less is noise in float64."""
-
-
-_PROMISE = 1e-15
-"""Promised gain, relative to the value, that is lost in rounding: the ascent is over."""
+"""Smallest curvature used as a divisor, relative to the largest; less is rounding in float64."""
+_TOLERANCE = 1e-15
+"""The ascent stops when the predicted gain, relative to the value, falls below this."""
 _STEPS = 60
-"""At most so many; near a maximum convergence is quadratic."""
+"""Largest number of steps; convergence near a maximum is quadratic."""
 
 
 class Local(NamedTuple):
@@ -27,7 +25,7 @@ class Local(NamedTuple):
 
 
 class Climbed(NamedTuple):
-    """Points `n x d` and the values `n` there."""
+    """Points `n x d` and their values `n`."""
 
     X: Tensor
     value: Tensor
@@ -39,14 +37,14 @@ Derivatives = Callable[[Tensor], Local]
 def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
     """Maximise from every point of ``X`` by damped Newton steps, projected onto the box.
 
-    Coordinates at a bound which the gradient presses outward are held. In the others a step
-    divides the gradient by the absolute curvature along each principal direction, so it climbs
-    away from saddles, and it shrinks until the value rises: no point ends lower than it began.
+    Coordinates at a bound are held if the gradient points outward. In the others a step divides the
+    gradient by the absolute curvature along each principal direction, so that it leaves saddle
+    points. The damping grows until the value rises, so that no point ends below its start.
 
     Args:
-        derivatives: Of the function, whose n points do not influence each other.
+        derivatives: Derivatives of the function; each value depends on its own point alone.
         X: Starting points in the box, `n x d`.
-        bounds: Of the box, `2 x d`.
+        bounds: Bounds of the box, `2 x d`.
     """
     lower, upper = bounds
     here = derivatives(X)
@@ -55,8 +53,8 @@ def climb(derivatives: Derivatives, X: Tensor, bounds: Tensor) -> Climbed:
         low, high = lower >= X, upper <= X
         held = (low & (here.gradient < 0)) | (high & (here.gradient > 0))
         trial = torch.clamp(X + _step(here, held, damping), lower, upper)
-        promised = (here.gradient * (trial - X)).sum(-1)
-        if bool((promised <= _PROMISE * here.value.abs()).all()):
+        predicted_gain = (here.gradient * (trial - X)).sum(-1)
+        if bool((predicted_gain <= _TOLERANCE * here.value.abs()).all()):
             break
         there = derivatives(trial)
         better = there.value > here.value
@@ -70,7 +68,7 @@ def derivatives_of(function: Callable[[Tensor], Tensor]) -> Derivatives:
     """Value, gradient and second derivatives by automatic differentiation.
 
     Args:
-        function: From `n x d` to `n`, each value depending on its own point alone.
+        function: Maps `n x d` to `n`; each value depends on its own point alone.
     """
 
     def evaluate(X: Tensor) -> Local:
@@ -94,7 +92,7 @@ def _step(here: Local, held: Tensor, damping: Tensor) -> Tensor:
     curvature, directions = torch.linalg.eigh(hessian)
     curvature = curvature.abs()
     largest = curvature.amax(-1, keepdim=True)
-    # A flat function has no largest curvature either; the least positive number stands in.
+    # If the function is flat, the smallest positive number avoids a division by zero.
     least = (largest * _FLOOR).clamp(min=torch.finfo(largest.dtype).tiny)
     divisor = (curvature + damping.unsqueeze(-1) * largest).clamp(min=least)
     along = (directions.mT @ gradient.unsqueeze(-1)).squeeze(-1) / divisor

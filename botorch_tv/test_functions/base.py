@@ -1,4 +1,4 @@
-"""What a test function that changes with time offers beyond BoTorch's."""
+"""The interface of time-varying test functions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from botorch_tv.validation import require, require_number
 class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     """A test function of d coordinates and time, the last column of X.
 
-    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is
-    `batch_shape x n x (d + 1)`, so the tensor that trains a model with a time column is the one
-    that is evaluated, and points of different times may be mixed. ``bounds`` therefore has d + 1
-    columns; a domain to search is ``spatial_bounds``. As in BoTorch a cost is minimised unless
-    ``negate=True``, see ``is_minimization_problem``.
+    ``problem(X)`` and ``problem.evaluate_true(X)`` are BoTorch's; X is `batch_shape x n x (d + 1)`,
+    the same tensor that trains a model with a time column, and may mix points of different times.
+    ``bounds`` therefore has d + 1 columns; the domain to search is ``spatial_bounds``. As in
+    BoTorch a cost is minimised unless ``negate=True``; see ``is_minimization_problem``.
 
     Args:
         spatial_bounds: Lower and upper bound of each coordinate.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around.
+        negate: Whether to reverse the sign.
 
     Attributes:
-        batch_shape: Of the functions drawn together; empty where there is one.
+        batch_shape: Batch shape of the functions drawn together; empty for a single function.
         horizon: The latest time.
         spatial_dim: The number d of coordinates.
 
@@ -51,13 +50,13 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
     ) -> None:
         name = type(self).__name__
         horizon = require_number(
-            f"{name}: horizon", horizon, "(0, inf)", "time runs from 0 to it; 1000 is usual."
+            f"{name}: horizon", horizon, "(0, inf)", "it is the latest time; 1000 is usual."
         )
         for lower, upper in spatial_bounds:
             require(
                 -math.inf < lower < upper < math.inf,
-                f"{name}: bounds has ({lower}, {upper}), but a lower bound is finite and below "
-                "its upper one.",
+                f"{name}: bounds has ({lower}, {upper}), but both must be finite, the lower one "
+                "below the upper one; swap or change them.",
             )
         if noise_std is not None:
             fix = "it is a standard deviation; None adds no noise."
@@ -76,7 +75,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         return self.bounds[:, :-1]
 
     def optimal_value_at(self, t: float | Tensor) -> Tensor:
-        """The best noiseless value over the box at time ``t``, with ``negate`` applied.
+        """The best noiseless value over the box at time ``t``, after ``negate``.
 
         Args:
             t: A time, or times shaped like ``X[..., -1]``.
@@ -92,12 +91,12 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def optimizers_at(self, t: float) -> Tensor:
-        """The points where that value is attained, `batch_shape x k x d`."""
+        """The points where the best value is attained, `batch_shape x k x d`."""
 
     def regret(self, X: Tensor) -> Tensor:
-        """How much worse than the best value of its time each point is, `batch_shape x n`.
+        """How much worse each point is than the best value at its time, `batch_shape x n`.
 
-        Without noise, and at least 0 up to the tolerance of :meth:`optimal_value_at`.
+        It is noiseless, and at least 0 up to the tolerance of :meth:`optimal_value_at`.
 
         Args:
             X: Points and their times, `batch_shape x n x (d + 1)`.
@@ -107,7 +106,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         return excess if self._is_minimization_by_default else -excess
 
     def at(self, t: float) -> Snapshot:
-        """The function of the d coordinates that holds at time ``t``.
+        """The function of the d coordinates at time ``t``.
 
         Raises:
             ValueError: If ``t`` lies outside [0, horizon], or several functions were drawn.
@@ -116,7 +115,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @property
     def optimal_value(self) -> float:
-        """Not defined: the optimum belongs to a time."""
+        """Not defined, because the optimum depends on time."""
         raise NotImplementedError(
             f"{type(self).__name__} has no single optimal value, because it changes with time; "
             "use optimal_value_at(t), or at(t).optimal_value."
@@ -124,15 +123,15 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
 
     @property
     def optimizers(self) -> Tensor:
-        """Not defined: the optimum belongs to a time."""
+        """Not defined, because the optimum depends on time."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no lasting optimizers, because they move; "
+            f"{type(self).__name__} has no fixed optimizers, because they move; "
             "use optimizers_at(t), or at(t).optimizers."
         )
 
     @abstractmethod
     def _best_at(self, t: Tensor) -> Tensor:
-        """:meth:`optimal_value_at` before the sign, for checked times."""
+        """:meth:`optimal_value_at` before ``negate``, for valid times."""
 
     def _times(self, t: float | Tensor) -> Tensor:
         times = torch.as_tensor(t, dtype=self.bounds.dtype, device=self.bounds.device)
@@ -140,7 +139,7 @@ class TimeVaryingTestFunction(SyntheticTestFunction, ABC):  # type: ignore[misc]
         if not bool(inside.all()):
             raise ValueError(
                 f"{type(self).__name__}: time is {times[~inside].flatten()[0].item()}, but it must "
-                f"lie in [0, {self.horizon}]; give a larger horizon."
+                f"lie in [0, {self.horizon}]; give another time, or a larger horizon."
             )
         return times
 
@@ -158,8 +157,8 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         name = type(problem).__name__
         require(
             problem.batch_shape == torch.Size(),
-            f"{name}: batch_shape is {tuple(problem.batch_shape)}, but a snapshot is one function; "
-            "draw one with batch_shape=().",
+            f"{name}: batch_shape is {tuple(problem.batch_shape)}, but a snapshot is a single "
+            "function; use batch_shape=().",
         )
         best = problem.optimal_value_at(t).item()
         places = problem.optimizers_at(t)
@@ -170,12 +169,12 @@ class Snapshot(SyntheticTestFunction):  # type: ignore[misc]
         self._optimal_value = -best if problem.negate else best
         self._optimizers = [tuple(place) for place in places.tolist()]
         self._is_minimization_by_default = problem._is_minimization_by_default
-        # On a face of the box the best point need not have a vanishing gradient.
+        # On the boundary of the box the gradient at the best point need not vanish.
         inside = bool(((places > lower) & (places < upper)).all())
         self._check_grad_at_opt = problem._check_grad_at_opt and inside
         super().__init__(noise_std=problem.noise_std, negate=problem.negate)
         self.time = t
-        # Copied but for the tensors, so that moving the snapshot leaves the problem in place.
+        # A copy that shares the tensors, so that moving the snapshot does not move the problem.
         self._problem = copy.deepcopy(problem, {id(kept): kept for kept in problem.buffers()})
         self.to(problem.bounds)
 

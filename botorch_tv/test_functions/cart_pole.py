@@ -1,4 +1,4 @@
-"""Policy search on a cart-pole whose bearing grows stiff, [ET] §5 and Table 6."""
+"""Policy search on a cart-pole whose bearing friction changes, [ET] §5 and Table 6."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CartPole(TimeVaryingTestFunction):
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise, in the same units; None for none.
             The paper's variance of 0.02 is ``0.02**0.5``.
-        negate: Whether to turn the sign around, for maximisation.
+        negate: Whether to reverse the sign, for maximisation.
 
     Raises:
         ValueError: If a parameter is out of range, the best gain of some time lies outside the box,
@@ -99,7 +99,7 @@ class CartPole(TimeVaryingTestFunction):
         return t.new_tensor(self._best)[self._phase(t)]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        # In single precision the Lyapunov equation of a nearly unstable loop has no digits left.
+        # In float32 the Lyapunov equation of a nearly unstable loop loses all digits.
         cost = self._cost(self.gains(X.double()), self._phase(X[..., -1])) / self._unit
         return cost.clamp(max=self.limit).to(X.dtype)
 
@@ -117,7 +117,7 @@ class CartPole(TimeVaryingTestFunction):
         return torch.diag(like.new_tensor(self.system.disturbance))
 
     def _best_gain(self, A: Tensor, B: Tensor) -> Tensor:
-        """The Riccati gain, checked to lie in the box."""
+        """The solution of the Riccati equation, which must lie inside the box."""
         lower, upper = torch.tensor(GAINS, dtype=A.dtype).mT
         start = (lower + upper) / 2
         gain = optimal_gain(A, B, self._Q(A), self.system.force_cost, start)

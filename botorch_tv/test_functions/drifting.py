@@ -25,7 +25,7 @@ Bounds = list[tuple[float, float]]
 
 
 class Moving(TypedDict, total=False):
-    """What every :class:`DriftingFunction` takes."""
+    """Options of every :class:`DriftingFunction`."""
 
     motion: Motion | None
     horizon: float
@@ -36,17 +36,17 @@ class Moving(TypedDict, total=False):
 class DriftingFunction(TimeVaryingTestFunction):
     """f_t(x) = g(x − p(t) + p*): a static function g shifted so that p* moves to p(t).
 
-    The box stays and the function moves under it, so the best value is always g(p*), exactly,
-    provided that no point of the whole space is better than p*, inside the box of g or outside.
-    That holds for the four functions below; their notes say why.
+    The box stays and the function moves. The best value is always g(p*), exactly, provided that no
+    point, inside or outside the box of g, is better than p*. That holds for the four functions
+    below; their docstrings say why.
 
     Args:
         function: The static function g; its own noise and sign are not used.
-        optimizer: The best point p* of g, `d`; the first that BoTorch lists unless given.
-        motion: The path p of the optimum; an :class:`Orbit` unless given.
+        optimizer: The best point p* of g, `d`; by default the first that BoTorch lists.
+        motion: The path p of the optimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around.
+        negate: Whether to reverse the sign.
 
     Raises:
         ValueError: If a parameter is out of range, or ``optimizer`` is not a point of the box.
@@ -73,27 +73,27 @@ class DriftingFunction(TimeVaryingTestFunction):
         lower, upper = self.spatial_bounds
         require(
             best.shape == lower.shape and bool(((best >= lower) & (best <= upper)).all()),
-            f"{type(self).__name__}: optimizer is {best.tolist()}, but it must be a point of the "
-            f"box {function._bounds}.",
+            f"{type(self).__name__}: optimizer is {best.tolist()}; give a point of the box "
+            f"{function._bounds}.",
         )
         self.register_buffer("_optimizer", best)
-        # The dtype may change later, the best value must not.
+        # Computed now, so that a later change of dtype does not change it.
         self._best = float(self._function._evaluate_true(best))
 
     def path(self, t: float | Tensor) -> Tensor:
-        """Where the optimum is, `t.shape x d`."""
+        """The optimum at each time, `t.shape x d`."""
         return self._path(self._times(t))
 
     def optimizers_at(self, t: float) -> Tensor:
         """The best points of the box at time ``t``, `k x d`; the one on the path comes first."""
         lower, upper = self.spatial_bounds
         path = self.path(t)
-        others = self._equals() + (path - self._optimizer)
+        others = self._other_optimizers() + (path - self._optimizer)
         others = others[((others >= lower) & (others <= upper)).all(-1)]
         return torch.cat([path.unsqueeze(0), others])
 
-    def _equals(self) -> Tensor:
-        """Further points as good as the optimizer, anywhere in space, `k x d`."""
+    def _other_optimizers(self) -> Tensor:
+        """Further optimizers of g, inside or outside its box, `k x d`."""
         return self._optimizer.new_empty(0, self.spatial_dim)
 
     def _path(self, t: Tensor) -> Tensor:
@@ -113,11 +113,11 @@ class DriftingAckley(DriftingFunction):
 
     Args:
         dim: The number d of coordinates.
-        bounds: Of the coordinates; [-32.768, 32.768] each unless given.
-        motion: The path of the minimum; an :class:`Orbit` unless given.
+        bounds: Bounds of the coordinates; [-32.768, 32.768] each by default.
+        motion: The path of the minimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around, for maximisation.
+        negate: Whether to reverse the sign, for maximisation.
     """
 
     def __init__(
@@ -129,23 +129,23 @@ class DriftingAckley(DriftingFunction):
 class DriftingBranin(DriftingFunction):
     """Branin's function, minimum 10 / (8π).
 
-    In all of space it is a square plus 10 − 10 (1 − 1/(8π)) for cos x_1 = −1, so every odd multiple
-    of π carries a minimum of the same value. The one at (π, 2.275) follows the path; others come
-    into the box and leave it, and ``optimizers_at`` lists those inside.
+    It is a square plus 10 + 10 (1 − 1/(8π)) cos x_1, so that every odd multiple of π has a minimum
+    of the same value. The one at (π, 2.275) follows the path; others enter and leave the box, and
+    ``optimizers_at`` lists those inside.
 
     Args:
-        bounds: Of the coordinates; [-5, 10] x [0, 15] unless given.
-        motion: The path of the minimum; an :class:`Orbit` unless given.
+        bounds: Bounds of the coordinates; [-5, 10] x [0, 15] by default.
+        motion: The path of the minimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around, for maximisation.
+        negate: Whether to reverse the sign, for maximisation.
     """
 
     def __init__(self, *, bounds: Bounds | None = None, **moving: Unpack[Moving]) -> None:
         minimum = torch.tensor([math.pi, 2.275], dtype=torch.float64)
         super().__init__(Branin(bounds=bounds), optimizer=minimum, **moving)
 
-    def _equals(self) -> Tensor:
+    def _other_optimizers(self) -> Tensor:
         lower, upper = self.spatial_bounds[:, 0].tolist()
         turns = math.ceil((upper - lower) / math.pi) + 1
         x = math.pi * (1 + 2 * torch.arange(-turns, turns + 1, dtype=torch.float64))
@@ -157,18 +157,17 @@ class DriftingBranin(DriftingFunction):
 class DriftingHartmann(DriftingFunction):
     """Hartmann's function in 3, 4 or 6 coordinates on the unit cube.
 
-    It falls with the distance to four centres in the cube, coordinate by coordinate, so moving a
-    point outside to the nearest one in the cube only lowers it: no point of space is below the
-    minimum in the cube. BoTorch's five digits of it are refined until the value is
-    exact to rounding.
+    The minimum in the cube is global: the function increases with the distance to four centres in
+    the cube, coordinate by coordinate, so that projecting a point onto the cube cannot increase it.
+    BoTorch gives five digits of the minimum; they are refined to machine precision.
 
     Args:
         dim: 3, 4 or 6.
-        bounds: Of the coordinates; [0, 1] each unless given.
-        motion: The path of the minimum; an :class:`Orbit` unless given.
+        bounds: Bounds of the coordinates; [0, 1] each by default.
+        motion: The path of the minimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around, for maximisation.
+        negate: Whether to reverse the sign, for maximisation.
     """
 
     def __init__(
@@ -188,11 +187,11 @@ class DriftingRosenbrock(DriftingFunction):
 
     Args:
         dim: The number d of coordinates, at least 2.
-        bounds: Of the coordinates; [-5, 10] each unless given.
-        motion: The path of the minimum; an :class:`Orbit` unless given.
+        bounds: Bounds of the coordinates; [-5, 10] each by default.
+        motion: The path of the minimum; an :class:`Orbit` by default.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around, for maximisation.
+        negate: Whether to reverse the sign, for maximisation.
     """
 
     def __init__(

@@ -11,9 +11,9 @@ from botorch_tv.validation import require
 
 
 def sampled(A: Tensor, B: Tensor, step: float) -> tuple[Tensor, Tensor]:
-    """The discrete system of ẋ = A x + B u under an input held constant between samples.
+    """The discrete-time system of ẋ = A x + B u with an input held constant between samples.
 
-    Both from one matrix exponential, exp([[A, B], [0, 0]] step).
+    Both matrices are blocks of exp([[A, B], [0, 0]] step).
 
     Args:
         A: `... x n x n`.
@@ -49,8 +49,8 @@ def average_cost(
 ) -> Tensor:
     """The long-run mean of xᵀQx + r u² of x_{k+1} = A x_k + B u_k + w_k under u = −gain · x.
 
-    It equals tr(P W), W the covariance of w and P the value matrix of the closed loop, and is the
-    expected total cost of coming to rest from x_0 ~ (0, W) without noise as well.
+    It equals tr(P W), where W is the covariance of w and P the value matrix of the closed loop. It
+    is also the expected total cost without noise, from x_0 of mean 0 and covariance W.
 
     Args:
         A: `... x n x n`.
@@ -65,8 +65,8 @@ def average_cost(
     """
     closed = A - B * gain.unsqueeze(-2)
     stable = torch.linalg.eigvals(closed.detach()).abs().amax(-1) < 1
-    # The equation has no solution that means anything where the loop is unstable; a zero matrix
-    # stands in there, so that neither the solve nor its gradient meets a singular system.
+    # For an unstable loop the equation has no meaningful solution. A zero matrix replaces the loop,
+    # so that neither the solve nor its gradient meets a singular system.
     closed = torch.where(stable[..., None, None], closed, torch.zeros_like(closed))
     spent = state_cost + force_cost * gain.unsqueeze(-1) * gain.unsqueeze(-2)
     cost = (value_matrix(closed, spent) * noise).sum((-2, -1))

@@ -1,4 +1,4 @@
-"""Draws from a Gaussian process on a box that are redrawn a little each round."""
+"""Draws from a Gaussian process on a box that drift by the Markov model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from botorch_tv.test_functions.spectrum import spectrum_of
 from botorch_tv.validation import require, require_integer, require_number
 
 _BLOCK = 16
-"""Rounds whose optimum is sought together, because the candidates' features are shared."""
+"""Rounds whose optima are searched together, because they share the candidates' features."""
 
 
 class MarkovFunction(TimeVaryingTestFunction):
@@ -24,37 +24,37 @@ class MarkovFunction(TimeVaryingTestFunction):
 
     f_t(x) = √(k(x, x) / F) Σ_i a_i(t) cos ω_iᵀx + b_i(t) sin ω_iᵀx, with frequencies ω from the
     spectral density of k and weights that start standard normal and move by
-    w_{t+1} = √(1 − ε) w_t + √ε g. Over draws of everything, f has the covariance
-    k(x, x') (1 − ε)^{|t − t'| / 2} exactly; of one draw of the frequencies, k is met to about
-    k(x, x) / √(2F). At each of ``changes`` all weights are drawn afresh, so ε = 0 with changes is
-    the world that rests and jumps. Values are rewards: they are maximised unless ``negate=True``.
+    w_{t+1} = √(1 − ε) w_t + √ε g. Averaged over frequencies and weights, f has exactly the
+    covariance k(x, x') (1 − ε)^{|t − t'| / 2}; given the frequencies, the error of k is about
+    k(x, x) / √(2F). At each of ``changes`` all weights are drawn again, so that ε = 0 with changes
+    gives a piecewise constant function. Values are rewards: they are maximised unless
+    ``negate=True``.
 
-    Time is a whole number of rounds, 0, ..., ``horizon``, because the chain is drawn at rounds
-    alone; BoTorch refuses others, as it does for any integer column. Weights take
+    Time is a whole number of rounds, 0, ..., ``horizon``, because weights exist only at rounds;
+    BoTorch refuses other values, as it does for any integer column. Weights take
     16 F (horizon + 1) bytes per function, and an evaluation about 32 F bytes per point.
 
-    The optimum of a round is sought on a grid with six points per lengthscale, or 65,536 Sobol
-    points where the grid would have more, and climbed from the best 32 until the value no longer
-    rises. A maximum so reached is exact to about 1e-12; that it is the highest is not certified.
-    On the unit cube a search with twice as many points and starts found nothing higher in 32
-    functions each of 1 to 4 dimensions with lengthscales from 0.1 to 0.3, and of 5 and 6 with 0.5
-    and 1. In 6 dimensions it did with 0.3 (1 of 16 functions, by 0.09) and 0.2 (2 of 16, by up to
-    0.26): there regret may come out too small by that. Sixteen rounds are solved at a time, and
-    kept.
+    The optimum of a round is searched on a grid with six points per lengthscale, or on 65,536 Sobol
+    points if the grid would have more, followed by ascent from the best 32. A maximum so found is
+    exact to about 1e-12, but it is not certified to be global. On the unit cube, a search with
+    twice as many points and starts found nothing higher in 32 functions each of 1 to 4 dimensions
+    with lengthscales from 0.1 to 0.3, and of 5 and 6 dimensions with 0.5 and 1. In 6 dimensions it
+    did with 0.3 (1 of 16 functions, by 0.09) and 0.2 (2 of 16, by up to 0.26); regret is then too
+    small by that amount. Sixteen rounds are solved at a time, and cached.
 
     Args:
         kernel: ``RBFKernel`` or ``MaternKernel`` (ν = 1.5 or 2.5), possibly in a ``ScaleKernel``.
         epsilon: Rate of change ε per round, in [0, 1].
         dim: The number d of coordinates, 1 to 6.
-        bounds: Of the coordinates; [0, 1] each unless given.
-        changes: Rounds from which on the function is a new one.
+        bounds: Bounds of the coordinates; [0, 1] each by default.
+        changes: Rounds in which a new function begins.
         horizon: The last round.
-        batch_shape: Of independent functions, for loops that advance together. X is then
-            `batch_shape x n x (d + 1)`, or broadcasts to it.
+        batch_shape: Batch shape of independent functions, for loops that advance together. X is
+            then `batch_shape x n x (d + 1)`, or broadcasts to it.
         features: The number F of frequencies.
-        seed: Of the draw.
+        seed: Seed of the draw.
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around, for minimisation.
+        negate: Whether to reverse the sign, for minimisation.
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -81,8 +81,9 @@ class MarkovFunction(TimeVaryingTestFunction):
         negate: bool = False,
     ) -> None:
         name = "MarkovFunction"
-        dim = require_integer(f"{name}: dim", dim, 1, "the search for the optimum serves 1 to 6.")
-        require(dim <= 6, f"{name}: dim is {dim}, but the search for the optimum serves at most 6.")
+        fix = "the search for the optimum supports 1 to 6."
+        dim = require_integer(f"{name}: dim", dim, 1, fix)
+        require(dim <= 6, f"{name}: dim is {dim}, but must be at most 6; {fix}")
         epsilon = require_number(
             f"{name}: epsilon", epsilon, "[0, 1]", "0 keeps the function still."
         )
@@ -91,7 +92,7 @@ class MarkovFunction(TimeVaryingTestFunction):
         for change in changes:
             require(
                 change % 1 == 0 and 0 < change <= horizon,
-                f"{name}: changes has {change}, but a change is a round from 1 to {horizon}.",
+                f"{name}: changes has {change}; give whole rounds from 1 to {horizon}.",
             )
         box = [(0.0, 1.0)] * dim if bounds is None else list(bounds)
         require(
@@ -141,10 +142,10 @@ class MarkovFunction(TimeVaryingTestFunction):
             return (waves(X[..., :-1], frequencies) * weights[rounds]).sum(-1)
         if X.dim() < 2:
             raise InputDataError(
-                f"MarkovFunction: X has shape {tuple(X.shape)}, but several functions take "
-                f"{tuple(self.batch_shape)} x n x {self.dim}."
+                f"MarkovFunction: X has shape {tuple(X.shape)}, but a batch of functions needs "
+                f"{tuple(self.batch_shape)} x n x {self.dim}; use X.unsqueeze(-2)."
             )
-        shape = self._together(X.shape[:-2])
+        shape = self._broadcast(X.shape[:-2])
         rounds = rounds.expand(*shape, X.shape[-2]).unsqueeze(-1)
         own = torch.take_along_dim(weights.expand(*shape, *weights.shape[-2:]), rounds, dim=-2)
         return (waves(X[..., :-1], frequencies) * own).sum(-1)
@@ -157,33 +158,33 @@ class MarkovFunction(TimeVaryingTestFunction):
             flat = rounds.reshape(*self.batch_shape, -1)
             best = torch.take_along_dim(self._values, flat, dim=-1).reshape(rounds.shape)
         else:
-            shape = self._together(t.shape[:-1])
+            shape = self._broadcast(t.shape[:-1])
             rounds = rounds.expand(*shape, t.shape[-1])
             self._solve(rounds.movedim(-1, 0).reshape(-1, *self.batch_shape).movedim(0, -1))
             best = torch.take_along_dim(self._values.expand(*shape, -1), rounds, dim=-1)
         return best.to(t.dtype)
 
-    def _together(self, given: torch.Size) -> torch.Size:
+    def _broadcast(self, given: torch.Size) -> torch.Size:
         try:
             return torch.broadcast_shapes(given, self.batch_shape)  # type: ignore[no-any-return, no-untyped-call]
         except RuntimeError:
             raise InputDataError(
-                f"MarkovFunction: X has batch shape {tuple(given)}, but there are "
-                f"{tuple(self.batch_shape)} functions; X is batch_shape x n x {self.dim}, so one "
-                "point for each needs X.unsqueeze(-2)."
+                f"MarkovFunction: X has batch shape {tuple(given)}, but the functions have "
+                f"{tuple(self.batch_shape)}; give batch_shape x n x {self.dim}; for one point per "
+                "function, X.unsqueeze(-2)."
             ) from None
 
     def _rounds(self, t: Tensor) -> Tensor:
         rounds = t.detach().round()
         require(
             bool((rounds == t).all()),
-            f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}, but it is drawn at "
-            "whole rounds alone; round it.",
+            f"MarkovFunction: time is {t[rounds != t].flatten()[:1].tolist()}, but the function "
+            "exists only at whole rounds; round it.",
         )
         return rounds.long()
 
     def _solve(self, rounds: Tensor) -> None:
-        """Make sure that the optima of these rounds, `batch_shape x ...`, are known."""
+        """Find and cache the optima of these rounds, `batch_shape x ...`."""
         size, dim = self._weights.shape[-2], self.spatial_dim
         functions = math.prod(self.batch_shape)
         values = self._values.reshape(functions, size)
@@ -210,7 +211,7 @@ class MarkovFunction(TimeVaryingTestFunction):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MarkovFunction:
         before = self._weights
         super()._apply(fn, recurse)
-        # Weights rounded to another dtype, or on another device, have optima of their own.
+        # Weights rounded to another dtype, or on another device, have other optima.
         if self._weights is not before:
             self._forget_optima()
         return self

@@ -18,12 +18,12 @@ class Motion(ABC):
 
     @abstractmethod
     def path(self, t: Tensor, start: Tensor, bounds: Tensor) -> Tensor:
-        """Where the optimum is.
+        """The position of the optimum.
 
         Args:
             t: Times, any shape.
-            start: The optimum of the function that does not move, `d`, inside the box.
-            bounds: Of the box, `2 x d`.
+            start: The optimum of the static function, `d`, inside the box.
+            bounds: Bounds of the box, `2 x d`.
 
         Returns:
             Points of the box, `t.shape x d`.
@@ -35,14 +35,13 @@ class Orbit(Motion):
     """A smooth path: p_j(t) = c_j + r_j sin(2π (1 + j/d) t / period + φ_j), j = 0, ..., d − 1.
 
     c is the middle of the box, r_j = reach · (upper_j − lower_j) / 2, and the phase φ_j puts p(0)
-    on the optimum of the function that does not move, or on the nearest point within the reach.
-    No coordinate moves faster than 4π r_j / period. The coordinates turn at different rates, so
-    loops that start at different times of one orbit meet different functions; it closes after
-    d periods.
+    on the optimum of the static function, or on the nearest point within the reach. No coordinate
+    moves faster than 4π r_j / period. The coordinates oscillate at different rates, so that loops
+    that start at different times see different functions; the path closes after d periods.
 
     Args:
-        period: Time that the first coordinate takes for one turn.
-        reach: Share of the box that the path sweeps, in (0, 1].
+        period: Period of the first coordinate.
+        reach: Share of the box that the path covers, in (0, 1].
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -61,21 +60,21 @@ class Orbit(Motion):
         dim = len(start)
         rate = (1 + torch.arange(dim, dtype=t.dtype, device=t.device) / dim) / self.period
         point = centre + radius * torch.sin(2 * math.pi * rate * t.unsqueeze(-1) + phase)
-        # With a reach of 1 rounding could leave the box.
+        # With a reach of 1, rounding could leave the box.
         return torch.clamp(point, bounds[0], bounds[1])
 
 
 @dataclass(frozen=True)
 class Jumps(Motion):
-    """An abrupt path: the optimum jumps at each time of change and rests in between.
+    """An abrupt path: the optimum jumps at each time of change and is constant in between.
 
-    Until the first change it is where it is in the function that does not move; then it is at
-    points drawn uniformly from the middle ``reach`` of the box.
+    Until the first change it is the optimum of the static function; then it is drawn uniformly from
+    the middle ``reach`` of the box.
 
     Args:
-        times: Times of change, increasing; the new place holds at the time itself.
-        reach: Share of each side of the box from which places are drawn, in (0, 1].
-        seed: Of the places.
+        times: Times of change, increasing; the new position holds from that time on.
+        reach: Share of each side of the box from which positions are drawn, in (0, 1].
+        seed: Seed of the positions.
 
     Raises:
         ValueError: If a parameter is out of range.
@@ -89,7 +88,7 @@ class Jumps(Motion):
         require(
             all(math.isfinite(time) for time in self.times)
             and all(earlier < later for earlier, later in pairwise(self.times)),
-            f"Jumps: times is {self.times}, but times of change are finite and increase.",
+            f"Jumps: times is {self.times}; give finite, increasing times of change.",
         )
         settle_number(self, "reach", "(0, 1]", "it is a share of the box; 0.8 is usual.")
 

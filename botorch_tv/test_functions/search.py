@@ -1,4 +1,4 @@
-"""The best point of a random-feature function over a box."""
+"""Search for the best point of a random-feature function in a box."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from botorch_tv.even_points import even_points
 from botorch_tv.test_functions.ascent import Climbed, Derivatives, Local, climb
 
 _POINTS = 2**16
-"""Most candidates searched before the ascent."""
+"""Largest number of candidates."""
 
 _SPACING = 6
 """Grid points per lengthscale."""
 
 _STARTS = 32
-"""Candidates of each function from which the ascent starts."""
+"""Candidates of each function from which ascent starts."""
 
 _CHUNK = 4096
-"""Candidates evaluated together, and points climbed together: bounds the memory."""
+"""Candidates evaluated together, and points ascended together; bounds the memory."""
 
 
 def candidates(bounds: Tensor, lengthscale: Tensor) -> Tensor:
     """Points that cover a box, `n x d`.
 
-    A grid with six points per lengthscale, edges included, where that takes at most 65,536 points
-    (two dimensions down to a lengthscale of 1/43 of the side, three to 1/7, four to 1/2.5);
-    otherwise that many points of a scrambled Sobol sequence.
+    A grid with six points per lengthscale, edges included, if that has at most 65,536 points (in
+    two dimensions down to a lengthscale of 1/43 of the side, in three 1/7, in four 1/2.5);
+    otherwise 65,536 points of a scrambled Sobol sequence.
     """
     lower, upper = bounds
     counts = [
@@ -49,13 +49,13 @@ def waves(X: Tensor, frequencies: Tensor) -> Tensor:
 
 
 def maximize(weights: Tensor, frequencies: Tensor, bounds: Tensor, points: Tensor) -> Climbed:
-    """The best point found, for each of several functions Σ_i w_i φ_i(x) of the same features.
+    """The best point found for each of several functions Σ_i w_i φ_i(x) with the same features.
 
     Args:
-        weights: Of the features, `m x 2F`.
+        weights: Weights of the features, `m x 2F`.
         frequencies: ω, `F x d`.
-        bounds: Of the box, `2 x d`.
-        points: Candidates, `n x d`; the best 32 of each function are climbed from.
+        bounds: Bounds of the box, `2 x d`.
+        points: Candidates, `n x d`; ascent starts from the best 32 of each function.
 
     Returns:
         Points `m x d` and values `m`.
@@ -88,7 +88,7 @@ def _best_candidates(weights: Tensor, frequencies: Tensor, points: Tensor) -> Te
 
 
 def _derivatives(weights: Tensor, frequencies: Tensor) -> Derivatives:
-    """Of point i's own function Σ_j a_ij cos ω_jᵀx + b_ij sin ω_jᵀx, in closed form."""
+    """Derivatives at point i of function i, Σ_j a_ij cos ω_jᵀx + b_ij sin ω_jᵀx."""
     count, dim = frequencies.shape
     a, b = weights[:, :count], weights[:, count:]
     outer = (frequencies.unsqueeze(-1) * frequencies.unsqueeze(-2)).reshape(count, dim * dim)

@@ -1,4 +1,4 @@
-"""Test functions of which one coordinate is time."""
+"""Static test functions with one coordinate as time."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from botorch_tv.test_functions.base import TimeVaryingTestFunction
 from botorch_tv.validation import require
 
 _POINTS = 2**13
-"""Points of a slice that are looked at before the ascent."""
+"""Candidates in each slice."""
 
 _STARTS = 16
-"""How many of them it begins from."""
+"""Candidates from which ascent starts."""
 
 _TOGETHER = 16
-"""Slices searched together: bounds the memory."""
+"""Slices searched together; bounds the memory."""
 
 
 class _Best(NamedTuple):
-    """A slice's best value, as the larger the better, and its point `d`."""
+    """A slice's best value, to be maximised, and its point `d`."""
 
     value: float
     place: Tensor
@@ -37,25 +37,26 @@ class _Best(NamedTuple):
 class SlicedFunction(TimeVaryingTestFunction):
     """f_t(x) = g(x, τ(t)): a static function g of d + 1 coordinates, the last of which is time.
 
-    Over [0, horizon] τ goes evenly from the lower bound of that coordinate to its upper one. The
-    best value of a slice is the best found by a damped Newton ascent, exact to rounding where it
-    begins in the right hollow: it does so from the best 16 of 8,192 even points and from
-    ``starts``. A function with more hollows than these points find needs them.
+    Over [0, horizon] τ increases linearly from the lower bound of that coordinate to its upper
+    bound. The best value of a slice is found by damped Newton ascent from the best 16 of 8,192
+    evenly spread points and from ``starts``. It is exact to rounding if one of them lies in the
+    basin of the optimum; give ``starts`` for a function with many local optima.
 
     Args:
         function: The static function g; its own noise and sign are not used.
-        starts: Points `n x d` from which the best one of a slice is looked for besides.
+        starts: Further points `n x d` from which ascent starts in every slice.
         horizon: Time runs over [0, horizon].
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around.
+        negate: Whether to reverse the sign.
 
     Attributes:
-        starts: A copy of those given, `n x d`; part of what a study is, as regret depends on them.
+        starts: A copy of the given points, `n x d`; part of the identity of a study, because regret
+            depends on them.
 
     Raises:
-        ValueError: If a parameter is out of range, or ``function`` has one coordinate
-            alone, some that are not continuous, or constraints.
-        InputDataError: If ``starts`` are no points of the box.
+        ValueError: If a parameter is out of range, or ``function`` has only one coordinate,
+            coordinates that are not continuous, or constraints.
+        InputDataError: If ``starts`` are not points of the box.
     """
 
     def __init__(
@@ -69,15 +70,15 @@ class SlicedFunction(TimeVaryingTestFunction):
     ) -> None:
         require(
             function.dim >= 2,
-            f"SlicedFunction: {type(function).__name__} has one coordinate, but one is time; give "
-            "a function of two or more.",
+            f"SlicedFunction: {type(function).__name__} has one coordinate, but one is needed for "
+            "time; give a function of two or more.",
         )
         constrained = isinstance(function, ConstrainedBaseTestProblem)
         require(
             not (constrained or function.discrete_inds or function.categorical_inds),
             f"SlicedFunction: {type(function).__name__} has constraints or coordinates that are "
-            "not continuous, which the search for the best of a slice would pass over; give a "
-            "function without.",
+            "not continuous, which the search for the optimum does not support; give a function "
+            "without.",
         )
         super().__init__(function._bounds[:-1], horizon=horizon, noise_std=noise_std, negate=negate)
         self._is_minimization_by_default = function._is_minimization_by_default
@@ -100,12 +101,13 @@ class SlicedFunction(TimeVaryingTestFunction):
         given = starts.detach().cpu().double().clone()
         if given.dim() != 2 or given.shape[-1] != self.spatial_dim:
             raise InputDataError(
-                f"SlicedFunction: starts has shape {tuple(given.shape)}, but points of the box are "
-                f"n x {self.spatial_dim}; time is none of their coordinates."
+                f"SlicedFunction: starts has shape {tuple(given.shape)}; give points of the box "
+                f"without time, n x {self.spatial_dim}."
             )
         if not bool(((given >= box[0]) & (given <= box[1])).all()):
             raise InputDataError(
-                f"SlicedFunction: starts has points outside of {self._bounds[:-1]}; leave them out."
+                f"SlicedFunction: starts has points outside the box {self._bounds[:-1]}; leave "
+                "them out."
             )
         return given
 
@@ -126,12 +128,12 @@ class SlicedFunction(TimeVaryingTestFunction):
         return -best if self._is_minimization_by_default else best
 
     def _solve(self, t: Tensor) -> None:
-        """Make sure that the best points of these times are known."""
+        """Find and cache the best points at these times."""
         asked = set(t.detach().double().flatten().tolist())
         unknown = sorted(asked - self._known.keys())
         if not unknown:
             return
-        # In float64 on a CPU, wherever the function is: the best values are the same there.
+        # Always in float64 on a CPU, so that the best values do not depend on dtype and device.
         function = copy.deepcopy(self._function).to("cpu", torch.float64)
         box = self.spatial_bounds.detach().cpu().double()
         even = box[0] + (box[1] - box[0]) * even_points(_POINTS, self.spatial_dim).double().cpu()
@@ -159,7 +161,7 @@ class SlicedFunction(TimeVaryingTestFunction):
 
 
 def _smooth(value: Callable[[Tensor, Tensor], Tensor], times: Tensor) -> Derivatives:
-    """Derivatives at points of these times; at a kink, which has none, the ascent stays."""
+    """Derivatives at points of these times; 0 at kinks, so that ascent stops there."""
     derivatives = derivatives_of(lambda X: value(X, times))
 
     def evaluate(X: Tensor) -> Local:

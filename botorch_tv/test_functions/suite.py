@@ -1,4 +1,4 @@
-"""The ten synthetic functions on which W-DBO was judged, Bardou, Thiran and Ranieri 2024."""
+"""The ten synthetic functions of the W-DBO paper, Bardou, Thiran and Ranieri 2024."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from botorch_tv.test_functions.sliced import SlicedFunction
 from botorch_tv.validation import require_number
 
 _POINTS = 2**13
-"""Points over which the variance of a function is taken."""
+"""Points for computing the variance of a function."""
 
 
 class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
     """Schwefel's function, 418.9829 d − Σ_i x_i sin √|x_i| on [-500, 500]^d.
 
-    The constant is written to all digits here, so that the minimum is 0.
+    The constant has full precision, so that the minimum is 0.
 
     Args:
         dim: Number of coordinates d.
         noise_std: Standard deviation of the observation noise; None for none.
-        negate: Whether to turn the sign around.
+        negate: Whether to reverse the sign.
     """
 
     _optimal_value = 0.0
@@ -57,15 +57,15 @@ class Schwefel(SyntheticTestFunction):  # type: ignore[misc]
 
 
 _SCHWEFEL = 420.96874635998194
-"""Where x sin √x is largest: the root of tan √x = −√x / 2 that is nearest to 421."""
+"""The maximiser of x sin √x: the root of tan √x = −√x / 2 nearest to 421."""
 
 
 class _Member(NamedTuple):
     """A function of the suite.
 
     Attributes:
-        build: Makes it.
-        starts: Where the best points of slices are, `n x d`, as far as that can be said.
+        build: Constructs it.
+        starts: Starting points for the search in slices, `n x d`; None for none.
     """
 
     build: Callable[[], SyntheticTestFunction]
@@ -73,7 +73,7 @@ class _Member(NamedTuple):
 
 
 def _listed(function: SyntheticTestFunction) -> Tensor:
-    """The best point without its last coordinate: a sum over coordinates has it in all slices."""
+    """BoTorch's optimizers without time; optimal in every slice of a sum over coordinates."""
     return torch.tensor(function._optimizers, dtype=torch.float64, device="cpu")[:, :-1]
 
 
@@ -82,13 +82,13 @@ _MEMBERS = {
     "schwefel": _Member(lambda: Schwefel(dim=4), _listed),
     "styblinski-tang": _Member(lambda: StyblinskiTang(dim=4), _listed),
     "eggholder": _Member(EggHolder),
-    # No sum, but it falls with the sums of the squares and of the cosines.
+    # Not a sum, but a monotone function of the sums of squares and of cosines.
     "ackley": _Member(lambda: Ackley(dim=4, bounds=[(-32.0, 32.0)] * 4), _listed),
     "rosenbrock": _Member(lambda: Rosenbrock(dim=3, bounds=[(-1.0, 1.5)] * 3)),
     "shekel": _Member(Shekel, lambda function: function.C[:, :-1].double()),
     "hartmann-3": _Member(lambda: Hartmann(dim=3), lambda function: function.P[:, :-1] / 1e4),
     "hartmann-6": _Member(lambda: Hartmann(dim=6), lambda function: function.P[:, :-1] / 1e4),
-    "powell": _Member(Powell),  # convex: an ascent from anywhere finds it
+    "powell": _Member(Powell),  # convex: ascent finds the optimum from any start
 }
 
 
@@ -97,23 +97,23 @@ def sliced_suite(
 ) -> dict[str, SlicedFunction]:
     """The ten synthetic functions of W-DBO, Rastrigin to Powell, with time as a coordinate.
 
-    Each has d + 1 coordinates, the last of which goes through its range as time passes, as in
-    appendix H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian
-    Optimization": a world of studies is ``BoxWorld(sliced_suite()["shekel"])``.
+    Each has d + 1 coordinates, the last of which is time and runs through its range, as in appendix
+    H of "This Too Shall Pass: Removing Stale Observations in Dynamic Bayesian Optimization". Use
+    them in a study with ``BoxWorld(sliced_suite()["shekel"])``.
 
-    That appendix could not be read here. That time is the last coordinate of the box, the share of
-    noise, and the boxes of Rastrigin, Ackley and Rosenbrock are known from what others quote of it,
-    the dimensions of most from a later paper's table; other boxes are the usual ones, and the four
-    dimensions of Styblinski-Tang are a guess. Compare with W-DBO's own figures with that in mind.
+    The appendix was not available. That time is the last coordinate, the share of noise, and the
+    boxes of Rastrigin, Ackley and Rosenbrock are taken from quotations of it; most dimensions from
+    the table of a later paper. Other boxes are the usual ones, and the four dimensions of
+    Styblinski-Tang are a guess. Keep that in mind when comparing with W-DBO's own figures.
 
-    There time is that of a clock, 600 seconds, and who thinks for longer asks more seldom; in a
-    study it is counted in rounds.
+    In the paper, time is wall time, 600 seconds, so that slower algorithms make fewer measurements;
+    in a study it is counted in rounds.
 
     Args:
         horizon: Time runs over [0, horizon].
         noise: Variance of the observation noise, as a share of the function's variance over its
             box and all times; 0.05 in the paper.
-        negate: Whether to turn the sign around, for maximisation; all are costs.
+        negate: Whether to reverse the sign, for maximisation; all are costs.
 
     Returns:
         The ten by name: rastrigin, schwefel, styblinski-tang, eggholder, ackley, rosenbrock,
@@ -122,7 +122,7 @@ def sliced_suite(
     Raises:
         ValueError: If a number is out of range.
     """
-    noise = require_number("sliced_suite: noise", noise, "[0, inf)", "the paper has 0.05.")
+    noise = require_number("sliced_suite: noise", noise, "[0, inf)", "the paper uses 0.05.")
     found = {}
     for name, member in _MEMBERS.items():
         function = member.build()

@@ -1,4 +1,4 @@
-"""A wind farm that is steered by the yaw of its turbines, under a wind that turns."""
+"""A wind farm controlled by the yaw of its turbines, under a turning wind."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from floris import FlorisModel
 
 _POINTS = 256
-"""Settings that are looked at for the best of a time, before the descent of a compass search."""
+"""Candidates for the optimum of a time, before the compass search."""
 
 _STARTS = 6
-"""How many of them it begins from."""
+"""Candidates from which the compass search starts."""
 
 _FIRST, _LAST = 4.0, 0.02
-"""Its first step and the one after which it ends, degrees; halved where no neighbour is better."""
+"""First and last step of the compass search in degrees; halved when no neighbour is better."""
 
 _ROW = ((0.0, 0.0), (630.0, 0.0), (1260.0, 0.0))
-"""Three turbines in a row that a wind from 270 degrees blows along, five diameters apart."""
+"""Three turbines along a wind from 270 degrees, five rotor diameters apart."""
 
 
 class WindFarm(TimeVaryingTestFunction):
-    """Power of a farm in MW, from FLORIS, against the yaw of some turbines in degrees.
+    """Power of a wind farm in MW, by FLORIS, as a function of the yaw of some turbines in degrees.
 
-    A turbine that is turned out of the wind brings less and bends its wake away from those behind:
-    what pays depends on where the wind comes from, and as it passes the row the best angles change
-    sign. The larger the better. Times between those of the record are interpolated, angles along
-    the shorter way round.
+    A turbine turned out of the wind yields less, but deflects its wake from the turbines behind.
+    The best angles therefore depend on the wind direction, and change sign when the wind passes the
+    direction of the row. Power is maximised. The wind between recorded times is interpolated,
+    directions along the shorter arc.
 
-    Wakes are FLORIS's default, a Gauss-curl hybrid, behind turbines of 5 MW with a rotor of 126 m,
-    and there are no gradients. The best power of a time is the best that compass searches find,
-    from the best six of 256 even points and facing the wind, with steps down to 0.02 degrees: to
-    about 1e-5 of it.
+    The wake model is FLORIS's default, the Gauss-curl hybrid, with turbines of 5 MW and a rotor of
+    126 m. There are no gradients. The best power at a time is found by compass search from the best
+    six of 256 evenly spread points, which include facing the wind, with steps down to 0.02 degrees;
+    its relative error is about 1e-5.
 
     Example:
         >>> t = torch.arange(101.0)
@@ -49,18 +49,18 @@ class WindFarm(TimeVaryingTestFunction):
         >>> run_study(world, {"told nothing": adaptive_gp_ucb()}, trials=5, horizon=100)
 
     Args:
-        directions: Where the wind comes from at times 0, 1, 2, ..., degrees, `n`; 270 is west.
-        speeds: Its speed at these times, m/s, `n`, or one number.
-        layout: Places of the turbines, m east and north.
-        steered: How many turbines have an angle of their own, the first of the layout; the others
-            face the wind.
-        largest: Largest angle to either side, degrees.
-        turbulence: Intensity of the turbulence, a share of the speed.
-        noise_std: Standard deviation of the observation noise, MW; None for none.
-        negate: Whether to turn the sign around.
+        directions: Direction from which the wind blows at times 0, 1, 2, ..., in degrees, `n`; 270
+            is west.
+        speeds: Wind speed at these times in m/s, `n`, or one number.
+        layout: Positions of the turbines, in m east and north.
+        steered: Number of controlled turbines, the first in the layout; the others face the wind.
+        largest: Largest angle to either side, in degrees.
+        turbulence: Turbulence intensity, relative to the speed.
+        noise_std: Standard deviation of the observation noise in MW; None for none.
+        negate: Whether to reverse the sign.
 
     Raises:
-        ValueError: If a number is out of range, or the records differ in length.
+        ValueError: If a number is out of range, or directions and speeds differ in length.
         ImportError: If the extra ``wind`` is not installed.
     """
 
@@ -83,8 +83,8 @@ class WindFarm(TimeVaryingTestFunction):
         record = torch.as_tensor(directions, dtype=torch.float64, device="cpu").numpy()
         require(
             record.ndim == 1 and len(record) >= 2 and bool(np.isfinite(record).all()),
-            f"{name}: directions has shape {record.shape}, but a record is two finite numbers or "
-            "more, one per unit of time.",
+            f"{name}: directions has shape {record.shape}; give two or more finite numbers, one "
+            "per unit of time.",
         )
         blown = torch.as_tensor(speeds, dtype=torch.float64, device="cpu").numpy()
         require(
@@ -94,13 +94,14 @@ class WindFarm(TimeVaryingTestFunction):
         )
         require(
             bool(((blown > 0) & (blown < 60)).all()),
-            f"{name}: speeds has {blown.min()} to {blown.max()} m/s, but a wind is above 0 and "
-            "below 60.",
+            f"{name}: speeds has {blown.min()} to {blown.max()} m/s; give speeds above 0 and below "
+            "60.",
         )
         steered = require_integer(f"{name}: steered", steered, 1, "it counts turbines.")
         require(
             steered <= len(layout),
-            f"{name}: steered is {steered}, but layout has {len(layout)} turbines.",
+            f"{name}: steered is {steered}, but layout has {len(layout)} turbines; give at most "
+            "that number.",
         )
         largest = require_number(f"{name}: largest", largest, "(0, 45]", "30 is usual.")
         fix = "0.06 is usual at sea."
@@ -111,7 +112,7 @@ class WindFarm(TimeVaryingTestFunction):
             noise_std=noise_std,
             negate=negate,
         )
-        # Unwrapped, so that from 359 to 1 degree it is two and not 358.
+        # Unwrapped, so that 359 and 1 degrees are 2 apart, not 358.
         self.directions = np.unwrap(record, period=360)
         self.speeds = np.broadcast_to(blown, record.shape)
         self.layout = tuple((float(east), float(north)) for east, north in layout)
@@ -140,7 +141,7 @@ class WindFarm(TimeVaryingTestFunction):
         return model
 
     def _powers(self, yaw: np.ndarray, t: np.ndarray) -> np.ndarray:
-        """MW of every turbine, `n x turbines`, for angles `n x d` and times `n`."""
+        """Power of every turbine in MW, `n x turbines`, for angles `n x d` and times `n`."""
         moments = np.arange(len(self.directions))
         angles = np.zeros((len(yaw), len(self.layout)))
         angles[:, : self.spatial_dim] = yaw
@@ -164,7 +165,7 @@ class WindFarm(TimeVaryingTestFunction):
         return torch.tensor(found, dtype=torch.float64, device="cpu").reshape(t.shape).to(t)
 
     def _solve(self, times: set[float]) -> None:
-        """Make sure that the best angles of these times are known."""
+        """Find and cache the best angles at these times."""
         unknown = np.array(sorted(times - self._known.keys()))
         if not len(unknown):
             return
@@ -183,7 +184,7 @@ class WindFarm(TimeVaryingTestFunction):
             there = self._total(flat, unknown.repeat(len(flat) // len(unknown)))
             there = there.reshape(near.shape[:-1])
             winner = there.argmax(-1)[..., None]
-            # Who has ended stays, so that no time's best depends on which others are asked for.
+            # Finished searches stay, so that a time's result does not depend on other times.
             better = (np.take_along_axis(there, winner, -1)[..., 0] > value) & (step > _LAST)
             moved = np.take_along_axis(near, winner[..., None], 2)[:, :, 0]
             place = np.where(better[..., None], moved, place)

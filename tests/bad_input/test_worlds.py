@@ -199,8 +199,8 @@ THINGS = {
     "bounds": Row(
         lambda: function("bounds")([(1.0, 0.0)]),
         "(1.0, 0.0)",
-        "finite and below",
-        "its upper one",
+        "must be finite",
+        "swap or change them",
     ),
 }
 

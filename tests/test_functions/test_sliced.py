@@ -209,17 +209,17 @@ def test_schwefels_minimum_is_zero() -> None:
         (
             lambda: SlicedFunction(Ackley(), starts=torch.zeros(1, 2)),
             InputDataError,
-            r"shape \(1, 2\), but points of the box are n x 1",
+            r"shape \(1, 2\); give points of the box without time, n x 1",
         ),
         (
             lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), 99.0)),
             InputDataError,
-            "outside of",
+            "outside the box",
         ),
         (
             lambda: SlicedFunction(Ackley(), starts=torch.full((1, 1), math.nan)),
             InputDataError,
-            "outside of",
+            "outside the box",
         ),
         (lambda: SlicedFunction(Ackley(), horizon=0.0), ValueError, "horizon is 0.0"),
         (lambda: sliced_suite(noise=-1.0), ValueError, "noise is -1.0"),

@@ -120,8 +120,8 @@ def test_a_study_plays_it(farm) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"directions": torch.tensor([270.0])}, "two finite numbers or more"),
-        ({"directions": torch.tensor([270.0, math.nan])}, "two finite numbers or more"),
+        ({"directions": torch.tensor([270.0])}, "two or more finite numbers"),
+        ({"directions": torch.tensor([270.0, math.nan])}, "two or more finite numbers"),
         ({"speeds": torch.ones(3)}, r"speeds has shape \(3,\), but there are 51"),
         ({"speeds": 0.0}, "above 0"),
         ({"steered": 4}, "layout has 3 turbines"),
