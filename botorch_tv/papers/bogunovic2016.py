@@ -1,4 +1,4 @@
-"""[B16] Figure 2 (a), (b): TV-GP-UCB against R-GP-UCB, both told how fast objectives change."""
+"""[B16] Figure 2 (a), (b): TV-GP-UCB against R-GP-UCB, both with the known rate of change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WIDTH = Logarithmic(c1=0.8, c2=4.0)
 
 
 def _period(epsilon: float, kernel: str) -> int:
-    """N of [B16] §5.1."""
+    """The period N of [B16] §5.1."""
     if kernel == "se":
         return reset_period(epsilon, HORIZON)
     return reset_period(epsilon, HORIZON, nu=2.5, dim=2)

@@ -1,21 +1,21 @@
-"""[ET] Figure 3 (d): four gains that balance a pole on a cart, until its bearing grows stiff.
+"""[ET] Figure 3 (d): four gains that balance a pole on a cart, whose bearing friction increases.
 
 [ET] gives the box of gains, the lengthscale prior and the noise, but neither the machine nor the
-unit of the cost. It names the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On Controller
-Tuning with Time-Varying Bayesian Optimization", CDC 2022) as its source, whose published code has
-both: the machine is :data:`MACHINE`, and costs are standardised by those of random gains. What
-remains open, and how it is settled here:
+unit of the cost. It cites the policy search of [B22] (Brunzema, von Rohr, Trimpe, "On Controller
+Tuning with Time-Varying Bayesian Optimization", CDC 2022), whose published code has both: the
+machine is :data:`MACHINE`, and costs are standardised by those of random gains. What remains open
+is settled as follows:
 
-- The cost is exact, that of coming to rest from the place where [B22] starts, instead of that of
-  one simulated run with a little noise; the noise of the study is added to it.
-- Before the change, costs of gains spread evenly over the box, as many as a trial has rounds, give
-  the unit, their standard deviation, and the prior mean, the constant that generalised least
-  squares finds for a kernel of variance 1. It is not their average, because the cost is a bowl
-  whose rim is high: it lies up to six standard deviations above the average, but within four of
-  that constant on all sides, as a prior of unit variance expects.
-- Runs that cost more than any did before the change, :data:`LIMIT`, are broken off and count as
-  that much. After the change one gain in three hundred does.
-- All strategies of a trial begin at the same random gain, and all learn their four lengthscales
+- The cost is the exact cost of coming to rest from the initial state of [B22], instead of that of
+  one simulated run with little noise; the noise of the study is added to it.
+- The unit and the prior mean come from the costs, before the change, of gains spread evenly over
+  the box, as many as a trial has rounds. The unit is their standard deviation. The prior mean is
+  the generalised least squares estimate for a kernel of variance 1. Their average would not do,
+  because the cost is a bowl with a high rim: its values lie up to six standard deviations above the
+  average, but within four of that estimate on all sides, as a prior of unit variance expects.
+- Runs that cost more than any before the change, :data:`LIMIT`, are stopped and cost that much.
+  After the change this happens for one gain in three hundred.
+- All strategies of a trial start at the same random gain, and all learn their four lengthscales
   every five rounds.
 """
 
@@ -44,10 +44,10 @@ CASE = "friction"
 HORIZON, CHANGE = 300, 100
 NOISE = 0.02
 LAST = 100
-"""Rounds in which strategies should have recovered."""
+"""The last rounds, by which strategies should have recovered."""
 LENGTHSCALE_PRIOR = GammaPrior(15.0, 10 / 3)
 LENGTHSCALE = 4.5
-"""Its mean, where learning starts."""
+"""The mean of that prior, where learning starts."""
 
 MACHINE = CartPoleSystem(
     cart_mass=1.0 - 0.0804,
@@ -60,20 +60,19 @@ MACHINE = CartPoleSystem(
     force_cost=1.0,
     disturbance=(16.0, 0.0, 1e-2, 1e-4),
 )
-"""That of [B22], whose cart follows its motor with a time constant of 1 s: a mass of 1 kg under a
-friction of 1 N s / m. Runs start 4 m off, leaning by 0.1 rad and falling by 0.01 rad/s."""
-
+"""The machine of [B22], whose cart follows its motor with a time constant of 1 s: a mass of 1 kg
+with a friction of 1 N s / m. Runs start at 4 m, 0.1 rad and 0.01 rad/s."""
 
 LIMIT = 1.285
-"""The highest cost in the box before the change, of a corner, in units of the lowest."""
+"""The highest cost in the box before the change, at a corner, in units of the lowest."""
 
 
 class CostUnit(NamedTuple):
-    """In what the cost is played.
+    """The prior mean and the unit of the cost.
 
     Attributes:
         mean: Prior mean, in units of the best cost before the change.
-        scale: What is a standard deviation.
+        scale: Standard deviation, in the same units.
     """
 
     mean: float
@@ -81,7 +80,7 @@ class CostUnit(NamedTuple):
 
 
 def cart_pole() -> CartPole:
-    """The cost of gains, in units of the best before the change."""
+    """The cost of gains, in units of the best cost before the change."""
     return CartPole(MACHINE, change=CHANGE, factor=2.5, limit=LIMIT, horizon=HORIZON)
 
 
@@ -115,7 +114,7 @@ def kernel() -> RBFKernel:
 
 
 def strategies(noise: float) -> dict[str, Strategy]:
-    """All of the figure, and GP-UCB."""
+    """The strategies of the figure, and GP-UCB."""
     learning = Refit(
         least=1,
         lengthscale=Free(prior=LENGTHSCALE_PRIOR),
@@ -144,22 +143,22 @@ _CLAIMS = [
 
 
 def recovery(results: Results) -> Outcome:
-    """Whether ET-GP-UCB pays least, in all and at the end, when all have had time to recover."""
+    """Whether ET-GP-UCB has the lowest regret, in total and in the last rounds."""
     result = results[CASE]
     at_the_end = StudyResult(result.data.isel(round=slice(-LAST, None)))
     outcome = judge(_CLAIMS, {CASE: result, _LAST: at_the_end})
     paid = at_the_end.regret.mean(("trial", "round"))
-    told = ", ".join(
+    each = ", ".join(
         f"{label} {float(paid.sel(strategy=label)):.3f}" for label in result.strategies
     )
     return outcome._replace(
-        verdict=f"{outcome.verdict} Regret per round in the {_LAST}: {told}; keeping the gain that "
+        verdict=f"{outcome.verdict} Regret per round in the {_LAST}: {each}; keeping the gain that "
         f"was best before the change costs {stale_regret():.3f}."
     )
 
 
 def stale_regret() -> float:
-    """Regret per round, after the change, of the gain that was best before it."""
+    """Regret per round after the change, for the gain that was best before it."""
     problem = cart_pole()
     X = torch.cat(
         [problem.optimizers_at(0.0), torch.tensor([[float(CHANGE)]], device="cpu")], dim=-1

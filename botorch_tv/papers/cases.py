@@ -1,4 +1,4 @@
-"""The cases of an experiment: one study each, on drawn objectives or on a record."""
+"""The cases of an experiment: one study each, on drawn objectives or on recorded data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ AnyWorld = TypeVar("AnyWorld", bound=GridWorld)
 
 
 class Setting(NamedTuple):
-    """What a user wants otherwise than the experiment has it.
+    """The user's changes to an experiment.
 
     Attributes:
         noise: Variance of the noise; None for the experiment's own.
-        data: Folder of records; None for records made up.
+        data: Folder of records; None for synthetic ones.
     """
 
     noise: float | None = None
@@ -29,14 +29,14 @@ class Setting(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """All of a study but its size.
+    """A study without its size.
 
     Attributes:
-        world: What is played on.
-        strategies: Who plays, by label.
-        doubt: Why nothing can be judged from it; empty where it can.
-        trials: The most trials that differ from each other; None for any number.
-        horizon: The most rounds it is meant for; None for any number.
+        world: The world.
+        strategies: The strategies by label.
+        doubt: Why the paper cannot be judged by it; empty if it can.
+        trials: Largest number of distinct trials; None for any number.
+        horizon: Largest number of rounds; None for any number.
     """
 
     world: World
@@ -50,28 +50,28 @@ class Case(ABC):
     """One study of an experiment."""
 
     title: str
-    """What distinguishes it, as a caption."""
+    """A caption that distinguishes the case."""
 
     @property
     @abstractmethod
     def noise(self) -> float | None:
-        """Variance of the noise unless told otherwise; None where it comes with the data."""
+        """Default variance of the noise; None if it depends on the data."""
 
     @abstractmethod
     def stage(self, setting: Setting) -> Stage:
-        """World and strategies."""
+        """The world and the strategies."""
 
 
 @dataclass(frozen=True)
 class Drawn(Case):
-    """A study whose objectives are drawn. World and strategies are made from the noise variance.
+    """A study on drawn objectives. World and strategies are made from the noise variance.
 
     Args:
-        title: What distinguishes it, as a caption.
-        variance: Variance of the noise, or how to find it.
-        world: Where objectives are drawn from.
-        strategies: Who meets in it, by label.
-        horizon: Rounds, where the experiment has more.
+        title: A caption that distinguishes the case.
+        variance: Variance of the noise, or a function that computes it.
+        world: Makes the world.
+        strategies: Makes the strategies, by label.
+        horizon: Number of rounds, if the experiment has more.
     """
 
     title: str
@@ -91,13 +91,14 @@ class Drawn(Case):
 
 @dataclass(frozen=True)
 class Recorded(Case, Generic[AnyWorld]):
-    """A study on recorded data; a trial is identified by its starting row.
+    """A study on recorded data.
 
     Args:
-        title: What distinguishes it, as a caption.
-        world: From the records there are.
-        strategies: From that world: its covariance, its noise and its rate of change.
-        trials: How many trials of that world differ; as many as it has arms unless given.
+        title: A caption that distinguishes the case.
+        world: Makes the world from the records.
+        strategies: Makes the strategies from the world's covariance, noise and rate of change.
+        trials: Number of distinct trials; by default the number of arms, because trials differ in
+            their first arm.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Scoring a table of a paper cell by cell: is our mean within sampling error of theirs?"""
+"""Compare a table of a paper cell by cell: is our mean within sampling error of the paper's?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cell(NamedTuple):
-    """What a paper reports of one strategy in one case.
+    """The numbers of a paper for one strategy in one case.
 
     Attributes:
         resets: Mean resets per run.
@@ -32,11 +32,11 @@ Paper = Mapping[str, Mapping[str, Cell]]  # case -> label of the strategy -> cel
 
 
 def tolerance(ours: np.ndarray, runs: int) -> float:
-    """How far two means of the same quantity may lie apart, 3 sd √(1/runs + 1/n).
+    """Largest expected difference between two means of a quantity, 3 sd √(1/runs + 1/n).
 
     Args:
-        ours: One number per trial, `n`; their standard deviation stands for the paper's too.
-        runs: Runs the paper averaged.
+        ours: One number per trial, `n`; the paper's standard deviation is taken to be the same.
+        runs: Number of runs averaged in the paper.
     """
     if len(ours) < 2:
         return math.nan
@@ -44,12 +44,12 @@ def tolerance(ours: np.ndarray, runs: int) -> float:
 
 
 def judge(paper: Paper, runs: int, results: Results) -> Outcome:
-    """Compare resets and total regret of every cell with the paper's.
+    """Compare resets and total regret in every cell with the paper's.
 
     Args:
-        paper: Its numbers.
-        runs: Runs it averaged.
-        results: Our studies, by the paper's cases.
+        paper: The paper's numbers.
+        runs: Number of runs averaged in the paper.
+        results: Our studies by case.
     """
     rows: list[dict[str, Any]] = []
     for case, cells in paper.items():
@@ -87,12 +87,12 @@ def judge(paper: Paper, runs: int, results: Results) -> Outcome:
 
 
 def plot_cells(table: pd.DataFrame, titles: Mapping[str, str], path: Path | None = None) -> Figure:
-    """Our means, with the tolerance as bars, and the paper's.
+    """Plot our means, with tolerances as bars, and the paper's.
 
     Args:
-        table: As `judge` returns it.
-        titles: Captions of the cases.
-        path: Where to write the picture.
+        table: The table of :func:`judge`.
+        titles: Captions by case.
+        path: Where to write the figure.
     """
     from botorch_tv.drawing import COLORS, canvas, lighten, written
 

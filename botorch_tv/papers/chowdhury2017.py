@@ -1,13 +1,12 @@
-"""[C17]: functions that stand still, on 100 random arms of [0, 1], for 30,000 rounds.
+"""[C17]: static functions on 100 random arms of [0, 1], for 30,000 rounds.
 
-The functions are either draws from the Gaussian process, or their twins in the kernel's space: the
-posterior means fitted to them. Some settings of the paper depend on the function. Here they hold
-for a study as a whole: R² is 1 % of the mean range of its functions, and B the largest of their
-norms, that of the twins also where the draws themselves are played, which have none. The arms are
-one set for all trials. The paper does not say how much noise the fit assumes; it is 1 % of the
-mean range of the draws. Nor does it say where GP-EI and GP-PI take their incumbent. Here it is the
-best value observed, with the first arm and ties left to chance; the best posterior mean plays
-beside it, under names that say so.
+The functions are either draws from the Gaussian process, or smoothed draws in the kernel's function
+space: posterior means fitted to the draws. Some settings of the paper depend on the function. Here
+they hold for a study as a whole: R² is 1 % of the mean range of its functions, and B the largest of
+their norms. Draws have no norm; for them B is that of the smoothed draws. All trials share one set
+of arms. The paper does not say how much noise the fit assumes; here it is 1 % of the mean range of
+the draws. Nor does it define the incumbent of GP-EI and GP-PI. Here it is the best value observed,
+with the first arm and ties at random; the labels of variants with the best posterior mean say so.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ DELTA = 0.1
 NOISE_SHARE = 0.01
 """R² as a share of the range of the functions."""
 ON_MEAN = ", incumbent a mean"
-"""How labels of strategies end whose incumbent is the best posterior mean."""
+"""Suffix of the labels of strategies whose incumbent is the best posterior mean."""
 
 
 def random_arms() -> Grid:
@@ -73,10 +72,10 @@ def line_up(
 
 @dataclass(frozen=True)
 class FunctionClass:
-    """A kernel, and whether its functions are draws from the process or their smooth twins.
+    """A kernel, and whether its functions are draws from the process or smoothed draws.
 
     Args:
-        title: Of its panel.
+        title: Title of its panel.
         kernel_name: "se" or "matern52".
         smooth: Whether the functions lie in the kernel's space.
     """
@@ -87,7 +86,7 @@ class FunctionClass:
 
     @property
     def kernel(self) -> Kernel:
-        """Of lengthscale 0.2 and variance 1."""
+        """The kernel with lengthscale 0.2 and variance 1."""
         return unit_kernel(self.kernel_name, 0.2)
 
     def variance(self) -> float:
@@ -97,20 +96,20 @@ class FunctionClass:
     @cached_property
     def B(self) -> float:
         """Bound on the norms, for the whole study."""
-        return largest_norm(self._twins(1.0), TRIALS)
+        return largest_norm(self._smoothed_world(1.0), TRIALS)
 
     def world(self, noise: float) -> StaticWorld:
         """The functions, with noise of this variance."""
         if self.smooth:
-            return self._twins(noise)
+            return self._smoothed_world(noise)
         return StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
 
     def strategies(self, noise: float) -> dict[str, Strategy]:
-        """All with the information gain in closed form, as the paper has it."""
+        """The strategies, with the information gain in closed form, as in the paper."""
         gain = ClosedForm("se") if self.kernel_name == "se" else ClosedForm("matern", nu=2.5)
         return line_up(self.kernel, noise, self.B, gain)
 
-    def _twins(self, noise: float) -> StaticWorld:
+    def _smoothed_world(self, noise: float) -> StaticWorld:
         draws = StaticWorld(random_arms(), functions=GaussianDraw(self.kernel), noise=noise)
         smoothing = NOISE_SHARE * mean_range(draws, TRIALS)
         functions = SmoothedDraw(self.kernel, noise=smoothing)

@@ -1,14 +1,14 @@
 """[W22]: functions of a reproducing kernel Hilbert space that change abruptly or slowly.
 
-[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1 with
-ET-GP-UCB besides and less noise. Functions are drawn anew for every trial; the papers' numbers
-depend on the functions they drew, so that only orders can be compared.
+[W22] compares WGP-UCB with IGP-, BR- and SW-GP-UCB; [ET] repeats this in its Table 1, with
+ET-GP-UCB added and less noise. Functions are drawn anew for every trial; the papers' numbers depend
+on the functions drawn there, so that only orders can be compared.
 
 Settings that theory derives from the functions hold for the study as a whole. B_T is the mean over
-trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed from the functions round by round. What B is the
-paper does not tell, so that it is read twice: as theory wants it, the largest norm of any function
-of the study, and as 1, far below that. (In [W22] the budget bounds the changes in norm, not in
-maximum, but a rule that holds up to a constant does not tell the two apart.)
+trials of Σ max_x |f_{t+1}(x) - f_t(x)|, computed from the functions round by round. The paper does
+not give B, so there are two readings: the largest norm of any function of the study, as theory
+requires, and 1, which is far smaller. (In [W22] the budget bounds the changes in norm, not in
+maximum, but the rule holds only up to a constant anyway.)
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def forgetting(budget: float, horizon: int = HORIZON) -> Forgetting:
 
 @cache
 def _survey(make: Make) -> tuple[float, Forgetting]:
-    """The largest norm and the speed of forgetting, which do not depend on the noise."""
+    """The largest norm and the forgetting, which do not depend on the noise."""
     world = make(1.0)
     return largest_norm(world, TRIALS), forgetting(variation(world, TRIALS, HORIZON))
 
@@ -127,26 +127,26 @@ def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str,
 
 
 def case(title: str, variance: float, make: Make, B: float | None = None) -> Drawn:
-    """A study on one of these worlds."""
+    """A case on one of these worlds."""
     return Drawn(title, variance, make, partial(strategies, make=make, B=B), horizon=HORIZON)
 
 
 READINGS: dict[str, float | None] = {"": None, "-B-1": 1.0}
-"""How names of cases end by what B is: the largest norm, or 1."""
-_SAID = {"": "the largest norm for B", "-B-1": "B = 1"}
+"""B by the suffix of the names of cases; None is the largest norm."""
+_READING_TITLES = {"": "the largest norm for B", "-B-1": "B = 1"}
 
 
 def _experiment(
     id: str, title: str, make: Make, claims: Callable[[str], Sequence[Claim | Quantity]], paper: str
 ) -> Experiment:
-    """A study for every variance of the noise and every reading of B.
+    """An experiment with a case for every noise variance and every reading of B.
 
     Args:
         id: Name on the command line.
         title: One line on what it shows.
-        make: Makes the world from the variance of the noise.
-        claims: Of the papers, from the end of the names of the cases.
-        paper: What they report.
+        make: Makes the world from the noise variance.
+        claims: The papers' claims, by the suffix of the names of cases.
+        paper: What the papers report.
     """
     cases = {
         name + end: case(
@@ -162,13 +162,13 @@ def _experiment(
         horizon=HORIZON,
         trials=TRIALS,
         cases=cases,
-        score=partial(judge_readings, {_SAID[end]: claims(end) for end in READINGS}),
+        score=partial(judge_readings, {_READING_TITLES[end]: claims(end) for end in READINGS}),
         remark=_DRAWN_ANEW,
     )
 
 
 def share_with_reset(label: str, first: int, last: int) -> Callable[[StudyResult], float]:
-    """The share of trials in which a strategy resets in some rounds, the last included."""
+    """Measures the share of trials in which a strategy resets from round first to last."""
 
     def measure(result: StudyResult) -> float:
         rounds = result.resets.sel(strategy=label, round=slice(first, last))
@@ -185,12 +185,12 @@ DETECTED_WITHIN = 50
 
 
 def _weights_win(end: str) -> list[Claim]:
-    """[W22] §7."""
+    """The claim of [W22] §7."""
     return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in DROPPING]
 
 
 def _abrupt(end: str) -> list[Claim | Quantity]:
-    """[W22] §7, and [ET] Appendix A with less noise and with as much."""
+    """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
     detections = [
         Quantity(
             f"noise-1{end}",
@@ -211,7 +211,7 @@ def _abrupt(end: str) -> list[Claim | Quantity]:
 
 
 def _slow(end: str) -> list[Claim | Quantity]:
-    """[W22] §7, and [ET] Appendix A with less noise and with as much."""
+    """The claims of [W22] §7, and of [ET] Appendix A for less and for equal noise."""
     return [
         *(Claim(f"noise-0.1{end}", _EVENT, other, 2.0) for other in ("IGP-UCB", *FORGETTING)),
         similar(f"noise-1{end}", _EVENT, "WGP-UCB"),
@@ -220,7 +220,7 @@ def _slow(end: str) -> list[Claim | Quantity]:
 
 
 def _appendix(end: str) -> list[Claim | Quantity]:
-    """[W22] Appendix E."""
+    """The claim of [W22] Appendix E."""
     return [Claim(f"noise-1{end}", "WGP-UCB", other, 2.0) for other in ("IGP-UCB", *DROPPING)]
 
 

@@ -1,7 +1,7 @@
 """[ET]: resetting when an observation contradicts the model, without knowing the rate of change.
 
-The noise variance is the 0.02 of the paper's appendix; the 0.05 of its main text does not
-reproduce its Table 2, which can be seen by running `et-table2` with that noise.
+The noise variance is 0.02, as in the paper's appendix. The 0.05 of its main text does not reproduce
+its Table 2; run `et-table2` with that noise to see this.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 NOISE = 0.02
 WIDTH = Logarithmic(c1=0.4, c2=4.0)
 
-# Figure 2: regret of four strategies, with the rate of change known (a)-(c) and not (d).
+# Figure 2: regret of four strategies, with a known rate of change (a)-(c) and a wrong one (d).
 
 
 def line_up(
     kernel: Kernel | Tensor, noise: float, width: Logarithmic, *, epsilon: float, period: int
 ) -> dict[str, Strategy]:
-    """The four strategies that the paper compares, one static and three that forget.
+    """The four strategies of the paper, one static and three that forget.
 
     Args:
         kernel: Covariance of the arms.
         noise: Variance of the noise.
-        width: Exploration of all.
-        epsilon: Rate of change told to TV-GP-UCB.
+        width: Exploration of all strategies.
+        epsilon: Rate of change assumed by TV-GP-UCB.
         period: Period N of R-GP-UCB.
     """
     return {
@@ -54,13 +54,13 @@ def line_up(
     }
 
 
-def _four(noise: float, *, told: float, period: int) -> dict[str, Strategy]:
-    return line_up(spatial_kernel(), noise, WIDTH, epsilon=told, period=period)
+def _strategies(noise: float, *, epsilon: float, period: int) -> dict[str, Strategy]:
+    return line_up(spatial_kernel(), noise, WIDTH, epsilon=epsilon, period=period)
 
 
-def _rivalry(title: str, truth: float, told: float, period: int) -> Drawn:
-    strategies = partial(_four, told=told, period=period)
-    return Drawn(title, NOISE, partial(markov_world, truth), strategies)
+def _case(title: str, true: float, assumed: float, period: int) -> Drawn:
+    strategies = partial(_strategies, epsilon=assumed, period=period)
+    return Drawn(title, NOISE, partial(markov_world, true), strategies)
 
 
 def _order(case: str, periodic_over_static: float = 5.0) -> list[Claim]:
@@ -71,11 +71,11 @@ def _order(case: str, periodic_over_static: float = 5.0) -> list[Claim]:
     ]
 
 
-_RIVALRIES = {
-    "epsilon-0.01": _rivalry("(a) ε = 0.01, N = 38", 0.01, 0.01, 38),
-    "epsilon-0.03": _rivalry("(b) ε = 0.03, N = 29", 0.03, 0.03, 29),
-    "epsilon-0.05": _rivalry("(c) ε = 0.05, N = 26", 0.05, 0.05, 26),
-    "misspecified": _rivalry("(d) ε = 0.05, TV told 0.001, N = 68", 0.05, 0.001, 68),
+_CASES = {
+    "epsilon-0.01": _case("(a) ε = 0.01, N = 38", 0.01, 0.01, 38),
+    "epsilon-0.03": _case("(b) ε = 0.03, N = 29", 0.03, 0.03, 29),
+    "epsilon-0.05": _case("(c) ε = 0.05, N = 26", 0.05, 0.05, 26),
+    "misspecified": _case("(d) ε = 0.05, TV told 0.001, N = 68", 0.05, 0.001, 68),
 }
 
 FIGURE_2 = Experiment(
@@ -85,7 +85,7 @@ FIGURE_2 = Experiment(
     "where TV and R are told ε = 0.001, but 0.05 is true.",
     horizon=400,
     trials=200,
-    cases=_RIVALRIES,
+    cases=_CASES,
     score=partial(
         order.judge,
         [
@@ -156,7 +156,7 @@ def _trigger(noise: float) -> dict[str, Strategy]:
 
 
 def _waiting_times(results: Results) -> Outcome:
-    rows, told = [], []
+    rows, sentences = [], []
     for epsilon, period in PERIODS.items():
         result = results[f"epsilon-{epsilon}"]
         first = result.first_reset().sel(strategy="ET-GP-UCB").values
@@ -171,12 +171,12 @@ def _waiting_times(results: Results) -> Outcome:
             "seconds": float(result.data.attrs["seconds"]),
         }
         rows.append(row)
-        told.append(
+        sentences.append(
             f"ε = {epsilon}: first reset in round {row['mean']:.1f} on average, median "
             f"{row['median']:g}, {row['never']:.2%} never; R-GP-UCB resets after {period}; "
             f"{row['trials']:,} trials in {row['seconds']:.0f} s."
         )
-    return Outcome(pd.DataFrame(rows), " ".join(told), None)
+    return Outcome(pd.DataFrame(rows), " ".join(sentences), None)
 
 
 FIGURE_4 = Experiment(

@@ -1,10 +1,10 @@
-"""An experiment of a paper as data: cases, sizes, what the paper says, and how it is judged."""
+"""An experiment of a paper as data: its cases, sizes, claims, and how to judge them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,10 +25,10 @@ class Outcome(NamedTuple):
     """The outcome of an experiment.
 
     Attributes:
-        table: The numbers behind the verdict, one claim or cell a row.
+        table: The numbers behind the verdict, one row per claim or cell.
         verdict: The verdict in words.
-        holds: Whether the paper's claims hold; None where there is nothing to test.
-        judged: Whether it was large enough, and on real data, for its verdict to count.
+        holds: Whether the paper's claims hold; None if there is nothing to test.
+        judged: Whether the run was large enough, and on real data, to judge the paper.
     """
 
     table: pd.DataFrame
@@ -38,18 +38,15 @@ class Outcome(NamedTuple):
 
 
 class Quick(NamedTuple):
-    """The most a quick look takes.
+    """The largest size of a quick run.
 
     Attributes:
-        trials: Trials of each study.
-        horizon: Rounds of each trial.
+        trials: Trials per study.
+        horizon: Rounds per trial.
     """
 
     trials: int = 3
     horizon: int = 400
-
-
-_LITTLE = Quick()
 
 
 @dataclass(frozen=True)
@@ -60,16 +57,16 @@ class Experiment:
         id: Name on the command line.
         title: One line on what it shows.
         paper: What the paper reports, in a sentence or two.
-        horizon: Rounds T; a record that has fewer is played to its end.
-        trials: Trials unless told otherwise; a record that has fewer places to start from is played
-            once from each.
-        cases: Its studies, by a name fit for a file.
-        score: From the results to the outcome.
-        picture: From the results to a figure, written to the path; curves of regret, a panel per
-            case, unless given.
+        horizon: Rounds T; a shorter record is played to its end.
+        trials: Default number of trials; a record with fewer distinct trials is played once for
+            each.
+        cases: Its studies, by names that are valid in file names.
+        score: Judges the results.
+        picture: Draws the results and writes the figure to a path; regret curves in a panel per
+            case by default.
         record: What to record besides regret, resets and choices.
         remark: What the paper leaves open, and why results may differ from it.
-        quick: The most a quick look takes.
+        quick: The largest size of a quick run.
     """
 
     id: str
@@ -82,7 +79,7 @@ class Experiment:
     picture: Callable[[Results, Path], Figure] | None = None
     record: tuple[Recorder, ...] = ()
     remark: str = ""
-    quick: Quick = _LITTLE
+    quick: Quick = field(default_factory=Quick)
 
     def run(
         self,
@@ -99,27 +96,27 @@ class Experiment:
         lasting: bool = False,
         progress: bool = True,
     ) -> Outcome:
-        """Run every study, judge them, and write results, tables and picture.
+        """Run every study, judge the results, and write results, tables and figure.
 
-        Each study is written as soon as it is done.
+        Each study is written as soon as it is finished.
 
         Args:
-            folder: Where to write; made if it does not exist. Files start with the id.
-            trials: Trials of each study.
+            folder: Where to write; created if missing. File names start with the id.
+            trials: Trials per study.
             noise: Variance of the noise, of the world and of the models.
-            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it a
-                made-up record stands in for each, and nothing is judged.
-            quick: Whether few trials of few rounds do, :attr:`quick`, and nothing is judged.
+            data: Folder of the records of :mod:`~botorch_tv.papers.recordings`; without it they are
+                synthetic, and nothing is judged.
+            quick: Whether to run a few trials of a few rounds, :attr:`quick`, without judging.
             seed: Seed of every study.
             device: Where to compute.
             dtype: float64 or float32.
             chunk: Trials that run together.
-            lasting: Whether finished trials are kept in :meth:`chunk_folders`, from which the same
-                call goes on after an interruption.
+            lasting: Whether to keep finished trials in :meth:`chunk_folders`, so that the same call
+                resumes after an interruption.
             progress: Whether to show a progress bar per study.
 
         Raises:
-            ValueError: If ``noise`` is given, but the cases differ in theirs, or play a record.
+            ValueError: If ``noise`` is given, but cases have different variances or use a record.
             FileNotFoundError: If ``data`` lacks a record.
         """
         import pandas as pd
@@ -136,8 +133,8 @@ class Experiment:
             results[name] = run_study(
                 stage.world,
                 stage.strategies,
-                trials=_least(count if trials is None else trials, stage.trials),
-                horizon=_least(longest, stage.horizon, stage.world.horizon),
+                trials=_smallest(count if trials is None else trials, stage.trials),
+                horizon=_smallest(longest, stage.horizon, stage.world.horizon),
                 seed=seed,
                 device=device,
                 dtype=dtype,
@@ -147,17 +144,17 @@ class Experiment:
                 progress=progress,
             )
             results[name].save(folder / f"{self.id}-{name}.nc")
-        outcome = _doubted(self.score(results), doubts)
+        outcome = _without_judgement(self.score(results), doubts)
         outcome.table.to_csv(folder / f"{self.id}-verdict.csv", index=False)
         summaries = {name: result.summary() for name, result in results.items()}
         pd.concat(summaries, names=["case"]).to_csv(folder / f"{self.id}-summary.csv")
         picture = self.picture or partial(draw_panels, self.cases)
         picture(results, folder / f"{self.id}.png")
-        self._tell(folder, outcome)
+        self._write_verdict(folder, outcome)
         return outcome
 
     def chunk_folders(self, folder: Path) -> dict[str, Path]:
-        """Where every study keeps its finished trials while it lasts, by the name of its case.
+        """The folders of finished trials of unfinished studies, by the name of the case.
 
         Args:
             folder: Where results are written.
@@ -165,32 +162,32 @@ class Experiment:
         return {name: folder / f"{self.id}-{name}.chunks" for name in self.cases}
 
     def check_noise(self, told: float | None) -> None:
-        """Refuse a variance of the noise where the cases have their own.
+        """Check that the user may change the noise variance.
 
         Args:
-            told: What the user wants; None for the experiment's own.
+            told: The user's variance; None for the experiment's own.
 
         Raises:
-            ValueError: If there is one that cannot be had.
+            ValueError: If it cannot be changed, because cases have different ones or use a record.
         """
         if told is None:
             return
         known = {case.noise for case in self.cases.values()}
         if None in known:
             raise ValueError(
-                f"{self.id}: noise is {told}, but it plays a record, whose noise is a share of its "
-                "variance; leave the noise out."
+                f"{self.id}: noise is {told}, but this experiment plays a record, whose noise is a "
+                "share of its variance; leave the noise out."
             )
         if len(known) > 1:
             each = ", ".join(f"{case.noise:.4g} at {name}" for name, case in self.cases.items())
             raise ValueError(
-                f"{self.id}: noise is {told}, but its cases have variances of their own, {each}; "
+                f"{self.id}: noise is {told}, but its cases have different variances, {each}; "
                 "leave the noise out."
             )
 
-    def _tell(self, folder: Path, outcome: Outcome) -> None:
-        """Write the verdict beside what the paper says, for a page that collects them."""
-        told = {
+    def _write_verdict(self, folder: Path, outcome: Outcome) -> None:
+        """Write the verdict and the paper's report to a JSON file."""
+        verdict = {
             "id": self.id,
             "title": self.title,
             "paper": self.paper,
@@ -199,20 +196,20 @@ class Experiment:
             "judged": outcome.judged,
             "remark": self.remark,
         }
-        text = json.dumps(told, indent=2, ensure_ascii=False)
+        text = json.dumps(verdict, indent=2, ensure_ascii=False)
         (folder / f"{self.id}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _doubted(outcome: Outcome, doubts: list[str]) -> Outcome:
-    """The same numbers, but no judgement where there is reason to doubt them."""
+def _without_judgement(outcome: Outcome, doubts: list[str]) -> Outcome:
+    """The same numbers, but not judged if there are doubts."""
     if not doubts:
         return outcome
-    told = " ".join(dict.fromkeys(doubts))
+    reasons = " ".join(dict.fromkeys(doubts))
     table = outcome.table.drop(columns="holds", errors="ignore")
-    return outcome._replace(table=table, verdict=told, holds=None, judged=False)
+    return outcome._replace(table=table, verdict=reasons, holds=None, judged=False)
 
 
-def _least(first: int, *others: int | None) -> int:
+def _smallest(first: int, *others: int | None) -> int:
     return min([first, *(one for one in others if one is not None)])
 
 
@@ -224,7 +221,7 @@ def draw_panels(
     one_scale: bool = True,
     logarithmic: bool = False,
 ) -> Figure:
-    """Regret curves, one panel per case under its title."""
+    """Draw regret curves, one panel per case."""
     from botorch_tv.simulation.plots import plot_panels
 
     titled = {cases[name].title: one for name, one in results.items()}

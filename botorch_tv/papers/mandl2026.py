@@ -1,14 +1,12 @@
 """[MK] Mandl and Kekkonen (2026), Figure 1: TV-GP-UCB with the same β in every round.
 
-Their objectives are Markov on 20 x 20 arms; 10,000 rounds show what a width that grows with the
-logarithm of the round costs where objectives never settle. A β is the square of the factor on the
+Objectives are Markov on 20 x 20 arms. Over 10,000 rounds of an objective that keeps changing, a
+width that grows with the logarithm of the round costs regret. β is the square of the factor on the
 standard deviation.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ from botorch_tv.papers.experiment import Experiment, Quick, Results
 from botorch_tv.papers.order import Claim, Quantity, judge
 from botorch_tv.simulation import MarkovWorld, StudyResult
 from botorch_tv.simulation.rivals import unit_kernel
+from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import Grid, Strategy, tv_gp_ucb
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ POINTS, LENGTHSCALE, NOISE = 20, 0.1, 0.01
 BETAS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0)
 GROWING = "β = 0.8 ln 4t"
 BEST = {0.001: 6.36, 0.01: 4.34, 0.1: 2.12}
-"""The β of least regret in the paper, by the rate of change."""
+"""The β of lowest regret in the paper, by rate of change."""
 
 
 def _label(beta: float) -> str:
@@ -58,19 +57,19 @@ _CASES = {
 
 
 def best_beta(result: StudyResult) -> float:
-    """The β of the grid that pays least on average."""
+    """The β of the grid with the lowest mean regret."""
     return min(BETAS, key=lambda beta: float(result.total_regret(_label(beta)).mean()))
 
 
 def better_betas(result: StudyResult) -> float:
-    """How many β of the grid pay less on average than the one that grows."""
+    """The number of β of the grid with lower mean regret than the growing β."""
     growing = float(result.total_regret(GROWING).mean())
     return float(sum(result.total_regret(_label(one)).mean() < growing for one in BETAS))
 
 
 def _claims(epsilon: float, best: float) -> list[Claim | Quantity]:
     case, near = f"epsilon-{epsilon}", min(BETAS, key=lambda beta: abs(beta - best))
-    # Regret is flat around its least; and a range is no single value.
+    # Regret is flat around its minimum, so the best β is known only roughly.
     meaning = f"β of least regret (the paper: {best})"
     broad = "number of constant β that pay less than the growing one"
     return [
@@ -81,17 +80,17 @@ def _claims(epsilon: float, best: float) -> list[Claim | Quantity]:
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Total regret over β, a panel per rate of change."""
+    """Draw total regret over β, one panel per rate of change."""
     from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
 
     figure = canvas(10, 3.6)
     for panel, (epsilon, best) in zip(figure.subplots(1, len(BEST)), BEST.items()):
         case = f"epsilon-{epsilon}"
         result = results[case]
-        summary: Callable[[str], tuple[float, float]] = partial(_mean_and_error, result)
-        means, errors = zip(*(summary(_label(beta)) for beta in BETAS))
+        totals = {label: Paired.of(result.total_regret(label)) for label in result.strategies}
+        means, errors = zip(*(totals[_label(beta)] for beta in BETAS))
         panel.errorbar(BETAS, means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3)
-        panel.axhline(summary(GROWING)[0], color=COLORS[1], linewidth=1.2, label=GROWING)
+        panel.axhline(totals[GROWING].mean, color=COLORS[1], linewidth=1.2, label=GROWING)
         panel.axvline(best, color=GRAY, linestyle="dashed", linewidth=1.2, label="the paper's best")
         panel.set(xlabel="β", ylabel="total regret $R_T$", ylim=(0, None))
         panel.set_title(_CASES[case].title, loc="left")
@@ -99,12 +98,6 @@ def _draw(results: Results, path: Path) -> Figure:
     figure.axes[0].legend(frameon=False)
     trials = result.data.sizes["trial"]
     return written(figure, path, f"Mean of {trials:,} trials with its standard error.")
-
-
-def _mean_and_error(result: StudyResult, label: str) -> tuple[float, float]:
-    totals = result.total_regret(label)
-    spread = float(totals.std(ddof=1)) if len(totals) > 1 else 0.0
-    return float(totals.mean()), spread / math.sqrt(len(totals))
 
 
 FIGURE_1 = Experiment(

@@ -1,4 +1,4 @@
-"""The setting that [B16] and [ET] share: Markov objectives on the 50 x 50 grid."""
+"""Markov objectives on a 50 x 50 grid, the setting shared by [B16] and [ET]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POINTS = 50
 
 
 def spatial_kernel(name: str = "se") -> Kernel:
-    """Of lengthscale 0.2 and variance 1, the squared exponential unless told."""
+    """A kernel with lengthscale 0.2 and variance 1."""
     return unit_kernel(name, 0.2)
 
 

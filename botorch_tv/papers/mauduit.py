@@ -1,9 +1,9 @@
-"""[M]: coefficients that oscillate, on a line of 401 arms; bandits with experts and without.
+"""[M]: bandits with and without experts, on oscillating coefficients over a line of 401 arms.
 
-The paper is silent on most settings, widths among them. So the strategies meet here three times:
-all with β = 0.8 ln(4 t); the same with ties broken by chance, because far from all data the line is
-flat; and all with the width of the paper's theory, wide enough to make TV-GP-UCB worse than chance
-and the two SparQs much alike.
+The paper does not give most settings, including the widths. There are therefore three cases: all
+strategies with β = 0.8 ln(4 t); the same with ties broken at random, because the posterior is flat
+far from all data; and all with the width of the paper's theory, which is so wide that TV-GP-UCB is
+worse than random search and the two SparQ strategies hardly differ.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ POINTS = 401
 NOISE = 0.01
 ALPHA, ALPHA_TILDE = 2.0, 0.25
 QUERY_SCALE = 6.0
-"""c_Q of Q_t = ⌈6 ln(t + 1)⌉."""
+"""The c_Q in Q_t = ⌈c_Q ln(t + 1)⌉."""
 EXPERTS = ("SparQ-GP-UCB", "W-SparQ-GP-UCB")
 
 
 def line_kernel() -> Kernel:
-    """0.5 exp(-Δ² / 18)."""
+    """k(x, x') = 0.5 exp(-(x - x')² / 18)."""
     with torch.device("cpu"):
         kernel = ScaleKernel(unit_kernel("se", 3.0)).double()
     kernel.outputscale = torch.tensor(0.5, dtype=torch.float64, device="cpu")
@@ -54,7 +54,7 @@ def line_kernel() -> Kernel:
 
 
 def sine_world(noise: float) -> SineWorld:
-    """20 even centres on [-50, 50], the same functions in every trial."""
+    """20 evenly spaced centres on [-50, 50]; the same functions in every trial."""
     line = Grid.regular(points=POINTS, dim=1, bounds=[(-50.0, 50.0)])
     return SineWorld(line, kernel=line_kernel(), noise=noise)
 
@@ -75,16 +75,17 @@ def line_up(
     Args:
         kernel: Covariance of the arms.
         noise: Variance of the noise.
-        width: Exploration of all.
+        width: Exploration of all strategies.
         alpha: Exponent α of W-SparQ-GP-UCB.
         c_Q: Scale of the number of side queries.
         memory: Period of R-GP-UCB and window of SW-GP-UCB.
         gamma: Discount of WGP-UCB.
-        epsilon: Rate of change told to TV-GP-UCB.
+        epsilon: Rate of change assumed by TV-GP-UCB.
     """
     sparq, w_sparq = EXPERTS
     return {
-        # The exact sampler is what the swap chain approximates, and on a CPU ten times faster.
+        # The exact sampler has the limit distribution of the paper's swap chain, and is ten times
+        # faster on a CPU.
         sparq: sparq_gp_ucb(kernel=kernel, noise=noise, c_Q=c_Q, steps="exact", width=width),
         w_sparq: w_sparq_gp_ucb(
             kernel=kernel,
@@ -147,23 +148,23 @@ def _claims(case: str) -> list[Claim]:
 
 
 def _judge(results: Results) -> Outcome:
-    """The orders of regret, how many side queries they cost, and how many windows there were."""
+    """Judge the orders of regret, the numbers of side queries, and the number of windows."""
     claims = {name: _claims(case) for name, case in _READINGS.items()}
     orders = judge_readings(claims, results)
     asked = {name: _side_queries(one) for name, one in results.items()}
     rows = pd.DataFrame([{"case": name, **row} for name, row in asked.items()])
     first = asked["logarithmic"]
-    told = (
+    queries = (
         f"{EXPERTS[1]} asks {first['share']:.0%} of the {first['sparq']:.0f} side queries of "
         f"{EXPERTS[0]}, in {first['windows']} windows (theory: {first['windows_of_theory']})"
     )
     holds = all(row["holds"] for row in asked.values())
     table = pd.concat([orders.table, rows], ignore_index=True)
-    return Outcome(table, f"{orders.verdict} {told}.", bool(orders.holds) and holds)
+    return Outcome(table, f"{orders.verdict} {queries}.", bool(orders.holds) and holds)
 
 
 def _side_queries(result: StudyResult) -> dict[str, float | bool]:
-    """Side queries per trial, W-SparQ's share of SparQ's, and its windows beside the theory's."""
+    """Side queries per trial, W-SparQ's as a share of SparQ's, and its windows and the theory's."""
     asked = result.data["side_queries"]
     every, some = (asked.sel(strategy=label).values for label in EXPERTS)  # `trials x rounds`
     of_every, of_some = (Paired.of(queries.sum(1)) for queries in (every, some))

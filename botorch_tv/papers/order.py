@@ -1,4 +1,4 @@
-"""Scoring what a paper claims: that a strategy pays less than another, or that a number is so."""
+"""Test a paper's claims: that a strategy has less regret than another, or that a number holds."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 SIMILAR = 1.1
-"""Regrets that differ by less than this factor are similar."""
+"""Largest ratio of two regrets that are called similar."""
 
 
 class Claim(NamedTuple):
-    """In this case, `lower` pays less total regret than `higher`.
+    """In this case, `lower` has less total regret than `higher`.
 
     Attributes:
         case: Name of the study.
         lower: Label of the better strategy.
-        higher: Label of the worse one.
-        required: Standard errors the paired difference must exceed; with -2, `lower` need only be
-            no worse than chance explains.
-        ours: Whether the paper says nothing of the kind; such a claim is reported, but does not
-            decide whether we agree with it.
+        higher: Label of the worse strategy.
+        required: Standard errors that the paired difference must exceed; -2 only requires that
+            `lower` is not significantly worse.
+        ours: Whether the claim is not the paper's; it is then reported, but does not affect the
+            verdict.
     """
 
     case: str
@@ -40,14 +40,14 @@ class Claim(NamedTuple):
 
 
 class Quantity(NamedTuple):
-    """In this case, a number lies between two others.
+    """In this case, a number lies between two limits.
 
     Attributes:
         case: Name of the study.
-        meaning: What it is, in words.
-        measure: From the study to the number.
-        least: The smallest that agrees with the paper.
-        most: The largest.
+        meaning: Description of the number.
+        measure: Computes the number from the study.
+        least: The smallest value that agrees with the paper.
+        most: The largest value that agrees with the paper.
     """
 
     case: str
@@ -58,11 +58,11 @@ class Quantity(NamedTuple):
 
 
 def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
-    """Test every claim, orders on paired trials.
+    """Test every claim, on paired trials.
 
     Returns:
-        A table of one row per claim: of an order the mean of R_T(higher) − R_T(lower), its standard
-        error and their ratio, of a figure the number and its limits.
+        A table with one row per claim: for a :class:`Claim` the mean of R_T(higher) − R_T(lower),
+        its standard error and their ratio; for a :class:`Quantity` the number and its limits.
     """
     rows = [
         tested(claim, results[claim.case].paired_difference(claim.higher, claim.lower))
@@ -72,39 +72,38 @@ def judge(claims: Sequence[Claim | Quantity], results: Results) -> Outcome:
     figures = [_measured(one, results) for one in claims if isinstance(one, Quantity)]
     theirs = [row for row in rows if not row["ours"]]
     ours = [row for row in rows if row["ours"]]
-    told = [_summed(theirs, "orders of the paper")] if theirs or not figures else []
-    told += [_summed(ours, "orders that we expected besides")] if ours else []
-    told += [_figure_told(row) for row in figures]
+    verdicts = [_summed(theirs, "orders of the paper")] if theirs or not figures else []
+    verdicts += [_summed(ours, "orders that we expected besides")] if ours else []
+    verdicts += [_figure_verdict(row) for row in figures]
     decisive = [*theirs, *figures]
     holds = all(row["holds"] for row in decisive) if decisive else None
-    return Outcome(pd.DataFrame([*rows, *figures]), " ".join(told), holds)
+    return Outcome(pd.DataFrame([*rows, *figures]), " ".join(verdicts), holds)
 
 
 def judge_readings(readings: Mapping[str, Sequence[Claim | Quantity]], results: Results) -> Outcome:
-    """Test the claims of a paper in each of several readings of what it leaves open.
+    """Test the claims of a paper in several readings of what it leaves open.
 
-    The paper is agreed with where all hold in one reading; which, and what fails in the others, is
-    said.
+    The paper is confirmed if all claims hold in one reading. The verdict covers every reading.
 
     Args:
-        readings: The claims by the name of the reading, as in "B = 1".
-        results: The studies of all of them.
+        readings: The claims by the name of the reading, such as "B = 1".
+        results: The studies of all readings.
     """
     outcomes = {name: judge(claims, results) for name, claims in readings.items()}
     tables = [one.table.assign(reading=name) for name, one in outcomes.items()]
-    told = " ".join(f"With {name}: {one.verdict}" for name, one in outcomes.items())
+    verdict = " ".join(f"With {name}: {one.verdict}" for name, one in outcomes.items())
     return Outcome(
-        pd.concat(tables, ignore_index=True), told, any(one.holds for one in outcomes.values())
+        pd.concat(tables, ignore_index=True), verdict, any(one.holds for one in outcomes.values())
     )
 
 
 def similar(case: str, first: str, second: str) -> Quantity:
-    """That one strategy pays about as much as another, within a factor of :data:`SIMILAR`.
+    """The claim that two strategies have similar regret, within a factor of :data:`SIMILAR`.
 
     Args:
         case: Name of the study.
         first: Label of a strategy.
-        second: Label of what it is compared with.
+        second: Label of the strategy it is compared with.
     """
 
     def measure(result: StudyResult) -> float:
@@ -115,11 +114,11 @@ def similar(case: str, first: str, second: str) -> Quantity:
 
 
 def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
-    """A claim beside what was found, a row of :func:`judge`'s table.
+    """A claim and its test, a row of :func:`judge`'s table.
 
     Args:
-        claim: Its ``higher`` should exceed its ``lower``.
-        gap: By how much it does.
+        claim: The claim.
+        gap: The paired difference of ``higher`` minus ``lower``.
     """
     identical = gap.mean == 0 and gap.standard_error == 0
     return {
@@ -132,7 +131,7 @@ def tested(claim: Claim, gap: Paired) -> dict[str, Any]:
 
 
 def _measured(figure: Quantity, results: Results) -> dict[str, Any]:
-    """A figure beside what was found, a row of :func:`judge`'s table."""
+    """A quantity and its test, a row of :func:`judge`'s table."""
     found = figure.measure(results[figure.case])
     return {
         "case": figure.case,
@@ -144,7 +143,7 @@ def _measured(figure: Quantity, results: Results) -> dict[str, Any]:
     }
 
 
-def _figure_told(row: dict[str, Any]) -> str:
+def _figure_verdict(row: dict[str, Any]) -> str:
     limits = [f"at {name} {row[name]:.3g}" for name in ("least", "most") if row[name] is not None]
     wrong = "" if row["holds"] else ", which is not what the paper says"
     return (
@@ -154,21 +153,21 @@ def _figure_told(row: dict[str, Any]) -> str:
 
 
 def _summed(rows: Sequence[dict[str, Any]], name: str) -> str:
-    """What became of some claims."""
+    """The verdict on several claims, in one sentence."""
     if not rows:
         return f"There are no {name}."
     failed = [row for row in rows if not row["holds"]]
     if failed:
-        told = "; ".join(map(_told, failed))
+        failures = "; ".join(map(_in_words, failed))
         verb = "does" if len(failed) == 1 else "do"
-        return f"{len(failed)} of {len(rows)} {name} {verb} not hold: {told}."
+        return f"{len(failed)} of {len(rows)} {name} {verb} not hold: {failures}."
     closest = min(rows, key=lambda row: row["t_ratio"] - row["required"])
     if len(rows) == 1:
-        return f"The one of the {name} holds: {_told(closest)}."
-    return f"All {len(rows)} {name} hold; the closest is {_told(closest)}."
+        return f"The one of the {name} holds: {_in_words(closest)}."
+    return f"All {len(rows)} {name} hold; the closest is {_in_words(closest)}."
 
 
-def _told(row: dict[str, Any]) -> str:
+def _in_words(row: dict[str, Any]) -> str:
     by = f"{row['t_ratio']:.1f} standard errors"
     if math.isinf(row["t_ratio"]):
         by = f"{row['difference']:.3g} in every trial"

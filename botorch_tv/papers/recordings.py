@@ -1,16 +1,16 @@
-"""The records that stand in for those of the papers, which are not public or not to be had.
+"""Records that replace those of the papers, which are not publicly available.
 
-They are looked for in a folder of the user's, under these names:
+They are read from a folder of the user, under these names:
 
 - ``era5_uk_t2m_2019_03.npz``: air temperature over the United Kingdom, March 2019, hourly, 744
   rows of 33 x 49 cells in 1/100 K, from the ERA5 reanalysis, in place of the sensors of Intel's
-  laboratory in Berkeley ([B16], [ET], [C17]) and of Berkeley Earth's grid ([M]).
+  laboratory in Berkeley ([B16], [ET], [C17]) and the grid of Berkeley Earth ([M]).
 - ``traffic_la_speed.npz``: speeds on the roads of Los Angeles, a week from a Thursday on, 2016 rows
   of five minutes, 207 sensors in 1/100 mph, in place of interstate 880 ([B16]).
 - ``sp500_20_prices.csv.gz``: adjusted closing prices of 20 stocks, 1990 to 2022, 8313 days, in
   place of the 29 of [W22].
 
-Where there is no folder, a record made by the library takes each place, so that everything runs.
+Without a folder, synthetic records replace them, so that every experiment runs.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Recordings:
     """The records of a folder.
 
     Args:
-        folder: Where they are; None makes them up.
+        folder: The folder; None for synthetic records.
     """
 
     folder: Path | None = None
 
     def temperature(self, every: int = 1) -> Panel:
-        """Kelvin in a grid of cells, hourly, with latitude and longitude as coordinates.
+        """Hourly temperatures in kelvin on a grid of cells, located by latitude and longitude.
 
         Args:
-            every: Takes every so manyth row and column of the grid.
+            every: Stride along the rows and columns of the grid.
 
         Raises:
             FileNotFoundError: If the folder has no such record.
@@ -58,7 +58,7 @@ class Recordings:
         return replace(panel, values=panel.values / 100)
 
     def traffic(self) -> Panel:
-        """Miles per hour, every five minutes.
+        """Speeds in miles per hour, every five minutes.
 
         Raises:
             FileNotFoundError: If the folder has no such record.
@@ -70,7 +70,7 @@ class Recordings:
         return replace(panel, values=panel.values / 100)
 
     def stocks(self) -> Panel:
-        """Dollars, daily.
+        """Daily prices in dollars.
 
         Raises:
             FileNotFoundError: If the folder has no such record.
@@ -81,7 +81,7 @@ class Recordings:
         return load_panel(self._path(STOCKS))
 
     def check(self) -> None:
-        """See whether all records are there, before a long run needs them.
+        """Check that all records exist, before a long run needs them.
 
         Raises:
             FileNotFoundError: If one is missing.
@@ -94,7 +94,7 @@ class Recordings:
         path = self.folder / name
         if not path.is_file():
             raise FileNotFoundError(
-                f"{self.folder} has no {name}; botorch_tv.papers.recordings says what it is, or "
-                "leave --data out to play a record made up."
+                f"{self.folder} has no {name}; put it there (botorch_tv.papers.recordings "
+                "describes it), or leave --data out to use a synthetic record."
             )
         return path

@@ -1,4 +1,4 @@
-"""What an experiment showed, for a person at a terminal: claims, further numbers, a verdict."""
+"""The outcome of an experiment as text: claims, further numbers and the verdict."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 ROUNDED_AWAY = 1e-9
-"""An error that small is rounding: all trials agree."""
+"""Numbers below this are due to rounding, and shown as 0."""
 
 _ANSWERS = {True: "yes", False: "no"}
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """The claims with what was found of each, other numbers, and the verdict in a sentence.
+    """The claims and their tests, other numbers, and the verdict.
 
     Args:
-        outcome: What :meth:`Experiment.run` returns.
+        outcome: The outcome of :meth:`Experiment.run`.
     """
     rows = _rows(outcome.table)
     orders = [row for row in rows if "lower" in row]
     theirs = [row for row in orders if not row.get("ours")]
     ours = [row for row in orders if row.get("ours")]
-    told = [
+    parts = [
         _orders("Claims of the paper, the first lower than the second", theirs),
         _orders("Expected besides, not claimed by the paper", ours),
         *_others(row for row in rows if "lower" not in row),
         _verdict(outcome),
     ]
-    return "\n\n".join(part for part in told if part)
+    return "\n\n".join(part for part in parts if part)
 
 
 def _rows(table: pd.DataFrame) -> list[Row]:
-    """Each row with what it says; tables of several kinds leave the rest NaN."""
+    """The rows without missing values; rows of different kinds fill different columns."""
     return [
         {str(name): value for name, value in row.items() if not _missing(value)}
         for row in table.to_dict("records")
@@ -71,7 +71,7 @@ def _orders(title: str, rows: list[Row]) -> str:
 
 
 def _others(rows: Iterable[Row]) -> list[str]:
-    """A table for each kind of row, with the columns that it fills."""
+    """A table for each kind of row."""
     tables = []
     for filled, kind in groupby(rows, key=tuple):
         alike = list(kind)
@@ -90,7 +90,7 @@ def _cell(value: object) -> str:
 
 
 def _number(value: Any) -> str:
-    """Three digits, without powers of ten where a person would write none."""
+    """A number with three digits, in scientific notation only if it is small."""
     if value is None:
         return ""
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""[B16] Figure 2 (c), (d): what it costs to be told the wrong rate of change, or period."""
+"""[B16] Figure 2 (c), (d): the cost of a wrong rate of change, or a wrong period."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from botorch_tv.papers.bogunovic2016 import HORIZON, NOISE, WIDTH
@@ -15,6 +16,7 @@ from botorch_tv.papers.cases import Drawn
 from botorch_tv.papers.experiment import Experiment, Outcome, Results
 from botorch_tv.papers.markov import markov_world, spatial_kernel
 from botorch_tv.papers.order import Claim, judge
+from botorch_tv.simulation.summary import Paired
 from botorch_tv.strategies import Strategy, gp_ucb, r_gp_ucb, tv_gp_ucb
 
 if TYPE_CHECKING:
@@ -27,18 +29,18 @@ PERIODS = (5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200)
 GP_UCB = "GP-UCB"
 
 
-def _told(epsilon: float) -> str:
+def _rate_label(epsilon: float) -> str:
     return f"ε = {epsilon:g}"
 
 
-def _every(period: int) -> str:
+def _period_label(period: int) -> str:
     return f"N = {period}"
 
 
 def _rates(noise: float) -> dict[str, Strategy]:
     kernel = spatial_kernel()
     return {
-        _told(epsilon): tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH)
+        _rate_label(epsilon): tv_gp_ucb(kernel=kernel, noise=noise, epsilon=epsilon, width=WIDTH)
         for epsilon in RATES
     }
 
@@ -46,36 +48,42 @@ def _rates(noise: float) -> dict[str, Strategy]:
 def _periods(noise: float) -> dict[str, Strategy]:
     kernel = spatial_kernel()
     resetting: dict[str, Strategy] = {
-        _every(period): r_gp_ucb(kernel=kernel, noise=noise, period=period, width=WIDTH)
+        _period_label(period): r_gp_ucb(kernel=kernel, noise=noise, period=period, width=WIDTH)
         for period in PERIODS
     }
     return {**resetting, GP_UCB: gp_ucb(kernel=kernel, noise=noise, width=WIDTH)}
 
 
-# In the paper's words: nothing in the range is as bad as 0, to which regret rises rapidly; told
-# slightly too little does no harm.
+# The paper: regret is worst at 0, and rises rapidly towards it; a slightly smaller rate does no
+# harm.
 _RATE_CLAIMS = [
-    *(Claim(CASE, _told(epsilon), _told(0.0), 3.0) for epsilon in RATES[1:]),
-    Claim(CASE, _told(0.005), _told(TRUTH), -2.0),
+    *(Claim(CASE, _rate_label(epsilon), _rate_label(0.0), 3.0) for epsilon in RATES[1:]),
+    Claim(CASE, _rate_label(0.005), _rate_label(TRUTH), -2.0),
 ]
 
 
-# Too short a period costs; the mean is robust to a longer one.
+# The paper: a short period costs regret; the mean is robust to a longer one.
 _PERIOD_CLAIMS = [
-    *(Claim(CASE, _every(period), _every(5)) for period in PERIODS[1:]),
-    *(Claim(CASE, _every(period), _every(40), -2.0) for period in PERIODS if period > 40),
+    *(Claim(CASE, _period_label(period), _period_label(5)) for period in PERIODS[1:]),
+    *(
+        Claim(CASE, _period_label(period), _period_label(40), -2.0)
+        for period in PERIODS
+        if period > 40
+    ),
 ]
 
 
 def _judge_periods(results: Results) -> Outcome:
-    """A period too short costs, a long one spreads regret, and N = T is GP-UCB."""
+    """Short periods cost regret, long ones increase its spread, and N = T is GP-UCB."""
     result = results[CASE]
     orders = judge(_PERIOD_CLAIMS, results)
-    short, long = (result.total_regret(_every(period)).std(ddof=1) for period in (40, HORIZON))
-    # A standard deviation of n normal numbers is known up to a factor of about 1 ± 1/√(2n).
+    short, long = (
+        result.total_regret(_period_label(period)).std(ddof=1) for period in (40, HORIZON)
+    )
+    # The relative standard error of a standard deviation from n normal numbers is about 1/√(2n).
     t_ratio = math.log(long / short) * math.sqrt(result.data.sizes["trial"] - 1)
     same = bool(
-        (result.total_regret(_every(HORIZON)) == result.total_regret(GP_UCB)).all()
+        (result.total_regret(_period_label(HORIZON)) == result.total_regret(GP_UCB)).all()
         or result.data.sizes["round"] < HORIZON
     )
     rows = [
@@ -95,18 +103,19 @@ def _judge_periods(results: Results) -> Outcome:
 def _draw(
     values: Mapping[str, float], label: str, truth: float | None, results: Results, path: Path
 ) -> Figure:
-    """Total regret over what a strategy was told."""
+    """Draw total regret over the assumed rate or period."""
     from botorch_tv.drawing import COLORS, GRAY, canvas, lighten, written
 
     result = results[CASE]
     figure = canvas(6.4, 4.2)
     axes = figure.subplots()
-    totals = {name: result.total_regret(name) for name in values}
-    means = [total.mean() for total in totals.values()]
-    spread = [total.std(ddof=1) if len(total) > 1 else 0.0 for total in totals.values()]
-    errors = [sd / math.sqrt(len(total)) for sd, total in zip(spread, totals.values())]
+    trials = result.data.sizes["trial"]
+    summaries = [Paired.of(result.total_regret(name)) for name in values]
+    means = np.array([one.mean for one in summaries])
+    errors = np.array([one.standard_error for one in summaries])
+    spread = errors * math.sqrt(trials)
     places = list(values.values())
-    low, high = ([m + s * sd for m, sd in zip(means, spread)] for s in (-1, 1))
+    low, high = means - spread, means + spread
     axes.fill_between(places, low, high, color=COLORS[0], alpha=0.15, linewidth=0)
     axes.errorbar(places, means, errors, color=COLORS[0], fmt="o-", markersize=4, capsize=3)
     if truth is not None:
@@ -114,7 +123,6 @@ def _draw(
         axes.annotate(" the truth", (truth, 0.98), xycoords=("data", "axes fraction"), va="top")
     axes.set(xlabel=label, ylabel="total regret $R_T$", ylim=(0, None))
     lighten(axes)
-    trials = result.data.sizes["trial"]
     caption = f"Mean of {trials:,} trials with its standard error; band: standard deviation."
     return written(figure, path, caption)
 
@@ -133,7 +141,7 @@ FIGURE_2C = Experiment(
     trials=200,
     cases=_case(_rates),
     score=partial(judge, _RATE_CLAIMS),
-    picture=partial(_draw, {_told(e): e for e in RATES}, "rate told to TV-GP-UCB", TRUTH),
+    picture=partial(_draw, {_rate_label(e): e for e in RATES}, "rate told to TV-GP-UCB", TRUTH),
     remark="Least regret is paid when told half the truth.",
 )
 
@@ -146,5 +154,7 @@ FIGURE_2D = Experiment(
     trials=200,
     cases=_case(_periods),
     score=_judge_periods,
-    picture=partial(_draw, {_every(n): float(n) for n in PERIODS}, "period N of R-GP-UCB", None),
+    picture=partial(
+        _draw, {_period_label(n): float(n) for n in PERIODS}, "period N of R-GP-UCB", None
+    ),
 )

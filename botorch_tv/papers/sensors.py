@@ -1,11 +1,12 @@
-"""[B16] Figure 3 and [ET] Figure 3 (a), (b): which sensor reads most, one asked at a time.
+"""[B16] Figure 3 and [ET] Figure 3 (a), (b): find the sensor with the highest reading.
 
-The covariance of the training rows is the kernel. Regret is the highest reading less that of the
-sensor chosen, in units of the readings for [B16], in standard deviations for [ET]. A trial
-starts from each sensor, the same for all strategies; errors are of that, and say nothing of weeks.
+The kernel is the covariance of the training rows. Regret is the highest reading minus that of the
+sensor chosen, in units of the readings for [B16], in standard deviations for [ET]. There is a trial
+for each first sensor, the same for all strategies; standard errors reflect only that choice, not
+the variation between weeks.
 
-[B16] has 46 sensors and three days for training, but a covariance of more sensors than it has
-independent rows knows little; here 46 cells are spread over the grid of the reanalysis.
+[B16] has 46 sensors and three days for training, but a covariance of more sensors than independent
+rows is poorly determined; here 46 cells are spread over the grid of the reanalysis.
 """
 
 from __future__ import annotations
@@ -30,30 +31,30 @@ SENSORS = 46
 ROADS = 50
 STEPS_PER_DAY = 288
 MORNING = slice(6 * 12, 6 * 12 + 84)
-"""84 readings a day from six o'clock on, every five minutes."""
+"""84 readings a day, every five minutes from six o'clock on."""
 DAYS = 7
 TRAINING_DAYS = (0, 1, 4)
-"""Thursday, Friday and Monday; Saturday and Sunday are another traffic."""
+"""Thursday, Friday and Monday; traffic differs on Saturday and Sunday."""
 
 
 def cells(arms: int, count: int, seed: int | Sequence[int] = 2016) -> np.ndarray:
-    """`count` arms of `arms`, drawn once and for all, or as another seed has it."""
+    """The indices of ``count`` arms, drawn at random with a fixed seed."""
     return np.sort(np.random.default_rng(seed).choice(arms, min(count, arms), replace=False))
 
 
 def mornings(values: np.ndarray, day: int) -> tuple[np.ndarray, int]:
-    """Rows of the training days' mornings with those of another behind, and how many are of each.
+    """The mornings of the training days followed by that of another day, and the rows of each.
 
     Args:
         values: Readings of all days, `rows x arms`.
-        day: The other.
+        day: The other day.
     """
     each = values.reshape(DAYS, STEPS_PER_DAY, -1)[:, MORNING]
     return np.concatenate([each[one] for one in (*TRAINING_DAYS, day)]), each.shape[1]
 
 
 def temperature(records: Recordings, *, test: int, standardize: bool, noise: float) -> PanelWorld:
-    """The last hours played, those before for training."""
+    """The last hours are played, those before are for training."""
     panel = records.temperature()
     chosen = cells(panel.values.shape[1], SENSORS)
     return PanelWorld(
@@ -66,7 +67,7 @@ def temperature(records: Recordings, *, test: int, standardize: bool, noise: flo
 
 
 def traffic(records: Recordings, *, day: int, center: Center) -> PanelWorld:
-    """The mornings of three working days for training, each a group, that of another played."""
+    """Three working days' mornings are for training, a group each; that of ``day`` is played."""
     values = records.traffic().values
     chosen = cells(values.shape[1], ROADS)
     rows, length = mornings(values[:, chosen], day)
@@ -87,13 +88,13 @@ def strategies(
     epsilon: float | None = None,
     period: int | None = None,
 ) -> dict[str, Strategy]:
-    """Static, resetting, forgetting and event-triggered ones, and chance.
+    """The strategies of :func:`event_triggered.line_up`, and random search.
 
     Args:
         world: Gives covariance and noise.
-        width: Exploration of all.
-        epsilon: Rate of change told to TV-GP-UCB; that of the training rows unless given.
-        period: Period of R-GP-UCB; from the rate of change unless given.
+        width: Exploration of all strategies.
+        epsilon: Rate of change assumed by TV-GP-UCB; fitted to the training rows by default.
+        period: Period of R-GP-UCB; derived from the rate of change by default.
     """
     kernel, noise = world.kernel, world.model_noise
     rate = world.epsilon if epsilon is None else epsilon
@@ -103,9 +104,9 @@ def strategies(
 
 
 LAST = 48
-"""Rounds by which GP-UCB trusts much that is stale."""
+"""The last rounds, by which much of GP-UCB's data is outdated."""
 BARELY = 0.25
-"""A share of the gain over chance that we call barely better."""
+"""Largest share of TV-GP-UCB's gain over random search that is called barely better."""
 _HOT = Logarithmic(c1=0.8, c2=0.4)
 _FAST = Logarithmic(c1=0.2, c2=0.4)
 
@@ -119,7 +120,7 @@ _TEMPERATURE = {
 
 
 def _judge_temperature(results: Results) -> Outcome:
-    """The orders, and how much better than chance GP-UCB is in the end."""
+    """Judge the orders, and how much better than random search GP-UCB is in the end."""
     claims = [
         Claim("temperature", "TV-GP-UCB", "R-GP-UCB", 3.0),
         Claim("temperature", "TV-GP-UCB", "GP-UCB", 3.0),

@@ -1,10 +1,10 @@
-"""[C17] Figures 3 and 4: standard test functions, and sensors whose readings stand still.
+"""[C17] Figures 3 and 4: standard test functions, and sensors with static readings.
 
-The paper leaves open the unit of the functions and the horizons. Here functions are standardised
-over the arms, because the kernel has variance 1. As on its synthetic functions, R² = λ is 1 % of
-the range and B the norm of the function that regularised regression on all arms finds. On sensors
-the covariance of the training rows is the kernel, R² is 5 % of their variance, γ_t = 1 as in the
-paper, B the largest such norm, and a trial plays the readings of one hour, again and again.
+The paper does not give the unit of the functions and the horizons. Here functions are standardised
+over the arms, because the kernel has variance 1. As for its synthetic functions, R² = λ is 1 % of
+the range, and B the norm of the regularised regression on all arms. For sensors the kernel is the
+covariance of the training rows, R² is 5 % of their variance, γ_t = 1 as in the paper, B is the
+largest such norm, and every round of a trial has the readings of the same hour.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def largest_norm(covariance: Tensor, functions: Tensor, noise: float) -> float:
 
 @dataclass(frozen=True)
 class Standard:
-    """A test function on 100 d random points of the unit cube, always the same.
+    """A test function on 100 d fixed random points of the unit cube.
 
     Args:
         problem: The function on its own bounds, to be maximised.
-        bounds: The part of its domain that is played, `(lower, upper)` for every dimension.
+        bounds: The part of its domain that is used, `(lower, upper)` in every dimension.
     """
 
     problem: BaseTestProblem
@@ -70,7 +70,7 @@ class Standard:
 
     @cached_property
     def values(self) -> Tensor:
-        """Standardised over the points, `100 d`."""
+        """The values, standardised over the points, `100 d`."""
         low, high = self.bounds
         found: Tensor = self.problem(low + (high - low) * self.domain.X, noise=False)
         return (found - found.mean()) / found.std()
@@ -84,7 +84,7 @@ class Standard:
         return StaticWorld(self.domain, functions=FixedFunctions(self.values), noise=noise)
 
     def strategies(self, noise: float) -> dict[str, Strategy]:
-        """With the squared exponential of lengthscale 0.2, which no such function comes from."""
+        """The strategies, with a squared exponential kernel of lengthscale 0.2."""
         kernel = unit_kernel("se", 0.2)
         K = kernel(self.domain.X).to_dense().detach()
         B = largest_norm(K, self.values.unsqueeze(0), noise)
@@ -92,7 +92,7 @@ class Standard:
 
 
 _FUNCTIONS = {
-    # As Azimi et al. (2012) have it, whom the paper follows: on the unit square.
+    # On the unit square, as in Azimi et al. (2012), whom the paper follows.
     "rosenbrock": Standard(Rosenbrock(dim=2, negate=True).double(), (0.0, 1.0)),
     "hartmann3": Standard(Hartmann(dim=3, negate=True).double(), (0.0, 1.0)),
 }
@@ -103,7 +103,7 @@ _FUNCTION_CASES = {
 
 
 def _function_claims(end: str) -> list[Claim]:
-    """Of the paper, with the incumbent that labels ending so have."""
+    """The paper's claims, for the strategies whose labels have this suffix."""
     improving = tuple(f"{name}{end}" for name in ("GP-EI", "GP-PI"))
     return [
         *(
@@ -137,18 +137,18 @@ FUNCTIONS = Experiment(
 
 
 class Hours(NamedTuple):
-    """Rows of a record: those that teach, and those that are played, one per trial."""
+    """Rows of a record for training, and rows that are played, one per trial."""
 
     training: np.ndarray
     played: np.ndarray
 
 
 class SensorWorld(StaticWorld):
-    """One row of a record per trial, which stands still.
+    """A static objective in every trial: one row of a record.
 
     Args:
-        values: Training rows and then those played, `rows x arms`.
-        train: How many of them teach.
+        values: Training rows followed by the rows played, `rows x arms`.
+        train: Number of training rows.
 
     Attributes:
         kernel: Covariance of the training rows, `M x M`.
@@ -171,9 +171,10 @@ def _hours(panel: Panel, sensors: int, rows: Hours) -> SensorWorld:
 
 
 def temperature(records: Recordings) -> SensorWorld:
-    """54 cells in all hours of the first 18 days; eight and nine o'clock of the others is played.
+    """54 cells; eight and nine o'clock of the days after the first 18 are played.
 
-    Of these two hours alone there are fewer than arms in all 31 days.
+    All hours of the first 18 days are for training, because these two alone are not enough for a
+    covariance of 54 arms.
     """
     panel = records.temperature()
     hours = np.arange(len(panel.values)).reshape(-1, 24)
@@ -182,7 +183,7 @@ def temperature(records: Recordings) -> SensorWorld:
 
 
 def traffic(records: Recordings) -> SensorWorld:
-    """41 sensors, every quarter of an hour of five days; times of the other two are played."""
+    """41 sensors; every quarter of an hour of five days is for training, two days are played."""
     panel = records.traffic()
     rows = np.arange(len(panel.values))
     start = 5 * STEPS_PER_DAY
@@ -191,13 +192,13 @@ def traffic(records: Recordings) -> SensorWorld:
 
 
 def strategies(world: SensorWorld, B: float | None = None) -> dict[str, Strategy]:
-    """With the covariance of the training rows; B is the largest norm of any hour unless given."""
+    """The strategies, with the sample covariance; B is by default the largest norm of any hour."""
     norm = largest_norm(world.kernel, world.readings, world.noise) if B is None else B
     return line_up(world.kernel, world.noise, norm, Fixed(1.0))
 
 
 SMALL = 0.1
-"""A B far below the norms, with which GP-TS and IGP-UCB hardly explore."""
+"""A B far below the norms, for which GP-TS and IGP-UCB hardly explore."""
 _BOUNDS: dict[str, float | None] = {"": None, "-B-0.1": SMALL}
 _RECORDS = {
     "temperature": ("54 cells of ERA5", temperature),
@@ -216,7 +217,7 @@ _SENSOR_CASES = {
 
 
 def _sensor_claims(end: str) -> list[Claim | Quantity]:
-    """Of the paper, with the B of cases whose names end so."""
+    """The paper's claims, for the cases whose names have this suffix."""
     return [
         *(
             Claim(name + end, "GP-TS", rival, 2.0)

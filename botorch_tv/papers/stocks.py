@@ -1,9 +1,9 @@
 """[W22] §7 and [ET] Table 1 on stocks: an arm is a stock, its closing price the reward.
 
-[ET] standardise prices by one mean and one standard deviation; the kernel is their covariance, both
-from the days that are played, as in the papers. B is the largest norm of a day's prices in the
-space of that kernel, B_T the sum of the largest daily changes. [W22] plays raw prices; of its code
-[ET] say that the prior mean is 0, the prior variance 1 and the noise variance 300. B is 1 there.
+[ET] standardise prices by one mean and one standard deviation. The kernel is their covariance. As
+in the papers, both come from the days that are played. B is the largest norm of a day's prices in
+the kernel's function space, B_T the sum of the largest daily changes. [W22] uses raw prices; in its
+code, according to [ET], the prior mean is 0, the prior variance 1, the noise variance 300, and B 1.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from botorch_tv.strategies import Strategy, random_search
 DAYS = 823
 NOISE = 0.01
 RAW_NOISE = 300.0
-"""Variance that the code of [W22] has, in squared units of the price."""
+"""Noise variance in the code of [W22], in squared units of the price."""
 
 
 def prices(records: Recordings) -> PanelWorld:
-    """The last 823 days, which also give scale and covariance."""
+    """The last 823 days, from which scale and covariance are estimated, too."""
     played = records.stocks().values[-DAYS:]
     return PanelWorld(
         np.concatenate([played, played]), len(played), noise_share=NOISE, first_arm="each"
@@ -50,21 +50,21 @@ def budget(world: PanelWorld) -> float:
 
 
 def strategies(world: PanelWorld) -> dict[str, Strategy]:
-    """Those of [W22], ET-GP-UCB, and chance."""
+    """The strategies of [W22], ET-GP-UCB, and random search."""
     memory = forgetting(budget(world), world.horizon)
     known = line_up(world.kernel, NOISE, largest_norm(world), memory)
     return {**known, "Random": random_search(kernel=world.kernel, noise=NOISE)}
 
 
 def raw_prices(records: Recordings) -> PanelWorld:
-    """The same days in units of the price, less their mean, of which strategies are told."""
+    """The same days in units of the price, minus their mean."""
     played = records.stocks().values[-DAYS:]
     both = np.concatenate([played, played])
     return PanelWorld(both, len(played), standardize=False, first_arm="each")
 
 
 def raw_strategies(world: PanelWorld) -> dict[str, Strategy]:
-    """With a prior of mean 0 and variance 1, as in the code of [W22]."""
+    """The same strategies with a prior of mean 0 and variance 1, as in the code of [W22]."""
     kernel = world.kernel / world.kernel.diagonal().mean()
     memory = forgetting(budget(world), world.horizon)
     known = line_up(kernel, RAW_NOISE, 1.0, memory)
@@ -79,7 +79,7 @@ _CASES = {"stocks": case, "raw": Recorded("stocks, raw prices", raw_prices, raw_
 
 
 def _claims(name: str) -> list[Claim]:
-    """[W22] Appendix E, and [ET] Appendix A."""
+    """The claims of [W22] Appendix E and [ET] Appendix A."""
     return [
         *(Claim(name, "WGP-UCB", other, 2.0) for other in ("IGP-UCB", *FORGETTING[:2])),
         *(Claim(name, label, "Random", 2.0) for label in ("IGP-UCB", *FORGETTING, "ET-GP-UCB")),

@@ -1,10 +1,10 @@
-"""What the functions of a study have in common, for settings that are derived from them.
+"""Properties of all functions of a study, from which settings of the papers are derived.
 
-The widths of [C17] and [W22] know a bound on the norms of the objectives, their windows the
-variation budget, and [C17]'s noise the range. Such numbers hold for a study as a whole. They are
-taken from the functions that the default study draws on a CPU, with seed 0 and the paper's number
-of trials: so they do not change with the seed, the device, or the number of trials asked for, and
-a study can be resumed and extended.
+The widths of [C17] and [W22] depend on a bound on the norms of the objectives, their windows on the
+variation budget, and the noise of [C17] on the range. These numbers hold for a study as a whole.
+They are computed from the functions drawn by the default study on a CPU, with seed 0 and the
+paper's number of trials. They do not depend on the requested seed, device or number of trials, so
+that a study can be resumed and extended.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from botorch_tv.simulation.worlds.drawn import DrawnWorld
 def largest_norm(world: DrawnWorld, trials: int) -> float:
     """The largest norm of any function of any trial, a bound B for the widths.
 
-    Functions between two others on a straight line have no larger norm than both.
+    Linear interpolation between two functions does not exceed the larger norm.
 
     Args:
-        world: Its functions must know their norm.
+        world: A world whose functions have known norms.
         trials: Trials of the default study.
     """
     squared = [drawn.squared_norm for drawn in world.draw(_stream(trials))]
@@ -34,7 +34,7 @@ def largest_norm(world: DrawnWorld, trials: int) -> float:
 
 
 def mean_range(world: DrawnWorld, trials: int) -> float:
-    """Mean over all functions of all trials of their highest less their lowest value.
+    """Mean range (highest minus lowest value) over all functions of all trials.
 
     Args:
         world: A world made of functions.

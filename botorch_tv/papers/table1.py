@@ -51,7 +51,7 @@ _CLAIMS = {
 
 
 def _judge(results: Results) -> Outcome:
-    """The orders, and below them regret beside the paper's."""
+    """Judge the orders, and list our regret and the paper's below them."""
     orders = judge_readings(_CLAIMS, results)
     rows = [
         {

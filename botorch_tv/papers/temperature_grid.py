@@ -1,11 +1,11 @@
-"""[M] §4.2: bandits with an expert and without on a grid of temperatures, and what they know of it.
+"""[M] §4.2: bandits with and without an expert on a grid of temperatures.
 
-The paper plays monthly anomalies of Berkeley Earth over France. Here hourly anomalies of the
-reanalysis are played, on every fourth cell: how far a cell is above its own mean over the training
-rows. The kernel is a squared exponential on latitude and longitude; its lengthscale and the rate of
-change have the largest marginal likelihood on the training rows among lengthscales of half a degree
-to eight. The paper tunes α on training data; here α = 1, and c_Q = 1, on which it is silent. The
-memories of R-, SW- and WGP-UCB follow from the rate of change.
+The paper uses monthly anomalies of Berkeley Earth over France. Here they are hourly anomalies of
+the reanalysis on every fourth cell: the temperature of a cell minus its own mean over the training
+rows. The kernel is a squared exponential on latitude and longitude. Its lengthscale, among half a
+degree to eight, and the rate of change maximise the marginal likelihood of the training rows. The
+paper tunes α on training data and does not give c_Q; here both are 1. The memories of R-, SW- and
+WGP-UCB follow from the rate of change.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OTHERS = ("GP-UCB", "R-GP-UCB", "SW-GP-UCB", "WGP-UCB", "TV-GP-UCB")
 
 
 def anomalies(records: Recordings) -> PanelWorld:
-    """The last 264 hours of a coarse grid, those before for training."""
+    """The last 264 hours of a coarse grid; those before are for training."""
     panel = records.temperature(every=4)
     return PanelWorld(panel, train=len(panel.values) - HORIZON, center="arm", first_arm="each")
 
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(world: PanelWorld) -> Fitted:
-    """The lengthscale and the rate of change of largest marginal likelihood."""
+    """Fit lengthscale and rate of change by marginal likelihood."""
     candidates = [_kernel(lengthscale) for lengthscale in LENGTHSCALES]
     fits = []
     for kernel in candidates:
@@ -104,7 +104,7 @@ _CLAIMS = [Claim(CASE, expert, other, 3.0) for expert in EXPERTS for other in _O
 
 
 def _judge(results: Results) -> Outcome:
-    """Regret first, then how far W-SparQ-GP-UCB was from the truth all over the grid."""
+    """Judge regret, then the prediction error of W-SparQ-GP-UCB over the grid."""
     orders = judge(_CLAIMS, results)
     error = results[CASE].squared_error.mean("round")
     rows = [
@@ -115,17 +115,17 @@ def _judge(results: Results) -> Outcome:
         for other in _OTHERS
     ]
     table = pd.concat([orders.table, pd.DataFrame(rows)], ignore_index=True)
-    told = ", ".join(
+    errors = ", ".join(
         f"{label} {float(error.sel(strategy=label).mean()):.3f}"
         for label in error["strategy"].values
     )
     holds = all(row["holds"] for row in rows)
-    verdict = f"{orders.verdict} Squared prediction error over the grid: {told}."
+    verdict = f"{orders.verdict} Squared prediction error over the grid: {errors}."
     return Outcome(table, verdict, bool(orders.holds) and holds)
 
 
 def _draw(results: Results, path: Path) -> Figure:
-    """Regret, and in a second file the maps."""
+    """Draw regret, and prediction errors in a second file."""
     result = results[CASE]
     maps = path.with_name(f"{path.stem}-map{path.suffix}")
     result.plot_prediction_error(maps, across=1, names=("latitude", "longitude"))

@@ -178,7 +178,7 @@ def test_all_records_are_looked_for_first(tmp_path, capsys):
     assert cli.main(["paper", "all", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "has no era5" in capsys.readouterr().err
     assert cli.main(["paper", "all", "--noise", "0.5", "--out", str(tmp_path)]) == 2
-    assert "but it plays a record" in capsys.readouterr().err
+    assert "but this experiment plays a record" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
@@ -288,7 +288,9 @@ def test_no_worse_by_hand(required, holds):
 def test_noise_that_differs_by_case_is_not_overruled(tmp_path):
     with pytest.raises(ValueError, match=r"w22-slow: noise is 0.5, .* 0.1 at noise-0.1"):
         EXPERIMENTS["w22-slow"].run(tmp_path, noise=0.5, progress=False)
-    with pytest.raises(ValueError, match=r"et-fig3: noise is 0.5, but it plays a record"):
+    with pytest.raises(
+        ValueError, match=r"et-fig3: noise is 0.5, but this experiment plays a record"
+    ):
         EXPERIMENTS["et-fig3"].run(tmp_path, noise=0.5, progress=False)
     assert not list(tmp_path.iterdir())
 
