@@ -151,7 +151,7 @@ def read_dataset(path: str | os.PathLike[str], most: float = math.inf) -> xr.Dat
 
 
 def _chunking(variable: xr.Variable, trials: int) -> dict[str, object]:
-    """netCDF chunks of a variable, with checksums: about a MiB of one strategy, or all of it."""
+    """NetCDF chunks of a variable, with checksums: about a MiB of one strategy, or all of it."""
     sizes = {str(name): size for name, size in variable.sizes.items()} | {"strategy": 1}
     sizes = {
         name: max(1, min(size, LONGEST)) for name, size in sizes.items() if name in variable.dims
