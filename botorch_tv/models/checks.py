@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import torch
@@ -12,6 +13,7 @@ from gpytorch import Module as GPyTorchModule
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
 from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 from gpytorch.likelihoods.likelihood import _Likelihood
+from gpytorch.settings import min_variance
 from torch import Tensor
 
 from botorch_tv.validation import largest, require, require_trials
@@ -96,6 +98,33 @@ def check_magnitude(name: str, value: Tensor) -> None:
             f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
             f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave out "
             "what is no measurement."
+        )
+
+
+def warn_of_small_outputs(Y: Tensor) -> None:
+    """Warn of observations that differ so little that floors of variances hide what is known.
+
+    GPyTorch takes variances below a floor, 1e-10 in float64, for that floor, in the units of Y;
+    and outcomes that vary by less than 1e-8 are not standardised by BoTorch.
+
+    Args:
+        Y: Observations, `... x n x m`.
+    """
+    if Y.shape[-2] < 2:
+        return
+    sd, size = Y.std(-2), Y.abs().amax(-2)
+    least = 10 * min_variance.value(Y.dtype) ** 0.5
+    # Those that differ by rounding alone are constant.
+    small = sd[(sd < least) & (sd > 100 * torch.finfo(Y.dtype).eps * size)]
+    if small.numel():
+        digits = math.ceil(-math.log10(small.min().item()))
+        warnings.warn(
+            f"train_Y has a standard deviation of {small.min().item():.2g}, but where it is below "
+            f"{least:.0e} predictions look less sure than they are, as GPyTorch takes variances "
+            f"below {min_variance.value(Y.dtype):g} for that; use a smaller unit, such as "
+            f"1e{digits} * train_Y.",
+            InputDataWarning,
+            stacklevel=3,
         )
 
 

@@ -34,6 +34,7 @@ from botorch_tv.models.checks import (
     check_times,
     column_of_time,
     warn_of_no_time,
+    warn_of_small_outputs,
 )
 from botorch_tv.models.forgetting import Forgetting, age_noise, current, separate, temporal_kernel
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
@@ -126,6 +127,7 @@ class TimeVaryingGP(AgingGP):
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         warn_of_no_time(train_X, time)
+        warn_of_small_outputs(train_Y)
         decay, inflation = _separated(forgetting, covar_module, spatial_module, likelihood)
         aged = isinstance(likelihood, AgeNoiseLikelihood)
         default_decay = forgetting is None and covar_module is None and not aged
