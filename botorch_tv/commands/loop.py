@@ -61,8 +61,6 @@ def add_loop_options(commands: Any) -> None:
     option(ask, "--pending", "suggestions open at once from now on (default: as before)", type=int)
     tell = step("tell", _tell, "take in what came out")
     observe = step("observe", _observe, "take in what was measured where nobody suggested it")
-    for parser in (ask, tell, observe):  # Python's own takes -8e-06 for an option.
-        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="what came out")
     observe.add_argument("y", type=_number, metavar="Y", help="what came out")
     told = "where, as temperature=60 or metal=steel; of all parameters"
@@ -81,6 +79,8 @@ def add_loop_options(commands: Any) -> None:
     for parser in (ask, tell, observe, recommend):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
         option(parser, "--time", told, type=_time)
+        # Python's own takes -8e-06 for an option.
+        parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "say what was measured, what is open, and what is believed")
     option(status, "--plot", "also draw it there", type=Path, metavar="PICTURE")
     status.add_argument("--json", action="store_true", help="say it as a line of JSON")
@@ -136,7 +136,7 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from botorch_tv.commands.loop_table import readings
+    from botorch_tv.commands.loop_table import TIME, readings
     from botorch_tv.strategies.loop.file import LoopFile
 
     with _alone(arguments.file):
@@ -150,7 +150,7 @@ def _import(arguments: argparse.Namespace) -> int:
                 when[row.line] = None if row.time is None else _time(row.time)
         # Each that came before others would have these replayed, as in a table newest first.
         for row in sorted(table.rows, key=lambda one: _moment(when[one.line])):
-            with _at_line(row.line, path):
+            with _at_line(row.line, path), _time_called(f"column {times or TIME}"):
                 loop.observe(_point(loop, row.values), _number(row.y), time=when[row.line])
         loop.save(arguments.file)
     gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
@@ -170,6 +170,18 @@ def _at_line(line: int, path: Path) -> Iterator[None]:
         raise ValueError(f"{error}. {where}") from error
     except Exception as error:
         error.add_note(where)
+        raise
+
+
+@contextmanager
+def _time_called(name: str) -> Iterator[None]:
+    """Errors about a time call it so, and not after the option of other commands."""
+    from botorch_tv.strategies.loop.cures import Act, Cure, Refusal
+
+    try:
+        yield
+    except Refusal as error:
+        error.parts = tuple(name if one == Cure(Act.TIME) else one for one in error.parts)
         raise
 
 

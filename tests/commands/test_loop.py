@@ -225,7 +225,7 @@ def test_a_table_newest_first_is_told_oldest_first(
         ),
         ("time,x,x,y\n2026-03-01,1,1,1\n", (), "has two columns 'x'"),
         ("time,x,y\n2026-03-01,0.5,1\n2026-03-02,2,1\n", (), "x is 2, .* In line 3 of .*past.csv"),
-        ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "loop new --unit rounds. In line 3"),
+        ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "column time is 3.* --unit rounds. In line 3"),
         ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
         ("time,x,y\n2026-03-01,0.5\n", (), "2 cells in line 2, but 3 columns"),
@@ -254,6 +254,7 @@ def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     file, past = str(tmp_path / "loop.json"), tmp_path / "past.csv"
     past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
     assert run("new", file, "x=0:1", "--unit", "rounds") == 0
+    assert run("recommend", file, "--time", "-1e3") == 0
 
     def read(*argv: str) -> dict[str, Any]:
         capsys.readouterr()
