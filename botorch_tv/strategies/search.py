@@ -202,7 +202,8 @@ class MultiStart(Search):
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
         points = self.raw_samples + looks.familiar
-        scores = _numbers_of_scores(max(self.raw_samples, looks.familiar), looks, trials)
+        together = points if trials == 1 else max(self.raw_samples, looks.familiar)
+        scores = _numbers_of_scores(together, looks, trials)
         climbs = trials * starts * (CLIMBING * looks.compared + 2 * looks.besides)
         distances = self.raw_samples**2
         return max(scores, climbs, distances) + trials * points * (dim + 3)
@@ -213,10 +214,14 @@ class MultiStart(Search):
         raw = raw_points(self.raw_samples, box.dim, sought.told, observed)
         points = torch.cat([raw.expand(len(observed), -1, -1), box.to_unit(observed)], 1)
         with torch.no_grad():
-            values = sought.score(box.from_unit(raw).expand(len(observed), -1, -1), None)
-            seen = values[:, :0]
-            if observed.shape[1]:
-                seen = sought.score(box.from_unit(points[:, len(raw) :]), None)
+            if len(observed) == 1:  # one trial shares its raw samples with none
+                every = sought.score(box.from_unit(points), None)
+                values, seen = every[:, : len(raw)], every[:, len(raw) :]
+            else:
+                values = sought.score(box.from_unit(raw).expand(len(observed), -1, -1), None)
+                seen = values[:, :0]
+                if observed.shape[1]:
+                    seen = sought.score(box.from_unit(points[:, len(raw) :]), None)
         seen = seen.masked_fill(~sought.live, -math.inf)
         peaks = peaks_of(raw, values)
         restarts = 4 + 3 * box.dim if self.restarts is None else self.restarts
