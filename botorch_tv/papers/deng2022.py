@@ -121,7 +121,7 @@ def line_up(
 
 
 def strategies(noise: float, *, make: Make, B: float | None = None) -> dict[str, Strategy]:
-    """:func:`line_up` for a world that is drawn; B is the largest norm unless given."""
+    """:func:`line_up` for a drawn world; B is the largest norm by default."""
     norm, memory = _survey(make)
     return line_up(unit_kernel("se", 0.2), noise, norm if B is None else B, memory)
 

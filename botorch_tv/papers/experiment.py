@@ -161,27 +161,27 @@ class Experiment:
         """
         return {name: folder / f"{self.id}-{name}.chunks" for name in self.cases}
 
-    def check_noise(self, told: float | None) -> None:
+    def check_noise(self, noise: float | None) -> None:
         """Check that the user may change the noise variance.
 
         Args:
-            told: The user's variance; None for the experiment's own.
+            noise: The user's variance; None for the experiment's own.
 
         Raises:
             ValueError: If it cannot be changed, because cases have different ones or use a record.
         """
-        if told is None:
+        if noise is None:
             return
         known = {case.noise for case in self.cases.values()}
         if None in known:
             raise ValueError(
-                f"{self.id}: noise is {told}, but this experiment plays a record, whose noise is a "
-                "share of its variance; leave the noise out."
+                f"{self.id}: noise is {noise}, but this experiment plays a record, whose noise is "
+                "a share of its variance; leave the noise out."
             )
         if len(known) > 1:
             each = ", ".join(f"{case.noise:.4g} at {name}" for name, case in self.cases.items())
             raise ValueError(
-                f"{self.id}: noise is {told}, but its cases have different variances, {each}; "
+                f"{self.id}: noise is {noise}, but its cases have different variances, {each}; "
                 "leave the noise out."
             )
 

@@ -62,7 +62,6 @@ def open_line_ups(
             every difference; or if a description is damaged or missing.
         OSError: If the folder cannot be made or written.
     """
-    study = json.loads(json.dumps(study))
     if not (path / STUDY_FILE).exists():
         StudyFolder.create(path, study, cut)
     missing = list(study["labels"])
