@@ -1,5 +1,6 @@
 """Compiled rounds make the choices of the others, or leave them to these."""
 
+import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,15 +26,18 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
-from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE
+from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.simulation import AbruptWorld, MarkovWorld, StudyResult, run_study
 from botorch_tv.simulation.chunks import PreparedStudy
+from botorch_tv.simulation.compiled import parts as brought
 from botorch_tv.simulation.compiled import serving
+from botorch_tv.simulation.compiled.kernel import COMPILED_IN
 from botorch_tv.simulation.compiled.serving import require_compiled, served, service, sides
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.eager import EagerTable
 from botorch_tv.simulation.in_numbers.known import MOST_ARMS, MOST_SLOTS
+from botorch_tv.simulation.in_numbers.rules import Rules
 from botorch_tv.simulation.place import Place
 from botorch_tv.simulation.progress import Progress
 from botorch_tv.simulation.recorders.diagnosis import Diagnosis
@@ -423,3 +427,12 @@ def test_whether_it_is_compiled_is_no_part_of_what_a_study_is():
     world = MarkovWorld(DOMAINS["odd"], kernel=smooth(), epsilon=0.05, noise=NOISE)
     settings = StudySettings(world, {"GP": ucb()}, 40, 0, torch.float64, torch.device("cpu"))
     assert settings.description() == replace(settings, compiled=True).description()
+
+
+def test_what_other_files_bring_into_the_machine_code_has_its_digest_there():
+    """Numba's cache on disk is renewed where kernel.py changes, and only there."""
+    kinds = (brought.Sides, brought.Factors, brought.Scene, brought.Trials, brought.Played, Rules)
+    columns = (brought.SLOTS, brought.NUMBER, brought.SINCE, brought.ELAPSED)
+    all_of_it = [(kind.__name__, kind._fields) for kind in kinds] + [columns, REFRESH_ROUNDS]
+    digest = hashlib.sha256(repr(all_of_it).encode()).hexdigest()[:12]
+    assert digest == COMPILED_IN, f"write {digest} into kernel.COMPILED_IN"

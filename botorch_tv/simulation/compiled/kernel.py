@@ -10,6 +10,7 @@ objective that moves, too: as time passes P shrinks by a², and an observation o
 variance v k adds z zᵀ / s with z = v e_j - P k_A(x), whatever was lost before.
 
 All that is compiled stands in this one file: the cache on disk does not see what changes elsewhere.
+What comes from other files, layouts of tuples and constants, has its digest here.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from botorch_tv.simulation.compiled.parts import (
 )
 from botorch_tv.simulation.in_numbers.rules import Rules
 
+COMPILED_IN = "2f7d50245a6e"
+"""Digest of the fields and constants of other files; it has to change, and this file with it, where
+they do, or an older compiled round would read one field for another."""
 Loop = TypeVar("Loop", bound=Callable[..., object])
 # Sums may be taken in any order, as matrix products take them; nothing relies on NaN.
 _ARITHMETIC = {"contract", "reassoc", "nsz", "nnan"}
