@@ -197,18 +197,20 @@ def require_choice(exploration: object, choice: object, state: State) -> None:
     """Raise an ``InputDataError`` unless what an exploration chose is a choice of the domain."""
     domain, shape = state.domain, tuple(state.time.shape)
     on_arms = isinstance(domain, Grid)
-    own = state.basis.variance.dtype
+    own, place = state.basis.variance.dtype, state.basis.variance.device
     wanted, dtype = (shape, torch.int64) if on_arms else ((*shape, domain.dim), own)
     kind = "numbers of arms, int64" if on_arms else f"points, {own}"
-    if not isinstance(choice, Tensor) or tuple(choice.shape) != wanted or choice.dtype != dtype:
+    form = (wanted, dtype, place)
+    if not isinstance(choice, Tensor) or (tuple(choice.shape), choice.dtype, choice.device) != form:
         given = (
-            f"{choice.dtype} of shape {tuple(choice.shape)}"
+            f"{choice.dtype} of shape {tuple(choice.shape)} on {choice.device}"
             if isinstance(choice, Tensor)
             else shown(choice)
         )
         raise InputDataError(
             f"{type(exploration).__name__} chose {given}, but a choice is {kind} of shape "
-            f"{wanted}; return what candidates.argmax(score) or candidates.anywhere() gives."
+            f"{wanted} on {place}; return what candidates.argmax(score) or candidates.anywhere() "
+            "gives."
         )
     if choice.device.type != "cpu":
         return

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import Constant
@@ -62,3 +63,14 @@ def test_what_an_exploration_sees(domain, maximize):
     assert shape[0] == 3
     assert number == 3
     assert noise.unique().tolist() == [0.1]
+
+
+@pytest.mark.parametrize("domain", [GRID, BOX], ids=["grid", "box"])
+def test_choices_on_another_device_are_refused(domain):
+    class Elsewhere(Exploration):
+        def choose(self, candidates):
+            return candidates.anywhere().to("meta")
+
+    strategy = Strategy(kernel=RBFKernel().double(), noise=0.02, exploration=Elsewhere())
+    with pytest.raises(InputDataError, match=r"on meta, but a choice is .* on cpu; return what"):
+        strategy.ask(strategy.init(domain, batch_shape=(2,)))
