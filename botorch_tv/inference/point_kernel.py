@@ -93,7 +93,7 @@ class General:
     def covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
         """`trials x q x d` and `trials x n x d` to `trials x q x n`."""
         covariance: Tensor = self.kernel(X1, X2).to_dense()
-        return covariance
+        return covariance.to(X1)  # a formula of one's own may have another dtype
 
     def against(self, X2: Tensor) -> Covariance:
         """Covariances with points that stay the same, `trials x n x d`."""
@@ -102,7 +102,7 @@ class General:
     def variance(self, X: Tensor) -> Tensor:
         """Prior variances, `trials x q x d -> trials x q`."""
         variance: Tensor = self.kernel(X, diag=True)
-        return variance
+        return variance.to(X)
 
     def select(self, trials: Tensor) -> General:
         """The kernel of some trials: the same for all."""

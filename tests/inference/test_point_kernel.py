@@ -123,3 +123,17 @@ def test_one_kernel_per_trial():
     assert ready.variance(X1).tolist() == [[1.0] * 4, [2.0] * 4, [3.0] * 4]
     with pytest.raises(ValueError, match="batch shape"):
         point_kernel(RQKernel(batch_shape=shape))
+
+
+def test_a_formula_of_single_precision_is_taken_in_the_dtype_of_the_points():
+    """A stranger's kernel may round to float32; what is computed from it stays float64."""
+
+    class Single(RBFKernel):
+        def forward(self, x1, x2, **how):
+            return super().forward(x1, x2, **how).float()
+
+    X = torch.rand(1, 4, 2, dtype=torch.float64)
+    ready = General(Single().double())
+    usual = RBFKernel().double()(X).to_dense()
+    torch.testing.assert_close(ready.covariance(X, X), usual, rtol=0, atol=1e-7)
+    assert ready.variance(X).dtype == torch.float64
