@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.leaders import PROCESSOR
 from benchmarks.peers.peers import PEERS, Entry
 from benchmarks.peers.pooling import pooled
 from benchmarks.peers.worlds import WORLDS
@@ -41,7 +42,7 @@ from benchmarks.statistics.errors import standard_error
 
 PLAIN = [name for name in WORLDS if "-" not in name]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-COSTS = ("queries", "seconds_per_round", "processor_seconds_per_round", "peak_memory_MiB")
+COSTS = ("queries", "seconds_per_round", PROCESSOR, "peak_memory_MiB")
 KEPT = RESULTS / "peers.json"
 LIMIT = 3600
 """Seconds that a run may take."""
@@ -86,7 +87,8 @@ def run(options: argparse.Namespace, one: tuple[str, str, int]) -> None:
         failed.write_text(last + "\n")
         print(f"{name} on {world}, seed {seed}: failed: {last}", flush=True)
         return
-    path.write_text(json.dumps(json.loads(last) | {"commit": options.commit}) + "\n")
+    found = json.loads(last) | {"commit": options.commit, "device": options.device}
+    path.write_text(json.dumps(found) + "\n")
     failed.unlink(missing_ok=True)
     print(f"{name} on {world}, seed {seed}: done", flush=True)
 
@@ -133,6 +135,7 @@ def _row(
         **{number: _mean(seeds, number) for number in COSTS},
         "versions": next(iter(seeds.values()))["versions"],
         "commits": sorted({one["commit"] for one in seeds.values()}),
+        "devices": sorted({one["device"] for one in seeds.values()}),
     }
     ours = peers.get("nothing", {})
     both = sorted(set(seeds) & set(ours))
@@ -142,6 +145,9 @@ def _row(
         row["nothing"] = float(np.mean([ours[seed][held] for seed in both]))
         row["above_nothing"] = float(np.mean(gaps))
         row["above_nothing_error"] = standard_error(gaps)
+        # A ratio seed by seed, as other seeds may be of another machine.
+        times = [seeds[seed][PROCESSOR] / ours[seed][PROCESSOR] for seed in both]
+        row["processor_times_ours"] = float(np.mean(times))
     return row
 
 
@@ -180,6 +186,7 @@ def main() -> None:
     (options.out / "runs").mkdir(parents=True, exist_ok=True)
     options.until = time.monotonic() + 60 * options.minutes
     options.commit, options.pythons = commit(), {}
+    options.device = environment(seed=0)["device"]
     for name in options.peers:
         try:
             options.pythons[name] = python_of(PEERS[name], options.out)

@@ -111,15 +111,12 @@ def _lower(worlds: Worlds, order: list[str]) -> str:
 
 
 def thinking(worlds: Worlds) -> str:
-    """What a query costs, as a multiple of ours on the same world."""
+    """What a query costs, as a multiple of ours on the same world, seeds and machine."""
     times: dict[str, list[float]] = {}
     for peers in worlds.values():
-        if peers.get("nothing", {}).get(PROCESSOR) is None:
-            continue
-        ours = peers["nothing"][PROCESSOR]
         for name, row in peers.items():
-            if name not in (*OURS, *INSTANT) and row[PROCESSOR] is not None:
-                times.setdefault(name, []).append(row[PROCESSOR] / ours)
+            if name not in (*OURS, *INSTANT) and row.get("processor_times_ours") is not None:
+                times.setdefault(name, []).append(row["processor_times_ours"])
     told = [
         f"`{name}` {min(each):.1f} to {max(each):.1f}"
         if len(each) > 1

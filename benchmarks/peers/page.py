@@ -161,7 +161,8 @@ def _machine(record: Mapping[str, Any]) -> list[str]:
     for row in rows:
         versions |= row["versions"]
     told = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
-    return [f"{record['device']}, shared with other work; commits {', '.join(commits)}; {told}."]
+    devices = " and ".join(sorted({one for row in rows for one in row["devices"]}))
+    return [f"{devices}, shared with other work; commits {', '.join(commits)}; {told}."]
 
 
 def stored(name: str) -> Any:

@@ -27,6 +27,7 @@ def pooled(earlier: Row | None, later: Row) -> Row:
         "played": sorted(earlier["played"] + later["played"]),
         "versions": earlier["versions"] | later["versions"],
         "commits": sorted({*earlier["commits"], *later["commits"]}),
+        "devices": sorted({*earlier["devices"], *later["devices"]}),
     }
     for name in later:
         if name not in NOT_MEANS:
@@ -42,9 +43,9 @@ def pooled(earlier: Row | None, later: Row) -> Row:
     return row
 
 
-OF_PAIRS = ("nothing", "above_nothing")
+OF_PAIRS = ("nothing", "above_nothing", "processor_times_ours")
 ERRORS = ("standard_error", "above_nothing_error")
-NOT_MEANS = ("seeds", "played", "versions", "commits", "pairs", *ERRORS)
+NOT_MEANS = ("seeds", "played", "versions", "commits", "devices", "pairs", *ERRORS)
 
 
 def _mean(earlier: Row, later: Row, name: str, counted: str) -> float | None:

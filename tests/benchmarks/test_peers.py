@@ -102,6 +102,7 @@ def a_run(peer, seed, regret, world="w", unit=None):
         "peak_memory_MiB": 1.0,
         "versions": {},
         "commit": "0",
+        "device": "a machine",
     }
 
 
