@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from ax.core.types import TParameterization
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.external_generation_node import ExternalGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
+from botorch.exceptions import InputDataWarning
 
 from botorch_tv.ax.clock import check_fixed, check_now, check_search_space
 from botorch_tv.ax.space import TrialSpace
@@ -135,10 +137,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         check_search_space(experiment.search_space, self.time_parameter)
         objective = _objective(experiment.optimization_config)
         (metric, weight), history = objective.metric_weights[0], self._history
-        maximize = weight > 0
-        known = history is not None and history.strategy.maximize == maximize
-        if history is None or not known or self._begun is not experiment:
-            space = TrialSpace(experiment.search_space, self.time_parameter)
+        maximize, space = weight > 0, TrialSpace(experiment.search_space, self.time_parameter)
+        before = None if history is None else (history.strategy.maximize, history.space)
+        if history is None or before != (maximize, space) or self._begun is not experiment:
             strategy = adaptive_gp_ucb(maximize=maximize, starts=self.initialization_trials)
             history, self._begun = TrialHistory.begin(strategy, space), experiment
         assert isinstance(history.space, TrialSpace)
@@ -148,7 +149,9 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         failed = [one for one in ended if one.status == TrialStatus.FAILED]
         settings = [one.arm.parameters for one in failed if isinstance(one, Trial) and one.arm]
         self._failed = [
-            (float(one[self.time_parameter]), history.space.place(one)) for one in settings
+            (float(one[self.time_parameter]), history.space.place(one))
+            for one in settings
+            if history.space.covers(one)
         ]
 
     @without_gradients
@@ -168,7 +171,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             X = space.filling(number, self.seed)
         else:
             now = max(now, float(history.state.time))
-            running = [space.place(one) for one in pending_parameters]
+            running = [space.place(one) for one in pending_parameters if space.covers(one)]
             state = history.as_if_ended(sorted(self._failed), running, now)
             X = history.quiet.ask(state, now=now).X
         return space.parameterization(X) | {self.time_parameter: self._now}
@@ -216,7 +219,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 def measured(
     experiment: Experiment, data: Data, metric: str, space: TrialSpace, time_parameter: str
 ) -> list[TrialRow]:
-    """The trials that have ended with a value."""
+    """The trials in the search space that have ended with a value."""
     frame = data.df
     rows = frame[frame["metric_name"] == metric] if len(frame) else frame
     values = dict(zip(rows["trial_index"], rows["mean"])) if len(rows) else {}
@@ -226,6 +229,14 @@ def measured(
         if trial.status not in MEASURED or not isinstance(trial, Trial) or not math.isfinite(value):
             continue
         parameters = trial.arm.parameters
+        if not space.covers(parameters):
+            warnings.warn(
+                f"Trial {index} has {parameters}, which is out of the search space, so the "
+                "adaptive strategy leaves it out; configure an experiment whose ranges hold it.",
+                InputDataWarning,
+                stacklevel=2,
+            )
+            continue
         time = float(parameters[time_parameter])
         found.append(TrialRow(time, index, space.place(parameters), value))
     return found

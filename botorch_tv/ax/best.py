@@ -20,6 +20,7 @@ from ax.generation_strategy.generator_spec import GeneratorSpec
 from botorch_tv.ax.acquisition import set_present
 from botorch_tv.ax.adaptive import MEASURED, AdaptiveNode
 from botorch_tv.ax.clock import Clock, check_fixed, check_now
+from botorch_tv.ax.space import TrialSpace
 from botorch_tv.validation import require_number
 
 
@@ -50,12 +51,12 @@ def best_now(
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
-    predict, name = _predictor(client)
+    predict, name, knows = _predictor(client)
     experiment = client._experiment
     now = _time(client, fixed_parameters, name)
     config = experiment.optimization_config
     _check_objective(config)
-    tried = _tried(experiment, config, name)
+    tried = _tried(experiment, config, name, knows)
     points = [{**arm.parameters, name: now} for _, arm in tried]
     predicted = predict(points, now)
     _check_measured(config, predicted[0])
@@ -87,7 +88,7 @@ def predict_now(
     Raises:
         UserInputError, ValueError: As :func:`best_now`, or if a point is none of the search space.
     """
-    predict, name = _predictor(client)
+    predict, name, _ = _predictor(client)
     now = _time(client, fixed_parameters, name)
     settings = [{**one, name: now} for one in points]
     for one in settings:
@@ -101,17 +102,23 @@ Predicted = list[dict[str, tuple[float, float]]]
 """Mean and standard deviation of every metric, for each of some settings."""
 
 
-def _predictor(client: Client) -> tuple[Callable[[list[TParameterization], float], Predicted], str]:
-    """What predicts at a time, and the parameter of time."""
+def _predictor(
+    client: Client,
+) -> tuple[
+    Callable[[list[TParameterization], float], Predicted], str, Callable[[TParameterization], bool]
+]:
+    """What predicts at a time, the parameter of time, and of which settings it knows anything."""
     strategy = client._maybe_generation_strategy
     for node in [] if strategy is None else strategy._nodes:
         if isinstance(node, AdaptiveNode):
-            return partial(_by_node, node, client._experiment), node.time_parameter
+            name = node.time_parameter
+            knows = TrialSpace(client._experiment.search_space, name).covers
+            return partial(_by_node, node, client._experiment), name, knows
         for spec in node.generator_specs:
             kwargs = spec.generator_kwargs
             if "surrogate_spec" in kwargs and Clock in kwargs.get("transforms", ()):
                 name = kwargs["transform_configs"]["Clock"]["time_parameter"]
-                return partial(_by_model, spec, client._experiment), name
+                return partial(_by_model, spec, client._experiment), name, lambda setting: True
     raise UserInputError(
         f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
         "no present time; give client.set_generation_strategy that of "
@@ -171,15 +178,22 @@ def _check_objective(config: OptimizationConfig | None) -> None:
             )
 
 
-def _tried(experiment: Experiment, config: OptimizationConfig, name: str) -> list[tuple[int, Arm]]:
-    """Each setting whose objective was measured, with the trial that ran it last."""
+def _tried(
+    experiment: Experiment,
+    config: OptimizationConfig,
+    name: str,
+    knows: Callable[[TParameterization], bool],
+) -> list[tuple[int, Arm]]:
+    """Each known setting whose objective was measured, with the trial that ran it last."""
     measured = experiment.lookup_data().df
     last: dict[str, tuple[int, Arm]] = {}
     for index, trial in sorted(experiment.trials.items()):
         rows = measured[measured["trial_index"] == index] if len(measured) else measured
         known = set() if rows.empty else set(rows["metric_name"])
         done = trial.status in MEASURED and known.issuperset(config.objective.metric_names)
-        if done and isinstance(trial, Trial) and trial.arm is not None:
+        if not done or not isinstance(trial, Trial) or trial.arm is None:
+            continue
+        if knows(trial.arm.parameters):
             setting = {key: value for key, value in trial.arm.parameters.items() if key != name}
             last[Arm.md5hash(setting)] = (index, trial.arm)
     if not last:

@@ -44,9 +44,20 @@ class TrialSpace(Space):
                 f"the adaptive strategy takes none among parameters; {INSTEAD}"
             )
         chosen = [one for one in search_space.parameters.values() if one.name != time_parameter]
+        self.everything = {one.name: one.clone() for one in chosen}  # Ax changes ranges in place
         self.fixed = {one.name: one.value for one in chosen if isinstance(one, FixedParameter)}
         self.parameters = {one.name: one for one in chosen if one.name not in self.fixed}
         super().__init__([_axis(one) for one in self.parameters.values()])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the parameters and their ranges are the same."""
+        return isinstance(other, TrialSpace) and self.everything == other.everything
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def covers(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether a trial lies in the search space; one beyond would get the place of its edge."""
+        return all(one.validate(parameters[name]) for name, one in self.everything.items())
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:
         """A trial's parameters as a point, `D` numbers."""

@@ -48,7 +48,7 @@ class StudySpace(Space):
         self._known: dict[int, tuple[FrozenTrial, tuple[float, ...] | None]] = {}
 
     def point_of(self, trial: FrozenTrial) -> tuple[float, ...] | None:
-        """Where a trial lies, `D` numbers; None unless it chose a value of each from the same ones.
+        """Where a trial lies, `D` numbers; None unless it has a value of each, of the same ranges.
 
         Optuna changes no trial that is finished, and hands out the same object again: what was
         found of it is kept, since comparing distributions of all trials takes long.
@@ -56,13 +56,18 @@ class StudySpace(Space):
         before = self._known.get(trial.number)
         if before is not None and before[0] is trial:
             return before[1]
-        pairs = self.distributions.items()
-        holds = all(trial.distributions.get(name) == one for name, one in pairs)
+        # A range may have been left by ``enqueue_trial``, which Optuna lets pass with a warning.
+        holds = self.asks(trial) and self.covers(trial.params)
         found = (trial, self.point(trial.params) if holds else None)
         if trial.state.is_finished():
             self._known[trial.number] = found
         return found[1]
 
+    def asks(self, trial: FrozenTrial) -> bool:
+        """Whether a trial has chosen a value of each, from the same distributions."""
+        pairs = self.distributions.items()
+        return all(trial.distributions.get(name) == one for name, one in pairs)
+
     def holds(self, trial: FrozenTrial) -> bool:
-        """Whether a trial has chosen a value of each, from the same ones."""
+        """Whether a trial has a value of each that lies in the range of all."""
         return self.point_of(trial) is not None

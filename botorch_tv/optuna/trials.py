@@ -35,7 +35,8 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
 
     Args:
         trials: All of a study.
-        space: Of which parameters; trials without one of them are left out.
+        space: Of which parameters; trials without one of them are left out, and those beyond a
+            range with a warning.
         clock: When they were measured; complete ones without time are left out with a warning.
     """
     found = Sorted([], [], [], [])
@@ -45,7 +46,7 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
         if trial.state == TrialState.RUNNING:
             if space.holds(trial):
                 found.running.append(trial)
-            else:
+            elif not space.asks(trial):
                 found.undecided.append(trial)
         elif trial.state.is_finished() and space.holds(trial):
             if not _has_value(trial):
@@ -59,6 +60,12 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
                     "measured is not known, and DriftSampler leaves it out; add it once more by "
                     "study.add_trial(create_trial(..., user_attrs=...))."
                 )
+        elif trial.state == TrialState.COMPLETE and trial.number in recent and space.asks(trial):
+            _logger.warning(
+                f"Trial {trial.number} has {trial.params}, which is out of range of "
+                f"{space.distributions}, so DriftSampler leaves it out; give suggest_ a range that "
+                "holds it."
+            )
     del found.running[:-RECENT]
     return found
 

@@ -10,6 +10,7 @@ pytest.importorskip("ax.api.client")
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
+from botorch.exceptions import InputDataWarning
 
 from botorch_tv.ax import adaptive_generation_strategy, best_now, predict_now
 from botorch_tv.ax.space import TrialSpace
@@ -232,3 +233,35 @@ def test_day_and_night(experiment, tell, ask, tmp_path):
             predicted = [each["y"][0] for each in predict_now(one, grid, {"t": hour})]
             best = grid[predicted.index(max(predicted))]["x"]
             assert best == pytest.approx(0.5 * math.cos(2 * math.pi * hour / 24), abs=0.15)
+
+
+def test_trials_out_of_the_search_space_are_left_out():
+    """They counted as if they had been at the edge."""
+    clients = [client_of(MIXED[:2], initialization_trials=3) for _ in range(2)]
+    for client in clients:
+        for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1]):
+            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
+            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
+    within, beyond = clients
+    index = beyond.attach_trial(parameters={"hour": 3.5, "rate": 50.0})
+    beyond.complete_trial(index, {"cost": -100.0})
+    with pytest.warns(InputDataWarning, match="Trial 4 has .*50.0.*out of the search space"):
+        told = best_now(beyond, {"hour": 4.0})
+    assert told == best_now(within, {"hour": 4.0})
+
+
+def test_a_range_that_is_widened_places_all_trials_anew():
+    """Those before kept their places in the old range, and those beyond it got its edge."""
+    wide = RangeParameterConfig(
+        name="rate", parameter_type="float", bounds=(1e-4, 100.0), scaling="log"
+    )
+    narrow, told = client_of(MIXED[:2]), client_of([MIXED[0], wide])
+    for client in (narrow, told):
+        client.get_next_trials(1, fixed_parameters={"hour": 0.0})
+        for hour, rate in enumerate([1e-4, 1e-2, 1.0, 0.1]):
+            index = client.attach_trial(parameters={"hour": float(hour), "rate": rate})
+            client.complete_trial(index, {"cost": (math.log10(rate) + 2) ** 2})
+    predict_now(narrow, [{"rate": 0.5}], {"hour": 4.0})
+    narrow._experiment.search_space.parameters["rate"].update_range(upper=100.0)
+    here, there = (predict_now(one, [{"rate": 30.0}], {"hour": 4.0}) for one in (narrow, told))
+    assert here == there

@@ -49,6 +49,14 @@ def test_every_point_of_the_cube_is_a_value_that_optuna_allows(distribution, val
         assert made.value(made.unit(chosen)) == pytest.approx(chosen, rel=1e-12)
 
 
+@pytest.mark.parametrize("low", [2**60, -(2**60) - 11])
+def test_whole_numbers_beyond_what_a_float_holds(low):
+    """A number of nanoseconds or a key: their differences are small."""
+    made = axis("a", IntDistribution(low, low + 5))
+    assert [made.unit(low + step) for step in range(6)] == [[step / 5] for step in range(6)]
+    assert [made.value([step / 5]) for step in range(6)] == list(range(low, low + 6))
+
+
 @pytest.mark.parametrize(
     ("distribution", "values"),
     [

@@ -166,3 +166,22 @@ def test_best_now_is_the_best_mean_of_the_textbook(world):
         assert best.mean == pytest.approx(mean[place], abs=1e-6)
         assert best.sd == pytest.approx(sd[place], abs=1e-3)
     assert best_now(study) == best_now(study, now=float(T[-1]))
+
+
+@pytest.mark.filterwarnings("ignore:Fixed parameter x with value 9.0 is out of range")
+def test_trials_beyond_a_range_are_left_out(world, caplog):
+    """What is enqueued Optuna lets pass; it was learned as if it had been at the edge."""
+    study, *_ = world
+    before = best_now(study, now=9.0)
+    study.enqueue_trial({"c": "a", "x": 9.0}, user_attrs={"t": 8.5})
+    asked = study.ask()
+    asked.suggest_categorical("c", "abc")
+    assert asked.suggest_float("x", 1.0, 3.0) == 9.0
+    assert best_now(study, now=9.0) == before  # while it runs
+    study.tell(asked, 50.0)
+    optuna.logging.enable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    assert best_now(study, now=9.0) == before
+    optuna.logging.disable_propagation()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    assert "Trial 10 has {'c': 'a', 'x': 9.0}, which is out of range" in caplog.text

@@ -50,9 +50,14 @@ class Number:
         assert self.step is not None
         return min(max(self.low + step * self.step, self.low), self.high)
 
-    def scaled(self, value: float) -> float:
-        """On the scale on which differences count."""
-        return math.log(value) if self.log else float(value)
+    def scaled(self, value: int | float) -> int | float:
+        """On the scale on which differences count; whole numbers of any size stay exact."""
+        return math.log(value) if self.log else value
+
+    def covers(self, value: int | float) -> bool:
+        """Whether a value lies between the ends, but for rounding."""
+        slack = 1e-9 * (self.high - self.low)
+        return bool(self.low - slack <= value <= self.high + slack)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,10 @@ class Axis:
         low, high, at = (self.of.scaled(each) for each in (self.of.low, self.of.high, value))
         return [min(max((at - low) / (high - low), 0.0), 1.0)]
 
+    def covers(self, value: Any) -> bool:
+        """Whether a value has columns of its own: one beyond a range would get those of its end."""
+        return isinstance(self.of, Choice) or self.of.covers(value)
+
     def value(self, columns: list[float]) -> Any:
         """The value nearest to some columns."""
         one = self.of
@@ -114,11 +123,12 @@ class Axis:
         if columns[0] in (0.0, 1.0):  # exactly, whatever a logarithm makes of it
             return one.high if columns[0] else one.low
         low, high = one.scaled(one.low), one.scaled(one.high)
-        at = low + columns[0] * (high - low)
-        number = math.exp(at) if one.log else at
+        along = columns[0] * (high - low)
+        if one.log:
+            along = math.exp(low + along) - one.low
         if one.step is not None:
-            return one.value_of(round((number - one.low) / one.step))
-        return min(max(number, one.low), one.high)
+            return one.value_of(round(along / one.step))
+        return min(max(one.low + along, one.low), one.high)
 
     @cached_property
     def _corners(self) -> list[list[float]]:
@@ -152,6 +162,10 @@ class Space:
             .tolist()
         )
         return [slice(start, end) for start, end in pairwise(ends)]
+
+    def covers(self, params: Mapping[str, Any]) -> bool:
+        """Whether values lie in their ranges, so that their point tells them apart from others."""
+        return all(axis.covers(params[axis.name]) for axis in self.axes)
 
     def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
         """Values as a point, `D` numbers."""
