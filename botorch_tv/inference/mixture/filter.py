@@ -105,8 +105,8 @@ def observed(
     left = kept(torch.where(good, passage.attenuation, 1.0), group.mean)
     fresh = 1 - left.square()
     z, P, learned = group.mean * left, group.covariance, good.to(phi)
-    # P of now times φ, without P of now.
-    g = torch.addcmul(left * (P @ (left * phi).unsqueeze(-1)).squeeze(-1), fresh, phi)
+    # P of now times φ, without P of now; a row times a matrix is read once, and at twice the speed.
+    g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
     drift = torch.log1p(-H) + log_student(e, S, A, group.scale)
     jump, jumping = None, slice(members.still, None)
@@ -114,11 +114,9 @@ def observed(
         before = Group(*(part[:, jumping] for part in group))
         jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
     covariance = _scaled(P, left, fresh, consume=consume)
-    square = covariance.shape[-1]
-    # In place: of a covariance every pass over memory counts.
-    covariance.view(-1, square, square).baddbmm_(
-        (g * (-learned / S).unsqueeze(-1)).view(-1, square, 1), g.view(-1, 1, square)
-    )
+    # In place, and not as a product of matrices: of a covariance every pass over memory counts.
+    share = (g * (-learned / S).unsqueeze(-1)).unsqueeze(-1)
+    covariance.addcmul_(share, g.unsqueeze(-2))
     after = Group(
         mean=z + g * (learned * e / S).unsqueeze(-1),
         covariance=covariance,
