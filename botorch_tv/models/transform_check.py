@@ -9,11 +9,15 @@ from botorch.exceptions import InputDataError
 from botorch.models.transforms.input import AffineInputTransform, InputTransform
 from torch import Tensor
 
+LATER = 0.6180339887498949
+"""Units of time later; a fraction that no rounding keeps."""
+
 
 def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
     """Raise if an input transform changes time, or mixes it into other columns.
 
-    A copy is fitted to the data and tried on it as it is and one unit of time later.
+    A copy is fitted to the data and tried on it as it is and a fraction of a unit of time later:
+    rounding leaves whole numbers as they are, but not the times between them.
 
     Args:
         transform: The transform, left as it is.
@@ -41,7 +45,7 @@ def check_transform(transform: InputTransform, X: Tensor, time: int) -> None:
         tried(X)  # in training mode, as construction will: bounds are learned here
         tried.eval()
         later = X.clone()
-        later[..., time] += 1.0
+        later[..., time] += LATER
         now_seen, later_seen = tried(X), tried(later)
     if now_seen.shape != X.shape:
         raise InputDataError(

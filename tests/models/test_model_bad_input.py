@@ -56,6 +56,14 @@ def test_bounds_of_time_that_happen_to_be_zero_and_one():
         TimeVaryingGP(unit, Y, input_transform=Normalize(3))
 
 
+def test_rounding_of_times_that_happen_to_be_whole():
+    """Predictions between two of them were those of the nearer one."""
+    whole = X.clone()
+    whole[:, -1] = torch.arange(12.0)
+    with pytest.raises(InputDataError, match="Round changes time"):
+        TimeVaryingGP(whole, Y, input_transform=Round(integer_indices=[2], approximate=False))
+
+
 @pytest.mark.parametrize("forgetting", [Markov(0.1), ExponentialWeights(0.9)])
 def test_now_before_the_data(forgetting):
     with pytest.raises(InputDataError, match=f"{LATE - 1:.2f}.*later.*{LATE:.2f}"):
