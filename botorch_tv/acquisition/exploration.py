@@ -206,6 +206,11 @@ def draws_numbers(exploration: Exploration) -> bool:
     return True
 
 
+def is_bound(score: object) -> bool:
+    """Whether a score is that of :class:`UpperConfidence`, whose derivatives are known."""
+    return getattr(score, "__func__", None) is UpperConfidence.score
+
+
 def require_defined(exploration: Exploration) -> None:
     """Raise a ``ValueError`` unless an exploration defines how it chooses."""
     kind = type(exploration)

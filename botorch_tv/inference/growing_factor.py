@@ -54,12 +54,13 @@ class Factor(OfTrials):
             return columns
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
-    def returned(self, vector: Tensor) -> Tensor:
-        """L⁻ᵀ times a vector, `trials x n`."""
+    def returned(self, columns: Tensor) -> Tensor:
+        """L⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
         known = self.base.shape[-1]
-        total = (vector[..., None, known:] @ self.rows).squeeze(-2)
-        if known:
-            total[..., :known] += (vector[..., None, :known] @ self.base).squeeze(-2)
+        total = columns[..., known:] @ self.rows
+        for first in range(0, known, self._strip):
+            last = min(first + self._strip, known)
+            total[..., :last] += columns[..., first:last] @ self.base[:, first:last, :last]
         return total
 
     @property

@@ -44,25 +44,18 @@ class Stationary:
         return self.against(X2)(X1)
 
     def against(self, X2: Tensor) -> Covariance:
-        """Covariances with points that stay the same, `trials x n x d`, prepared once."""
+        """Covariances with points that stay the same, `trials x n x d`, prepared once.
+
+        Those of a smooth kernel are :class:`Against`, with derivatives.
+        """
+        if self.smoothness > 1:
+            return Against(self, X2)
         second = self.scaled(X2)
-        if self.smoothness < 1:
-            # Near zero this kernel is linear in the distance, whose rounding must then be small.
-            def square(first: Tensor) -> Tensor:
-                return (first.unsqueeze(-2) - second.unsqueeze(-3)).square().sum(-1)
-        else:
-            # About a common centre little is lost to cancellation.
-            centre = second.detach().mean(-2, keepdim=True)
-            around = second - centre
-            squares = around.square().sum(-1).unsqueeze(-2)
 
-            def square(first: Tensor) -> Tensor:
-                first = first - centre
-                sizes = first.square().sum(-1, keepdim=True) + squares
-                return torch.baddbmm(sizes, first, around.mT, alpha=-2)
-
+        # Near zero this kernel is linear in the distance, whose rounding must then be small.
         def covariance(X1: Tensor) -> Tensor:
-            return self.outputscale * profile(square(self.scaled(X1)), self.smoothness)
+            away = self.scaled(X1).unsqueeze(-2) - second.unsqueeze(-3)
+            return self.outputscale * profile(away.square().sum(-1), self.smoothness)
 
         return covariance
 
@@ -82,6 +75,59 @@ class Stationary:
         """The coordinates that count, in units of the lengthscale."""
         X = X if self.columns is None else X.index_select(-1, self.columns)
         return X / self.lengthscale
+
+
+class Against:
+    """Covariances of a smooth stationary kernel with points that stay the same, prepared once.
+
+    Args:
+        kernel: The kernel, of a smoothness above 1.
+        X2: The points, `trials x n x d`.
+    """
+
+    def __init__(self, kernel: Stationary, X2: Tensor) -> None:
+        second = kernel.scaled(X2)
+        # About a common centre little is lost to cancellation.
+        self._kernel, self._centre = kernel, second.detach().mean(-2, keepdim=True)
+        self._around = second - self._centre
+        self._squares = self._around.square().sum(-1).unsqueeze(-2)
+
+    def __call__(self, X1: Tensor) -> Tensor:
+        """`trials x q x d` to `trials x q x n`."""
+        square = self._square(self._kernel.scaled(X1) - self._centre)
+        return self._kernel.outputscale * profile(square, self._kernel.smoothness)
+
+    def slopes(self, X1: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        """The same, and from derivatives by covariances, `trials x q x n`, to those by the points.
+
+        They are written out, not recorded: automatic differentiation takes longer than they do.
+
+        Args:
+            X1: `trials x q x d`.
+        """
+        kernel = self._kernel
+        first = kernel.scaled(X1) - self._centre
+        square = self._square(first)
+        covariance = kernel.outputscale * profile(square, kernel.smoothness)
+
+        def pull(by: Tensor) -> Tensor:
+            if kernel.smoothness == math.inf:
+                by = by * covariance
+            else:
+                by = by * (kernel.outputscale * decline(square, kernel.smoothness))
+            # Σ by · (around - first), as ½ ‖first - around‖² falls.
+            own = torch.baddbmm(by.sum(-1, keepdim=True) * first, by, self._around, beta=-1)
+            own = own / kernel.lengthscale
+            if kernel.columns is None:
+                return own
+            return torch.zeros_like(X1).index_copy_(-1, kernel.columns, own)
+
+        return covariance, pull
+
+    def _square(self, first: Tensor) -> Tensor:
+        """Squared distances of points around the centre."""
+        sizes = first.square().sum(-1, keepdim=True) + self._squares
+        return torch.baddbmm(sizes, first, self._around.mT, alpha=-2)
 
 
 @dataclass(frozen=True)
@@ -181,6 +227,13 @@ def profile(square: Tensor, smoothness: float) -> Tensor:
     if smoothness == 1.5:
         return (1 + distance) * decay
     return (1 + distance + distance.square() / 3) * decay
+
+
+def decline(square: Tensor, smoothness: float) -> Tensor:
+    """By how much :func:`profile` falls per half a squared distance, ν being 3/2 or 5/2."""
+    distance = square.clamp_min(SMALLEST_SQUARE).sqrt() * math.sqrt(2 * smoothness)
+    decay = torch.exp(-distance)
+    return 3 * decay if smoothness == 1.5 else (1 + distance) * decay * (5 / 3)
 
 
 def _selected(parameter: Tensor, trials: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from botorch_tv.inference.costs import CACHED_NUMBERS, FAMILIAR
 from botorch_tv.inference.fourier import FourierFeatures
 from botorch_tv.inference.growing_factor import Factor, Gram, factor_of
 from botorch_tv.inference.of_trials import OfTrials
-from botorch_tv.inference.point_kernel import Covariance, PointKernel
+from botorch_tv.inference.point_kernel import Against, Covariance, PointKernel
 from botorch_tv.inference.regression import Observations, constant_mean
 from botorch_tv.inference.remaining_factor import RemainingFactor
 
@@ -42,6 +43,18 @@ class Path(OfTrials):
     waves: FourierFeatures
     weight: Tensor
     correction: Tensor
+
+
+class Slopes(NamedTuple):
+    """Mean and standard deviation at some points, and how they change with these."""
+
+    mean: Tensor
+    """As :meth:`PointPosterior.at`, `trials x q`."""
+    sd: Tensor
+    """`trials x q`."""
+    pull: Callable[[Tensor | float, Tensor | float], Tensor]
+    """From derivatives by mean and standard deviation, numbers or broadcastable to `trials x q`, to
+    those by the coordinates that are chosen, `trials x q x d`; others may follow."""
 
 
 class PointPosterior(OfTrials, ABC):
@@ -87,6 +100,19 @@ class PointPosterior(OfTrials, ABC):
     @abstractmethod
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """Mean, without the prior mean, and standard deviation, `trials x q x d -> trials x q`."""
+
+    def slopes(self, X: Tensor) -> Slopes:
+        """As :meth:`at`, with derivatives; by what PyTorch records where none are written out."""
+        with torch.enable_grad():
+            X = X.detach().requires_grad_()
+            mean, sd = self.at(X)
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            with torch.enable_grad():
+                total = (by_mean * mean + by_sd * sd).sum()
+            return torch.autograd.grad(total, X)[0]
+
+        return Slopes(mean.detach(), sd.detach(), pull)
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`at`, of points chosen, where that to act on is not that to expect."""
@@ -168,12 +194,24 @@ class RegressionPosterior(GaussianPosterior):
 
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         cross = self._cross(X)
-        reduction = self._whitened(cross).square().sum(-1)
-        prior = self.kernel.variance(X)
-        if self.prior_factor is not None:
-            prior = prior * self.prior_factor.unsqueeze(-1)
+        reduction, prior = self._whitened(cross).square().sum(-1), self._prior(X)
         variance = torch.maximum(prior - reduction, SMALLEST_VARIANCE * prior)
         return _times(cross, self.weights), variance.sqrt()
+
+    def slopes(self, X: Tensor) -> Slopes:
+        if not isinstance(self._cross, Against):
+            return super().slopes(X)
+        cross, pull_cross = self._cross.slopes(X)
+        whitened, prior = self._whitened(cross), self._prior(X)
+        variance, least = prior - whitened.square().sum(-1), SMALLEST_VARIANCE * prior
+        sd = torch.maximum(variance, least).sqrt()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            falls = (by_sd / sd * (variance >= least)).unsqueeze(-1)
+            told = self.factor.returned(whitened * falls) * self.scale.unsqueeze(-2)
+            return pull_cross(beside(by_mean) * self.weights.unsqueeze(-2) - told)
+
+        return Slopes(_times(cross, self.weights), sd, pull)
 
     def mean_at(self, X: Tensor) -> Tensor:
         return _times(self._cross(X), self.weights)
@@ -192,6 +230,11 @@ class RegressionPosterior(GaussianPosterior):
         mean = _times(cross, self.weights).view(trials, groups, q)
         return mean, prior - whitened @ whitened.mT
 
+    def _prior(self, X: Tensor) -> Tensor:
+        """Prior variances now, `trials x q`."""
+        prior = self.kernel.variance(X)
+        return prior if self.prior_factor is None else prior * self.prior_factor.unsqueeze(-1)
+
     def _whitened(self, cross: Tensor) -> Tensor:
         """L⁻¹ S k~, from spatial covariances with the points measured, `trials x q x n`."""
         return self.factor.whitened(cross * self.scale.unsqueeze(-2))
@@ -200,6 +243,11 @@ class RegressionPosterior(GaussianPosterior):
         assert self.path is not None
         prior = _times(self.path.waves.at(X), self.path.weight)
         return prior - _times(self._cross(X), self.path.correction)
+
+
+def beside(value: Tensor | float) -> Tensor | float:
+    """A number per point, or for all, beside tensors with one more dimension."""
+    return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
 def with_context(X: Tensor, context: Tensor | None) -> Tensor:
@@ -251,7 +299,7 @@ def point_posterior(
         kernel=kernel,
         X=X,
         live=root > 0,
-        weights=present * factor.returned(targets),
+        weights=present * _returned(factor, targets),
         factor=factor,
         scale=present,
         prior_factor=observations.prior_factor,
@@ -316,11 +364,15 @@ def _path(
     if present is not None:
         at_rows = present * at_rows
     disturbed = _times_factor(factor, root * at_rows + errors)
-    return Path(draw.waves, weight, scale * factor.returned(disturbed))
+    return Path(draw.waves, weight, scale * _returned(factor, disturbed))
 
 
 def _times_factor(factor: Factor | RemainingFactor, vector: Tensor) -> Tensor:
     return factor.whitened(vector.unsqueeze(-2)).squeeze(-2)
+
+
+def _returned(factor: Factor | RemainingFactor, vector: Tensor) -> Tensor:
+    return factor.returned(vector.unsqueeze(-2)).squeeze(-2)
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:

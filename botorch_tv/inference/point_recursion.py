@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from botorch_tv.inference.arms import log_numbers
@@ -17,7 +19,8 @@ from botorch_tv.inference.costs import (
 from botorch_tv.inference.data import Change, Data, Present
 from botorch_tv.inference.growing_factor import GrowingFactor
 from botorch_tv.inference.point_basis import PointBasis
-from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior
+from botorch_tv.inference.point_kernel import Against, Covariance
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior, Slopes
 from botorch_tv.inference.points import PointInference
 from botorch_tv.inference.protocol import Looks, Normal
 from botorch_tv.inference.recursion import Recursion, running_of
@@ -120,23 +123,52 @@ class FeaturePosterior(GaussianPosterior):
     def familiar(self, sign: int, context: Tensor | None) -> tuple[Tensor, Tensor]:
         return self.X[..., -FAMILIAR:, :], self.live[..., -FAMILIAR:]
 
+    @cached_property
+    def _cross(self) -> Covariance:
+        """Covariances with the nodes."""
+        return self.basis.points.against(self.basis.X.expand(len(self.mean), -1, -1))
+
+    @cached_property
+    def _both(self) -> Tensor:
+        """Root and, behind it, mean, `trials x r x (r + 1)`."""
+        return torch.cat([self.root, self.mean], -1)
+
     def at(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self.basis.covariance(X)
+        cross = self._cross(X)
         variance = (cross @ self.root).square().sum(-1)
-        least = SMALLEST_VARIANCE * self.basis.scale**2
-        return (cross @ self.mean).squeeze(-1), variance.clamp_min(least).sqrt()
+        return (cross @ self.mean).squeeze(-1), variance.clamp_min(self._least).sqrt()
+
+    def slopes(self, X: Tensor) -> Slopes:
+        if not isinstance(self._cross, Against):
+            return super().slopes(X)
+        cross, pull_cross = self._cross.slopes(X)
+        rows = cross @ self._both
+        variance = rows[..., :-1].square().sum(-1)
+        sd = variance.clamp_min(self._least).sqrt()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            by = rows * (by_sd / sd * (variance >= self._least)).unsqueeze(-1)
+            by[..., -1] = by_mean
+            return pull_cross(by @ self._both.mT)
+
+        return Slopes(rows[..., -1], sd, pull)
+
+    @property
+    def _least(self) -> float:
+        """The smallest variance."""
+        return SMALLEST_VARIANCE * self.basis.scale**2
 
     def mean_at(self, X: Tensor) -> Tensor:
-        return (self.basis.covariance(X) @ self.mean).squeeze(-1)
+        return (self._cross(X) @ self.mean).squeeze(-1)
 
     def joint(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        cross = self.basis.covariance(X.flatten(1, 2))
+        cross = self._cross(X.flatten(1, 2))
         rows = (cross @ self.root).view(*X.shape[:-1], self.basis.size)
         return (cross @ self.mean).view(X.shape[:-1]), rows @ rows.mT
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.function is not None
-        return (self.basis.covariance(X) @ self.function).squeeze(-1)
+        return (self._cross(X) @ self.function).squeeze(-1)
 
 
 def point_basis_of(data: Data) -> PointBasis:

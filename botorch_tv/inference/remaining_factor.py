@@ -65,11 +65,9 @@ class RemainingFactor(OfTrials):
         rows = self.factor.whitened(columns)
         return rows - (rows @ self.known) @ self.known.mT
 
-    def returned(self, vector: Tensor) -> Tensor:
-        """M⁻ᵀ times a vector, `trials x n`."""
-        row = vector.unsqueeze(-2)
-        row = row - (row @ self.known) @ self.known.mT
-        return self.factor.returned(row.squeeze(-2))
+    def returned(self, columns: Tensor) -> Tensor:
+        """M⁻ᵀ times some columns, given and returned as rows, `trials x q x n`."""
+        return self.factor.returned(columns - (columns @ self.known) @ self.known.mT)
 
     @property
     def log_diagonal(self) -> Tensor:

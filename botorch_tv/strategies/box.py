@@ -165,6 +165,17 @@ class Box(Domain):
         # It ends in the corners themselves, where rounding could lead beyond them.
         return torch.lerp(lower, upper, U)
 
+    def by_unit(self, by: Tensor) -> Tensor:
+        """Derivatives by points of the unit cube, from those by points of this box, `* x d`.
+
+        As :meth:`Parameters.from_uniform` has them where an integer is rounded.
+        """
+        if self.parameters is not None or self._is_unit:
+            return by
+        lower, upper = self._corners.like(by)
+        scaled: Tensor = by * (upper - lower)
+        return scaled
+
     def to_unit(self, X: Tensor) -> Tensor:
         """Map points of this box to the unit cube, `* x d`."""
         if self.parameters is not None:

@@ -30,6 +30,11 @@ any number of points is processed in blocks, and points expanded over the trials
 where possible. The second argument selects the trials of the points, None for all."""
 
 
+Climbed = Callable[[Tensor, Tensor | None, float], tuple[Tensor, Tensor]]
+"""A factor times the score, `trials x q`, and its gradient by the points, `trials x q x d`; other
+arguments are as for a score."""
+
+
 class Sought(NamedTuple):
     """The problem of a search: the highest score of every trial."""
 
@@ -44,6 +49,8 @@ class Sought(NamedTuple):
     """Unit of scores, for ties and progress."""
     whole: bool = False
     """Whether the score must be evaluated for all trials at once."""
+    climbed: Climbed | None = None
+    """Score and gradient where derivatives are known; None where PyTorch is to record them."""
 
 
 class Region(Protocol):
@@ -58,6 +65,9 @@ class Region(Protocol):
 
     def to_unit(self, X: Tensor) -> Tensor:
         """Map points of the box to the unit cube, `* x d`."""
+
+    def by_unit(self, by: Tensor) -> Tensor:
+        """Derivatives by points of the unit cube, from those by points of the box, `* x d`."""
 
     def center(self, like: Tensor) -> Tensor:
         """The centre, `d`."""
@@ -281,15 +291,24 @@ class _Climb:
         if self.sought.whole and not every:
             points = x.new_full((self.trials, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
         some = None if every or self.sought.whole else trials
-        with torch.enable_grad():
-            points = points.detach().requires_grad_()
-            values = self.sought.score(self.box.from_unit(points), some)
-            share = values.new_full((), -1 / self.sought.unit).expand_as(values)
-            (gradient,) = torch.autograd.grad(values, points, share)
-        values = values.detach() * share
+        values, gradient = self._climbed(points, some, -1 / self.sought.unit)
         if len(points) > len(x):
             return values.index_select(0, trials), gradient.index_select(0, trials)
         return values, gradient
+
+    def _climbed(
+        self, points: Tensor, trials: Tensor | None, factor: float
+    ) -> tuple[Tensor, Tensor]:
+        """A factor times the score, and its gradient."""
+        if self.sought.climbed is not None:
+            values, by = self.sought.climbed(self.box.from_unit(points), trials, factor)
+            return values, self.box.by_unit(by)
+        with torch.enable_grad():
+            points = points.detach().requires_grad_()
+            values = self.sought.score(self.box.from_unit(points), trials)
+            share = values.new_full((), factor).expand_as(values)
+            (gradient,) = torch.autograd.grad(values, points, share)
+        return values.detach() * share, gradient
 
 
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:

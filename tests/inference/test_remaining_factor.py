@@ -77,7 +77,7 @@ def test_what_is_left_is_that_of_dense_algebra(leaving: int, noise: float, n: in
     close = {"rtol": 0, "atol": rounding}
     torch.testing.assert_close(product(remaining, rows), expected, **close)
     vector = A[:, 0] / A[:, 0].norm(dim=-1, keepdim=True)
-    twice = remaining.returned(remaining.whitened(vector.unsqueeze(-2)).squeeze(-2))
+    twice = remaining.returned(remaining.whitened(vector.unsqueeze(-2))).squeeze(-2)
     solved = (expected @ vector.unsqueeze(-1)).squeeze(-1)
     torch.testing.assert_close(twice, solved, **close)
     determinant = 0.5 * torch.linalg.slogdet(A).logabsdet

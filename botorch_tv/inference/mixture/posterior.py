@@ -12,7 +12,7 @@ from botorch_tv.inference.mixture.drawn import MemberDraw
 from botorch_tv.inference.mixture.moments import Moments, mixed
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
 from botorch_tv.inference.mixture.stacked_moments import StackedMoments
-from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, PointPosterior
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, PointPosterior, Slopes
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class MixturePosterior(PointPosterior):
         same = X.stride(0) == 0 and not self.prior.context_dim
         mean, variance = self._at(U[0] if same else U, self.parts)
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
+
+    def slopes(self, X: Tensor) -> Slopes:
+        # A context, which is not chosen, comes behind.
+        dim, U = len(self.prior.lower), self.prior.unit(X, *self.context)
+        mean, sd, pull = self._stacked.slopes(U, self.prior.stacked)
+        return Slopes(mean, sd, lambda *by: self.prior.by_chosen(pull(*by)[..., :dim]))
 
     def expected_at(self, X: Tensor) -> tuple[Tensor, Tensor]:
         mean, variance = self._at(self.prior.unit(X, *self.context), self.expected)

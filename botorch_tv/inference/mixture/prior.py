@@ -114,6 +114,10 @@ class BankPrior:
         known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
         return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)
 
+    def by_chosen(self, by: Tensor) -> Tensor:
+        """Derivatives by what is chosen, from those by its places in the unit cube, `* x d`."""
+        return by if self._in_unit else by / (self.upper - self.lower)
+
 
 def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
     """Features with that of the constant behind, and the prior variance they leave out."""

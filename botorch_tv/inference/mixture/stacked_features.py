@@ -72,9 +72,15 @@ class StackedProducts(StackedFeatures):
 
         def pull(by: Tensor) -> Tensor:
             slopes = ((-steep * kernel) @ self.inverse).gather(-1, place)
-            for shift in range(1, sides.shape[-2]):
-                slopes = slopes * sides.roll(shift, -2)
-            return (slopes @ by.reshape(len(away), -1, 1)).view_as(U)
+            side, products = sides.unbind(-2), [by.reshape(len(away), -1)]
+            # By the product of all sides after each first, then times that of all before it.
+            for one in side[:0:-1]:
+                products.append(products[-1] * one)
+            before = side[0]
+            for number, one in enumerate(side[1:], 1):
+                products[-1 - number] = products[-1 - number] * before
+                before = before * one
+            return (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
 
         return sides.prod(-2).view(*U.shape[:-1], -1), pull
 

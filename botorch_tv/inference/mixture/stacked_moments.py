@@ -22,7 +22,7 @@ from torch import Tensor
 
 from botorch_tv.inference.mixture.moments import Moments
 from botorch_tv.inference.mixture.stacked_features import StackedFeatures
-from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE
+from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, Slopes, beside
 
 
 class StackedMoments(NamedTuple):
@@ -33,15 +33,14 @@ class StackedMoments(NamedTuple):
     worth: Tensor
     """w_l s_l², `T x 1 x L`."""
     line: Tensor
-    """m_l, each in the rows of its own features, `T x r x L`."""
+    """Of what is linear in the features, `T x r x (L + 2)`: of the mean, of what the mean of each
+    lengthscale is beyond it, and of the constant's covariances, Σ w_l C_l."""
     level: Tensor
-    """Means of the constant, `T x 1 x L`."""
+    """Of the same, what it is where all features are 0, `T x 1 x (L + 2)`."""
     blocks: tuple[Tensor, ...]
     """w_l C_l of the features of each lengthscale, `T x r_l x r_l`."""
-    edge: Tensor
-    """w_l C_l between the features and the constant, `T x 1 x r`."""
-    corner: Tensor
-    """Σ w_l C_l of the constant, `T x 1`."""
+    edges: tuple[Tensor, ...]
+    """w_l C_l between the features and the constant, `T x 1 x r_l`."""
     owner: Tensor
     """1 for the lengthscale of every feature, `r x L`."""
 
@@ -49,17 +48,20 @@ class StackedMoments(NamedTuple):
     def of(cls, parts: Sequence[Moments]) -> StackedMoments:
         weight = torch.stack([part.weight for part in parts], -1).unsqueeze(-2)
         shared = [part.covariance * part.weight[:, None, None] for part in parts]
+        edges = tuple(one[:, -1:, :-1] for one in shared)
         ones = [part.mean.new_ones(part.mean.shape[-1] - 1, 1) for part in parts]
         owner = torch.block_diag(*ones)  # type: ignore[no-untyped-call]
-        mean = torch.cat([part.mean[:, :-1] for part in parts], -1)
+        own = torch.cat([part.mean[:, :-1] for part in parts], -1).unsqueeze(-1) * owner
+        levels = torch.stack([part.mean[:, -1:] for part in parts], -1)
+        mean, level = ((weight * one).sum(-1, keepdim=True) for one in (own, levels))
+        corner = torch.stack([one[:, -1:, -1:] for one in shared]).sum(0)
         return cls(
             weight=weight,
             worth=weight * torch.stack([part.residual for part in parts], -1).unsqueeze(-2),
-            line=mean.unsqueeze(-1) * owner,
-            level=torch.stack([part.mean[:, -1:] for part in parts], -1),
+            line=torch.cat([mean, own - mean, torch.cat(edges, -1).mT], -1),
+            level=torch.cat([level, levels - level, corner], -1),
             blocks=tuple(one[:, :-1, :-1].contiguous() for one in shared),
-            edge=torch.cat([one[:, -1:, :-1] for one in shared], -1),
-            corner=torch.stack([one[:, -1:, -1] for one in shared]).sum(0),
+            edges=edges,
             owner=owner,
         )
 
@@ -67,6 +69,29 @@ class StackedMoments(NamedTuple):
         """Mean and standard deviation, `T x q`, at points `T x q x d`, once differentiable."""
         mean, sd = _MixtureMoments.apply(U, features, self)  # type: ignore[no-untyped-call]
         return mean, sd
+
+    def slopes(self, U: Tensor, features: StackedFeatures) -> Slopes:
+        """The same with their derivatives, which are not recorded."""
+        phi, pull_features = features.at(U)
+        own = torch.split(phi, [block.shape[-1] for block in self.blocks], -1)
+        covered = zip(self.edges, own, self.blocks)
+        slope = torch.cat([torch.baddbmm(*one) for one in covered], -1)
+        linear = torch.baddbmm(self.level, phi, self.line)
+        mean, apart, beyond = linear[..., 0], linear[..., 1:-1], linear[..., -1]
+        tilt, left = self.weight * apart, 1 - phi.square() @ self.owner
+        between = torch.addcmul(self.worth * left.clamp_min(0), tilt, apart)
+        variance = (slope * phi).sum(-1) + between.sum(-1) + beyond
+        sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
+
+        def pull(by_mean: Tensor | float, by_sd: Tensor | float) -> Tensor:
+            half = (by_sd / sd * (variance >= SMALLEST_VARIANCE)).unsqueeze(-1)
+            missing = (self.worth * (left > 0)) @ self.owner.T
+            curved = torch.baddbmm(slope, tilt, self.line[..., 1:-1].mT)
+            curved = curved.addcmul_(phi, missing, value=-1)
+            straight = beside(by_mean) * self.line[..., 0].unsqueeze(-2)
+            return pull_features(torch.addcmul(straight, half, curved))
+
+        return Slopes(mean, sd, pull)
 
 
 class _MixtureMoments(torch.autograd.Function):
@@ -76,26 +101,10 @@ class _MixtureMoments(torch.autograd.Function):
     def forward(
         ctx: Any, U: Tensor, features: StackedFeatures, moments: StackedMoments
     ) -> tuple[Tensor, Tensor]:
-        phi, pull = features.at(U)
-        own = torch.split(phi, [block.shape[-1] for block in moments.blocks], -1)
-        covered = torch.cat([part @ block for part, block in zip(own, moments.blocks)], -1)
-        means = torch.baddbmm(moments.level, phi, moments.line)
-        mean = (means * moments.weight).sum(-1)
-        apart, left = means - mean.unsqueeze(-1), 1 - phi.square() @ moments.owner
-        slope = covered + moments.edge
-        between = moments.weight * apart.square() + moments.worth * left.clamp_min(0)
-        variance = ((slope + moments.edge) * phi).sum(-1) + between.sum(-1) + moments.corner
-        sd = variance.clamp_min(SMALLEST_VARIANCE).sqrt_()
-        ctx.moments, ctx.pull, ctx.phi = moments, pull, phi
-        ctx.slope, ctx.apart, ctx.leaves = slope, apart, left > 0
-        ctx.sd, ctx.varies = sd.clone(), variance >= SMALLEST_VARIANCE
-        return mean, sd
+        mean, sd, ctx.pull = moments.slopes(U, features)
+        return mean.clone(), sd.clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, by_mean: Tensor, by_sd: Tensor) -> tuple[Tensor, None, None]:
-        moments, twice = ctx.moments, (by_sd * ctx.varies / ctx.sd).unsqueeze(-1)
-        missing = (moments.worth * ctx.leaves) @ moments.owner.T
-        by_means = moments.weight * (by_mean.unsqueeze(-1) + twice * ctx.apart)
-        by = twice * torch.addcmul(ctx.slope, ctx.phi, missing, value=-1)
-        return ctx.pull(torch.baddbmm(by, by_means, moments.line.mT)), None, None
+        return ctx.pull(by_mean, by_sd), None, None

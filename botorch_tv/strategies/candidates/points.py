@@ -11,7 +11,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import Exploration
+from botorch_tv.acquisition.exploration import Exploration, is_bound
 from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_posterior import PointPosterior, with_context
@@ -106,10 +106,17 @@ class BoxCandidates(RoundCandidates):
         some: BoxCandidates = self
         chosen: Tensor | None = None
 
-        def value(X: Tensor, trials: Tensor | None) -> Tensor:
+        def of(trials: Tensor | None) -> BoxCandidates:
             nonlocal some, chosen
             if trials is not chosen:
                 chosen, some = trials, self if trials is None else self._selected(trials)
+            return some
+
+        def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
+            return of(trials)._bound(X, factor)
+
+        def value(X: Tensor, trials: Tensor | None) -> Tensor:
+            some = of(trials)
             if torch.is_grad_enabled():
                 return some._scored(score, X)
             most = SEARCH_NUMBERS // max(1, len(X) * max(posterior.compared, X.shape[-1]))
@@ -124,6 +131,7 @@ class BoxCandidates(RoundCandidates):
             self.of.number - 1,
             self.scale if unit is None else unit,
             whole=not alone,
+            climbed=climbed if is_bound(score) else None,
         )
         X = box.search.best(box, sought)
         if first_without_data:
@@ -156,6 +164,15 @@ class BoxCandidates(RoundCandidates):
                 "comparisons or rounding, or give the box search=DiscreteSearch(X)."
             )
         return values.reshape(X.shape[:-1])
+
+    def _bound(self, X: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+        """A factor times ±mean + √beta sd, `trials x q`, and the gradient, `trials x q x d`."""
+        functions, by_mean, by_sd = self._functions, factor * self.sign, self.of.sqrt_beta
+        mean, sd, pull = functions.posterior.slopes(with_context(X, functions.context))
+        if isinstance(by_sd, Tensor):
+            by_sd = by_sd.reshape(-1, 1).to(sd)
+        by_sd = factor * by_sd
+        return by_mean * mean + by_sd * sd, pull(by_mean, by_sd)[..., : X.shape[-1]]
 
     def _looked_at(self, X: Tensor) -> _Points:
         return _Points(self, with_context(X, self._functions.context))
