@@ -40,11 +40,10 @@ chance looks better than it is. On three seeds a standard error is itself a gues
 
 Worlds whose names begin with `slice-` are the ten functions of W-DBO's paper, in 100 rounds instead
 of 600 seconds, with boxes and dimensions as far as others quote them (`sliced_suite` says which);
-their seeds change the noise and the first points, not the function. GMPB is noiseless. `nothing` is
-not among the peers of GMPB's F9 and F10, of 10 and 20 coordinates: `Loop(box)` refuses boxes of
-more than 8. Seconds and processor seconds are per query with one thread, memory is the peak of the
-process. This page is written by `python -m benchmarks.peers.page` from what `python -m
-benchmarks.peers --out FOLDER` ran, and what `benchmarks.statistics.optuna_drift` did.
+their seeds change the noise and the first points, not the function. GMPB is noiseless. Seconds and
+processor seconds are per query with one thread, memory is the peak of the process. This page is
+written by `python -m benchmarks.peers.page` from what `python -m benchmarks.peers --out FOLDER`
+ran, and what `benchmarks.statistics.optuna_drift` did.
 """
 
 

@@ -1,13 +1,13 @@
-"""What a strategy that is told nothing reaches in six and eight coordinates, and on records.
+"""What a strategy that is told nothing reaches in six to twenty coordinates, and on records.
 
     python -m benchmarks.statistics.told_nothing_wider [--data FOLDER] [--worlds NAME ...]
         [--players NAME ...] [--seeds 10] [--horizon 300] [--out FILE]
 
 Worlds, all of :mod:`benchmarks.statistics.wider_worlds`:
 
-- *hartmann*, *levy*: Hartmann's function of six and Levy's of eight coordinates, 100 rounds, whose
-  best points go round, the first coordinate once in 400 rounds and others faster; noise of 2 % of
-  the function's variance;
+- *hartmann*, *levy*, *levy in ten*, *levy in twenty*: Hartmann's function of six and Levy's of
+  eight, ten and twenty coordinates, 100 rounds, whose best points go round, the first coordinate
+  once in 400 rounds and others faster; noise of 2 % of the function's variance;
 - *temperature*: which of 46 cells of ERA5, drawn for every seed, is the warmest, 264 hours;
 - *traffic*, *traffic above usual*: which of 50 roads of Los Angeles, drawn for every seed, is the
   fastest, and which is the furthest above its usual speed, 84 readings of one of two mornings.
@@ -74,6 +74,8 @@ HALF = 0.5 * Logarithmic().c1
 """Of the strategy that explores less."""
 ROUNDS = 100
 """Of the functions."""
+LEVY = {"levy": 8, "levy in ten": 10, "levy in twenty": 20}
+"""Coordinates of Levy's functions."""
 RANDOM_STARTS = FIRST
 """Of the loop with BoTorch, and of those that find their units; as of who is told nothing."""
 EVERYWHERE = "coverage of bands of 95 % of every seed"
@@ -240,9 +242,16 @@ PLAYERS: dict[str, Callable[[Trial, int], Player]] = {
     "ET-GP-UCB told all": lambda trial, seed: _told(trial, et_gp_ucb),
     "GP-UCB told all": lambda trial, seed: _told(trial, gp_ucb),
 }
+
+
+def _levy(dim: int) -> Callable[[Recordings, int, int], Trial]:
+    problem = partial(levy, dim)
+    return lambda records, seed, rounds: drifting(problem, seed, min(rounds, ROUNDS))
+
+
 WORLDS: dict[str, Callable[[Recordings, int, int], Trial]] = {
     "hartmann": lambda records, seed, rounds: drifting(hartmann, seed, min(rounds, ROUNDS)),
-    "levy": lambda records, seed, rounds: drifting(levy, seed, min(rounds, ROUNDS)),
+    **{name: _levy(dim) for name, dim in LEVY.items()},
     "temperature": temperature,
     "traffic": partial(traffic, usual=False),
     "traffic above usual": partial(traffic, usual=True),

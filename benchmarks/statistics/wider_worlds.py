@@ -1,4 +1,4 @@
-"""Worlds of six and eight coordinates, and records: one trial at a time, on the unit cube."""
+"""Worlds of six to twenty coordinates, and records: one trial at a time, on the unit cube."""
 
 from __future__ import annotations
 
@@ -200,9 +200,9 @@ def road_places(records: Recordings) -> np.ndarray:
     return places
 
 
-def levy(**moving: Any) -> DriftingFunction:
-    """Levy's function of eight coordinates: a sum of squares, 0 at one point of all of space."""
-    return DriftingFunction(Levy(dim=8), **moving)
+def levy(dim: int, **moving: Any) -> DriftingFunction:
+    """Levy's function: a sum of squares, 0 at one point of all of space."""
+    return DriftingFunction(Levy(dim=dim), **moving)
 
 
 def hartmann(**moving: Any) -> DriftingFunction:

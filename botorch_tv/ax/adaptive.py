@@ -40,7 +40,7 @@ def adaptive_generation_strategy(
 
     It is :func:`~botorch_tv.strategies.adaptive_gp_ucb`: no kernel, noise, scale or rate of change,
     and nothing is fitted. Parameters may be numbers, also on logarithmic scales, integers and
-    choices, up to 8 columns, where a choice among k takes k - 1. Time is a range parameter, as for
+    choices, up to 20 columns, where a choice among k takes k - 1. Time is a range parameter, as for
     :func:`time_varying_generation_strategy`. Noise is learned, so standard errors that come with
     measurements are not used; that strategy uses them.
 

@@ -54,8 +54,8 @@ def adaptive_model(
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
         InputDataError: If a value is not finite, a point lies out of bounds, an observation is
-            later than ``now``, all y are the same, dtypes are not float64, or there are more than 8
-            columns besides time.
+            later than ``now``, all y are the same, dtypes are not float64, or there are more than
+            20 columns besides time.
         ValueError: If there is no column ``time_dim``, or bounds are not in order.
 
     Example:

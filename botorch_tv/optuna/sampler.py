@@ -97,7 +97,7 @@ class DriftSampler(BaseSampler):
         strategy: The strategy; its ``maximize`` is taken from the study. It sees values as they
             are, and time in the ``unit``. By default
             :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no prior knowledge; with
-            more than 8 columns, one that learns lengthscale, noise and rate of change
+            more than 20 columns, one that learns lengthscale, noise and rate of change
             (:func:`~botorch_tv.strategies.mixed.default.learning_strategy`), in units set by the
             first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every

@@ -68,7 +68,7 @@ class Adaptive(Strategy):
     An observation earlier than others is refused, as by all strategies; :class:`Loop` replays its
     log instead. ``tell(noise=)`` is refused: the scale of y is integrated out, so a variance in
     units of y is a different noise ratio under every scale, and no member could weight it exactly.
-    ``init`` takes float64 only, and domains of up to 8 coordinates.
+    ``init`` takes float64 only, and domains of up to 20 coordinates.
 
     Args:
         bank: The candidate processes.

@@ -480,8 +480,8 @@ def test_what_is_no_table_it_refuses():
     ):
         with pytest.raises(error, match=cure):
             adaptive_model(**{"train_X": X, "train_Y": Y, "bank": STILL, **changes})
-    wide = torch.cat([X[:, :1].expand(-1, 9), X[:, 2:]], -1)
-    with pytest.raises(InputDataError, match="to 8"):
+    wide = torch.cat([X[:, :1].expand(-1, 21), X[:, 2:]], -1)
+    with pytest.raises(InputDataError, match="to 20"):
         adaptive_model(wide, Y, bank=STILL)
 
 

@@ -80,12 +80,12 @@ def test_what_is_told_nothing_follows_a_hollow(run):
 
 
 def test_default_is_adaptive_as_far_as_that_goes():
-    assert isinstance(default_strategy(8), Adaptive)
-    assert default_strategy(9).learning is not None
+    assert isinstance(default_strategy(20), Adaptive)
+    assert default_strategy(21).learning is not None
 
 
 def test_units_of_values_and_time_do_not_matter_by_default(run):
-    """Beyond eight columns, where the strategy itself does not find the unit of values."""
+    """Beyond twenty columns, where the strategy itself does not find the unit of values."""
 
     def many(trial, time):
         return sum((trial.suggest_float(f"x{i}", 0, 1) - 0.3) ** 2 for i in range(9))

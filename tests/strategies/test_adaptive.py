@@ -409,14 +409,14 @@ def test_what_the_bank_decides_on_cannot_be_given_besides():
             replace(player, **part)
     with pytest.raises(ValueError, match="float64"):
         player.init(GRID, dtype=torch.float32)
-    with pytest.raises(InputDataError, match="up to 8"):
-        player.init(Box(torch.tensor([[0.0], [1.0]]).double().expand(2, 9)))
+    with pytest.raises(InputDataError, match="up to 20"):
+        player.init(Box(torch.tensor([[0.0], [1.0]]).double().expand(2, 21)))
     for bad in ({"rates": ()}, {"rates": (1.0,)}, {"hazards": (-0.1,)}, {"rates": (0.1, 0.1)}):
         with pytest.raises(ValueError, match="Bank"):
             Bank(**bad)
 
 
-@pytest.mark.parametrize("dim", [1, 3, 5, 8])
+@pytest.mark.parametrize("dim", [1, 3, 5, 8, 20])
 def test_other_dimensions_are_served(dim):
     corners = torch.stack([torch.zeros(dim), torch.ones(dim)]).double()
     player = adaptive_gp_ucb(bank=replace(SMALL, lengthscales=None, features=64))

@@ -19,7 +19,7 @@ from botorch_tv.inference.mixture.features import (
 from botorch_tv.inference.mixture.stacked_features import StackedFeatures, stacked
 from botorch_tv.inference.scratch import Scratch
 
-MOST_COLUMNS = 8
+MOST_COLUMNS = 20
 """Coordinates, context included, up to which features have been tried."""
 STARTS = 64
 """Points that fill the domain before its units are known; then the first again."""

@@ -12,7 +12,7 @@ from botorch_tv.strategies.core import Strategy
 
 
 def default_strategy(columns: int) -> Strategy:
-    """:func:`~botorch_tv.strategies.adaptive_gp_ucb` in up to 8 columns, else one that learns."""
+    """:func:`~botorch_tv.strategies.adaptive_gp_ucb` in up to 20 columns, else one that learns."""
     return adaptive_gp_ucb() if columns <= MOST_COLUMNS else learning_strategy()
 
 

@@ -96,7 +96,14 @@ def test_no_product_that_is_left_out_has_a_larger_variance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "left"), [(4, (0.05, 1e-3, 1e-3)), (6, (0.33, 0.01, 1e-3)), (8, (0.58, 0.04, 1e-3))]
+    ("columns", "left"),
+    [
+        (4, (0.05, 1e-3, 1e-3)),
+        (6, (0.33, 0.01, 1e-3)),
+        (8, (0.58, 0.04, 1e-3)),
+        (10, (0.68, 0.06, 1e-3)),
+        (20, (0.89, 0.19, 8e-3)),
+    ],
 )
 def test_what_is_left_out_in_more_coordinates(columns: int, left: tuple[float, ...]) -> None:
     """It is the variance that is missing, so that with it behind the diagonal is right."""
