@@ -1,6 +1,7 @@
 """Worlds of many coordinates and of records: what they are, and that everyone plays them."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,11 @@ from botorch_tv.test_functions import DriftingBranin
 RECORDS = Recordings()
 
 
-@pytest.mark.parametrize(("problem", "dim"), [(wider_worlds.hartmann, 6), (wider_worlds.levy, 8)])
+@pytest.mark.parametrize(
+    ("problem", "dim"),
+    [(wider_worlds.hartmann, 6), (partial(wider_worlds.levy, 8), 8)],
+    ids=["hartmann", "levy"],
+)
 def test_the_highest_is_where_the_path_is(problem, dim):
     trial = wider_worlds.drifting(problem, 3, 5)
     assert (trial.dim, trial.arms) == (dim, None)
@@ -73,9 +78,13 @@ def test_records_are_played_as_they_were_read(usual):
         )
 
 
+def _of_two_coordinates(records, seed, rounds):
+    return wider_worlds.drifting(DriftingBranin, seed, rounds)
+
+
 def test_everyone_plays_and_what_was_played_is_kept(tmp_path, monkeypatch):
     path = tmp_path / "wider.json"
-    monkeypatch.setattr(told_nothing_wider, "levy", DriftingBranin)  # features of two coordinates
+    monkeypatch.setitem(told_nothing_wider.WORLDS, "levy", _of_two_coordinates)
     small = ["--horizon", "5", "--out", str(path)]
     everyone = [*small, "--worlds", "temperature", "--seeds", "1"]
     told_nothing_wider.main(everyone)
