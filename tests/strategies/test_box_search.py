@@ -1,6 +1,7 @@
 """The point found is the best: against dense grids, BoTorch's optimiser, and by hand."""
 
 import math
+import sys
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
-from botorch_tv.strategies import Box, DiscreteSearch, MultiStart, Strategy
+from botorch_tv.strategies import Box, DiscreteSearch, Loop, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
 from botorch_tv.strategies.search import Sought, _Climb
 
@@ -279,3 +280,12 @@ def test_every_evaluation_is_counted_for_its_own_trial():
     wanted = (peaks / 2).unsqueeze(1).expand(4, 3, 2)
     torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
     assert math.isfinite(float(end.value.sum()))
+
+
+def test_climbs_do_not_import_what_autograd_checks_weights_with(monkeypatch):
+    """SymPy among others, for which each command of a shell would wait."""
+    monkeypatch.setitem(sys.modules, "torch.fx.experimental.symbolic_shapes", None)
+    loop = Loop(Box([[0, 1]]), seed=0)
+    for y in (0.1, 0.7, 0.4, 0.5):
+        loop.observe([y], y)
+    loop.recommend()
