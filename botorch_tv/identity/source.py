@@ -12,34 +12,9 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-import botorch_tv
-
 Function = types.FunctionType
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
-
-ROOT = Path(botorch_tv.__file__).parent
-COMPUTING = (
-    "acquisition",
-    "experts",
-    "forgetting",
-    "inference",
-    "kernels",
-    "learning",
-    "likelihoods",
-    "simulation/captured",
-    "simulation/chunks.py",
-    "simulation/compiled",
-    "simulation/eager.py",
-    "simulation/in_numbers",
-    "simulation/recorders",
-    "simulation/records.py",
-    "simulation/streams.py",
-    "simulation/worlds",
-    "strategies",
-    "test_functions",
-)
-"""What of this package the numbers of a study or loop come from."""
+Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 
 def digest(parts: Iterator[bytes] | list[bytes]) -> str:
@@ -48,14 +23,6 @@ def digest(parts: Iterator[bytes] | list[bytes]) -> str:
     for part in parts:
         whole.update(part)
     return whole.hexdigest()[:16]
-
-
-@functools.cache
-def library() -> str:
-    """This package: its version, and a digest of what of it computes, docstrings apart."""
-    files = [one for name in COMPUTING for one in _files(ROOT / name)]
-    code = digest([line for file in files for line in _code_lines(file)])
-    return f"{botorch_tv.__version__}, code {code}"
 
 
 def is_ours(made: object) -> bool:
@@ -105,7 +72,7 @@ def _source(code: types.CodeType, scope: dict[str, object]) -> str | None:
     if len(found) != 1 or len(compiled) != 1 or _fingerprint(compiled[0]) != _fingerprint(code):
         return None
     node = found[0]
-    return ast.unparse(node) if isinstance(node, ast.Lambda) else _without_docstring(node)
+    return ast.unparse(node) if isinstance(node, ast.Lambda) else _withoutdocstring_of(node)
 
 
 Found = tuple[dict[tuple[str, int], list[Definition]], dict[tuple[str, int], list[types.CodeType]]]
@@ -131,8 +98,8 @@ def _definitions(file: str, text: str) -> Found:
     return nodes, codes
 
 
-def _without_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    if _docstring(node) is None:
+def _withoutdocstring_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    if docstring_of(node) is None:
         return ast.unparse(node)
     body = node.body[1:] or [ast.Pass()]
     kept = {name: getattr(node, name) for name in node._fields} | {"body": body}
@@ -184,37 +151,8 @@ def _is_users(module: str, file: str | None) -> bool:
     return not any(path.is_relative_to(Path(home).resolve()) for home in homes)
 
 
-# ---------------------------------------------------------------- this package
-
-
-def _files(path: Path) -> list[Path]:
-    return [path] if path.suffix else sorted(path.rglob("*.py"))
-
-
-def _code_lines(file: Path) -> Iterator[bytes]:
-    """The lines of a file but for docstrings, comments and blank ones."""
-    text = file.read_text(encoding="utf-8")
-    left_out: set[int] = set()
-    for node in _named(ast.parse(text)):
-        docstring = _docstring(node)
-        if docstring is not None:
-            left_out.update(range(docstring.lineno, (docstring.end_lineno or 0) + 1))
-    yield str(file.relative_to(ROOT).as_posix()).encode()
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = line.rstrip()
-        if bare and number not in left_out and not bare.lstrip().startswith("#"):
-            yield b"\n" + bare.encode()
-
-
-def _named(node: _NAMED) -> Iterator[_NAMED]:
-    """A module or definition and all within it, without a look at expressions."""
-    yield node
-    for one in node.body:
-        if isinstance(one, _NAMED):
-            yield from _named(one)
-
-
-def _docstring(node: _NAMED) -> ast.Expr | None:
+def docstring_of(node: Named) -> ast.Expr | None:
+    """The docstring of a module or definition; None if it has none."""
     first = node.body[0] if node.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         return first if isinstance(first.value.value, str) else None

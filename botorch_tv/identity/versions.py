@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import botorch_tv
-from botorch_tv.identity.source import library
+from botorch_tv.identity.library import library
 
 
 def versions() -> dict[str, str]:

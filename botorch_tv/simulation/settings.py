@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 
 from botorch_tv.identity import Description, describe
-from botorch_tv.identity.source import library
+from botorch_tv.identity.library import library
 from botorch_tv.identity.versions import versions
 from botorch_tv.simulation.captured.serving import Captured, captured
 from botorch_tv.simulation.checks import require_precision

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tqdm.auto import tqdm
 
 from botorch_tv.files import this_host
-from botorch_tv.identity.source import library
+from botorch_tv.identity.library import library
 from botorch_tv.identity.versions import own_versions
 from botorch_tv.simulation.chunk_files import ChunkFormat
 from botorch_tv.simulation.chunks import PreparedStudy

@@ -17,7 +17,8 @@ import torch
 from lasting import study
 
 from botorch_tv.identity import describe, differences
-from botorch_tv.identity.source import COMPUTING, ROOT, is_users, library
+from botorch_tv.identity.library import COMPUTING, ROOT, library
+from botorch_tv.identity.source import is_users
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.rivals import unit_kernel
 from botorch_tv.strategies import Grid, Loop, gp_ucb
@@ -238,7 +239,7 @@ def test_another_process_of_other_threads_describes_alike(user: Any, tmp_path: P
     script = (
         "import json, torch, code_of_a_user as user\n"
         "from botorch_tv.identity import describe\n"
-        "from botorch_tv.identity.source import library\n"
+        "from botorch_tv.identity.library import library\n"
         f"torch.set_num_threads({torch.get_num_threads() % 2 + 1})\n"
         f"print(json.dumps([library(), {described}]))\n"
     )
@@ -259,6 +260,36 @@ def test_what_computes_is_where_the_digest_looks_for_it() -> None:
     for file in ROOT.rglob("*.py"):
         if rounds & set(re.findall(r"^class (\w+)", file.read_text(), flags=re.MULTILINE)):
             assert file.relative_to(ROOT).as_posix().startswith(COMPUTING), file
+
+
+def test_the_digest_is_kept_for_files_of_these_bytes_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file is parsed again, unless one has changed; a damaged cache, or none, does no harm."""
+    for name in ("strategies/spans.py", "identity/source.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    cache = tmp_path / "cache"
+    monkeypatch.setattr("botorch_tv.identity.library.ROOT", tmp_path)
+    monkeypatch.setattr("botorch_tv.identity.library.COMPUTING", ("strategies",))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    find = library.__wrapped__
+    first = find()
+    with monkeypatch.context() as patch:
+        patch.setattr("ast.parse", None)
+        assert find() == first
+    (file,) = (cache / "botorch_tv").iterdir()
+    file.write_bytes(file.read_bytes()[:-2] + b"\xff\n")
+    assert find() == first
+    module = tmp_path / "strategies/spans.py"
+    text = module.read_text()
+    module.write_text(f"# said besides\n{text}")
+    assert find() == first
+    module.write_text(f"{text}\nMORE = 1\n")
+    assert find() != first
+    module.write_text(text)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(module))
+    assert find() == first
 
 
 # ---------------------------------------------------------------- studies and loops
