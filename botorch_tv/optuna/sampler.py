@@ -23,12 +23,12 @@ from torch import Tensor
 
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.clock import TrialClock
+from botorch_tv.optuna.default import default_strategy
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.default import default_strategy
 from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.state import State
@@ -98,7 +98,7 @@ class DriftSampler(BaseSampler):
             are, and time in the ``unit``. By default
             :func:`~botorch_tv.strategies.adaptive_gp_ucb`, which needs no prior knowledge; with
             more than 20 columns, one that learns lengthscale, noise and rate of change
-            (:func:`~botorch_tv.strategies.mixed.default.learning_strategy`), in units set by the
+            (:func:`~botorch_tv.optuna.default.learning_strategy`), in units set by the
             first 8 trials.
         time_key: User attribute with the time of each trial, a number in any unit, which every
             trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
@@ -142,7 +142,7 @@ class DriftSampler(BaseSampler):
             "Loop, or another strategy.",
         )
         require(
-            strategy is None or not strategy.follows,
+            strategy is None or not strategy.needs_member,
             f"DriftSampler: {strategy!r} must be told which of its members made a suggestion, "
             "which Optuna does not write down; use one of its members.",
         )

@@ -85,7 +85,7 @@ class Adaptive(Strategy):
     bank: Bank = field(default_factory=Bank)
     starts: int = FIRST
 
-    expects: ClassVar[bool] = False
+    knows_scale: ClassVar[bool] = False
     _model: ClassVar[tuple[str, ...]] = ("bank", "starts")
 
     def __post_init__(self) -> None:

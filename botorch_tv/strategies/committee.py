@@ -61,8 +61,8 @@ class Committee(Strategy):
     learning: Refit | None = field(init=False)
     members: tuple[Strategy, ...]
 
-    expects: ClassVar[bool] = False  # its members say so
-    follows: ClassVar[bool] = True
+    knows_scale: ClassVar[bool] = False  # its members say so
+    needs_member: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         name = type(self).__name__

@@ -95,9 +95,9 @@ class Strategy(Predictor):
 
     consults: ClassVar[bool] = False
     """Whether :meth:`consult` may ask an expert."""
-    expects: ClassVar[bool] = True
+    knows_scale: ClassVar[bool] = True
     """Whether scale and clock are given, so that data far from what they imply merit a warning."""
-    follows: ClassVar[bool] = False
+    needs_member: ClassVar[bool] = False
     """Whether ``tell`` must know which of several strategies made a suggestion; files do not."""
 
     # ---------------------------------------------------------------- the contract
@@ -311,7 +311,7 @@ class Strategy(Predictor):
 
     def _check(self, state: State, measured: Measured) -> None:
         """Warn of an observation, or refuse it, given what this strategy assumes."""
-        if not self.expects:
+        if not self.knows_scale:
             return
         y, variance, when = measured.y, measured.noise, measured.time
         warn_of_observation(self.process, self.learning, state, y, variance, when)

@@ -19,8 +19,8 @@ from botorch_tv import (
     w_gp_ucb,
 )
 from botorch_tv.optuna import DriftSampler, best_now
+from botorch_tv.optuna.default import default_strategy, learning_strategy
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.mixed.default import default_strategy, learning_strategy
 
 
 def hollow(trial, time):

@@ -353,7 +353,7 @@ def _strategy_and_domain(
         "the strategy alone.",
     )
     require(
-        not strategy.follows,
+        not strategy.needs_member,
         f"Loop: {strategy!r} must be told which of its members made a suggestion, which a loop "
         "does not write down; use ask() and tell() of the strategy, or one of its members.",
     )
