@@ -65,7 +65,8 @@ def as_number(name: Words, value: object, fix: Words) -> float:
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
-        number = float(value)  # type: ignore[arg-type]
+        one = getattr(value, "item", None)  # NumPy makes no float of a row of one
+        number = float(value if one is None else one())  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError) as error:
         limit = f" is {shown(value)}, but it must be one number; "
         raise RefusedInput(name, limit, fix, decimal_comma(value)) from error
@@ -234,9 +235,14 @@ def as_place(name: str, value: object, state: State) -> Tensor:
         InputDataError: If it is a plain number, which could as well be a value, or as there.
     """
     if isinstance(value, numbers.Real):
+        parameters = _parameters(state)
+        form = f"[{shown(value)}]"
+        if parameters is not None:
+            told = (shown(value) if len(parameters) == 1 else "...",) * len(parameters)
+            form = f"{{{', '.join(f'{one!r}: {text}' for one, text in zip(parameters, told))}}}"
         raise InputDataError(
             f"{name} is {shown(value)}, but a point is a row of {state.domain.dim}, so that it "
-            f"cannot be swapped with a value; give [{shown(value)}]."
+            f"cannot be swapped with a value; give {form}, and the value behind it."
         )
     X = as_places(name, value, state)
     if len(X) != 1:

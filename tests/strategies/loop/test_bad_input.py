@@ -5,6 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError
@@ -222,3 +223,20 @@ def test_more_pending_are_allowed_later() -> None:
 def test_arms_that_are_none() -> None:
     with pytest.raises(InputDataError, match="is no point of Grid"):
         made(("trigger", "grid")).observe(GRID.X[3] + 0.01, 1.0)
+
+
+def test_a_value_may_be_a_row_of_one() -> None:
+    """As functions of NumPy and PyTorch give them back."""
+    loop = Loop([(0.0, 1.0)])
+    for y in (np.array([0.5]), np.array([[0.5]]), torch.tensor([0.5]), np.float32(0.5)):
+        loop.ask()
+        loop.tell(y)
+    assert loop.history.y.tolist() == [0.5] * 4
+
+
+def test_a_number_for_a_point_is_refused_with_the_names_of_its_parameters() -> None:
+    one, two = Loop({"x": (0.0, 1.0)}), Loop({"x": (0.0, 1.0), "y": (0.0, 1.0)})
+    with pytest.raises(InputDataError, match=r"give \{'x': 0.5\}, and the value behind it"):
+        one.observe(0.5, 1.0)
+    with pytest.raises(InputDataError, match=r"give \{'x': \.\.\., 'y': \.\.\.\}"):
+        two.observe(0.5, 1.0)
