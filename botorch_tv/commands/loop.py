@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,7 +78,10 @@ def add_loop_options(commands: Any) -> None:
     recommend = step("recommend", _recommend, "print the best point of now, as a line of JSON")
     for parser in (ask, tell, observe, recommend):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
-        option(parser, "--time", told, type=_time)
+        also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
+        parser.add_argument(
+            "--time", *also, metavar="TIME", help=told, type=_time, default=argparse.SUPPRESS
+        )
         # Python's own takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
     status = step("status", _status, "say what was measured, what is open, and what is believed")
@@ -91,6 +94,8 @@ def _new(arguments: argparse.Namespace) -> int:
     from botorch_tv import Loop
 
     box = _by_name(_parameter(one) for one in arguments.parameters)
+    if not arguments.file.parent.is_dir():
+        raise ValueError(f"the folder {arguments.file.parent} is not there; make it first.")
     with alone(arguments.file):
         if arguments.file.exists():
             raise ValueError(f"{arguments.file} is there already; give another name, or remove it.")
@@ -132,32 +137,54 @@ def _observe(arguments: argparse.Namespace) -> int:
         point = _point(loop, arguments.values)
         loop.observe(point, arguments.y, time=vars(arguments).get("time"))
         loop.save(arguments.file)
+    _warn_if_ahead(loop)
     return 0
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from botorch_tv.commands.loop_table import TIME, readings
+    from botorch_tv.commands.loop_table import TIME, Known, moment, readings
     from botorch_tv.strategies.loop.file import LoopFile
+    from botorch_tv.strategies.spans import counted
 
     with _alone(arguments.file):
         loop = _loaded(arguments.file)
         path, times = arguments.table, vars(arguments).get("times")
         dated = LoopFile.read(arguments.file).clock is not None
         table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
+        known, new = Known(loop.history), 0
         when: dict[int, Time | None] = {}
         for row in table.rows:
             with _at_line(row.line, path):
                 when[row.line] = None if row.time is None else _time(row.time)
         # Each that came before others would have these replayed, as in a table newest first.
-        for row in sorted(table.rows, key=lambda one: _moment(when[one.line])):
+        for row in sorted(table.rows, key=lambda one: moment(when[one.line])):
             with _at_line(row.line, path), _time_called(f"column {times or TIME}"):
-                loop.observe(_point(loop, row.values), _number(row.y), time=when[row.line])
+                point, y = _point(loop, row.values), _number(row.y)
+                if not known.has(point, y, when[row.line]):
+                    loop.observe(point, y, time=when[row.line])
+                    new += 1
         loop.save(arguments.file)
+    old = len(table.rows) - new
     gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
-    print(f"Taken in: {len(table.rows)} measurements{gaps}")
+    again = f"; {old} were there already" if old else ""
+    print(f"Taken in: {counted(new, 'measurements')}{again}{gaps}")
     if table.others:
         print(f"Not looked at: {', '.join(table.others)}")
+    _warn_if_ahead(loop)
     return 0
+
+
+def _warn_if_ahead(loop: Loop) -> None:
+    """Say that a date lies ahead, which may be a slip: all suggestions are for then."""
+    from botorch_tv.commands.loop_table import moment
+
+    newest = max(loop.history.times, key=moment, default=None)
+    if isinstance(newest, datetime) and newest > datetime.now(newest.tzinfo):
+        print(
+            f"botorch-tv: the newest measurement is of {newest.isoformat(' ', 'seconds')}, later "
+            "than the clock of this computer; until then the loop decides for that time.",
+            file=sys.stderr,
+        )
 
 
 @contextmanager
@@ -183,13 +210,6 @@ def _time_called(name: str) -> Iterator[None]:
     except Refusal as error:
         error.parts = tuple(name if one == Cure(Act.TIME) else one for one in error.parts)
         raise
-
-
-def _moment(time: Time | None) -> float:
-    """By which times of one kind are put in order; all alike where there are none."""
-    if isinstance(time, datetime):
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    return time or 0.0
 
 
 def _discard(arguments: argparse.Namespace) -> int:

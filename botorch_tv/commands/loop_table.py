@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botorch_tv.simulation.panels.table import read_lines
 from botorch_tv.validation import did_you_mean, require
+
+if TYPE_CHECKING:
+    from botorch_tv.strategies.loop.clock import Time
+    from botorch_tv.strategies.loop.shown import Table
 
 TIME = "time"
 """Column of times, where there is one."""
@@ -80,3 +86,51 @@ def readings(
             rows.append(Reading(line, at, row[y], None if times is None else row[times]))
     others = [name for name in columns if name not in wanted]
     return Readings(rows, len(lines) - 1 - len(rows), others)
+
+
+class Known:
+    """What a loop has measured, so that a table which has grown can be taken in again.
+
+    Args:
+        history: Of the loop.
+    """
+
+    def __init__(self, history: Table) -> None:
+        self._of: dict[float, list[tuple[float, Any]]] = {}
+        for y, point, time in zip(history.y.tolist(), history.points, history.times):
+            self._of.setdefault(y, []).append((moment(time), point))
+
+    def has(self, point: Any, y: float, time: Time | None) -> bool:
+        """Whether the same came out at the same place and time.
+
+        Args:
+            point: As the loop has it.
+            y: What came out.
+            time: When; what was measured at no time that is known is new.
+        """
+        near = 1e-3 if isinstance(time, datetime) else 0.0  # seconds; dates are rounded in files
+        return time is not None and any(
+            abs(moment(time) - at) <= near and _same(point, there)
+            for at, there in self._of.get(y, [])
+        )
+
+
+def moment(time: Time | None) -> float:
+    """By which times of one kind are put in order; all alike where there are none."""
+    if isinstance(time, datetime):
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return time or 0.0
+
+
+def _same(point: Any, other: Any) -> bool:
+    """Whether two points are one, but for rounding."""
+    if isinstance(point, Mapping):
+        if set(point) != set(other):
+            return False
+        point, other = point.values(), [other[name] for name in point]
+    return all(
+        math.isclose(one, two, rel_tol=1e-9)
+        if isinstance(one, float) and isinstance(two, (int, float))
+        else one == two
+        for one, two in zip(point, other)
+    )

@@ -176,8 +176,8 @@ def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> f
     # As far outside as rounding makes of it, for values computed elsewhere.
     if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
         raise InputDataError(
-            f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; clamp it, or "
-            "widen the bounds."
+            f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; leave it "
+            "out, or widen the bounds."
         )
     if one.whole and number % 1:
         raise InputDataError(

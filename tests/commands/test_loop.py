@@ -85,6 +85,8 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("tell", "F"), "either Y, what came out, or --failed"),
         (("ask", "F", "--time", "noon"), "neither a number nor a date"),
         (("ask", "F", "--time", "3"), "the times of this loop are datetimes"),
+        (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
+        (("observe", "F", "1", "x=3"), "x is 3, but it lies from 0 to 1; leave it out, or widen"),
         (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
     ],
 )
@@ -146,7 +148,7 @@ def test_cures_are_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         assert good == (name in ("first", "second", "told")), name
         told[name] = capsys.readouterr().err
     for name, words in told.items():
-        assert not re.search(r"\w\(|\+=|suggestion=|\bnow\b", words), (name, words)
+        assert not re.search(r"\w\(|\+=|suggestion=|(?<!--)\bnow\b", words), (name, words)
     assert f"botorch-tv loop ask {file} for one" in told["none"]
     assert f"botorch-tv loop tell {file} Y --number 1 says what came out" in told["full"]
     assert f"botorch-tv loop discard {file} --number 1 that it will never come" in told["full"]
@@ -190,6 +192,12 @@ def test_a_table_is_taken_in_and_given_back(
     (tmp_path / "back.csv").write_text(capsys.readouterr().out)
     assert run("import", again, str(tmp_path / "back.csv")) == 0
     assert Loop.load(again).table().equals(frame)
+    grown = TABLE + "2026-03-01T11:00;;sand;0,75;4;-8e-3\n"  # as at 8, and by no means a copy
+    (tmp_path / "past.csv").write_text(grown)
+    capsys.readouterr()
+    assert run("import", again, str(tmp_path / "past.csv"), *columns) == 0
+    assert capsys.readouterr().out.startswith("Taken in: 1 measurement; 2 were there already; 1 w")
+    assert Loop.load(again).table()["time"].iloc[-1] == datetime(2026, 3, 1, 11)
 
 
 @pytest.mark.parametrize("zone", ["", "+02:00"])
@@ -439,3 +447,21 @@ def assert_not_asked_again(content: dict[str, Any]) -> int:
         )
         assert max(sides) > 0.05
     return len(after)
+
+
+def test_what_is_measured_in_the_future_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a slip in a year makes all suggestions be for then, and nobody knows why."""
+    file = str(tmp_path / "loop.json")
+    (tmp_path / "past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n9026-03-02,0.6,2\n")
+    run("new", file, "x=0:1")
+    run("observe", file, "1", "x=0.5", "--time", "2026-02-01")
+    assert not capsys.readouterr().err
+    assert run("import", file, str(tmp_path / "past.csv")) == 0
+    assert "measurement is of 9026-03-02 00:00:00, later than the clock" in capsys.readouterr().err
+
+
+def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
+    assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
