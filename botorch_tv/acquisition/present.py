@@ -72,7 +72,7 @@ def at_present(
     Raises:
         InputDataError: If ``now`` lies before an observation, or the model's age noise is for
             another time.
-        UnsupportedError: For other one-shot acquisition functions.
+        UnsupportedError: For other one-shot acquisition functions, and where there is no model.
         ValueError: If ``now`` or ``time_dim`` is needed.
 
     Example:
@@ -122,7 +122,14 @@ def _parts(acq_function: AcquisitionFunction) -> Iterator[AcquisitionFunction]:
 
 def _model_of(acq_function: AcquisitionFunction) -> Model:
     """Its model; BoTorch's proximal weighting leaves that to the function inside."""
-    return next(part.model for part in _parts(acq_function) if hasattr(part, "model"))
+    found = next((part.model for part in _parts(acq_function) if hasattr(part, "model")), None)
+    if found is None:
+        raise UnsupportedError(
+            f"at_present takes an acquisition function with a model, but "
+            f"{type(acq_function).__name__} is none; give one, such as "
+            "at_present(PosteriorMean(model), now=...)."
+        )
+    return found
 
 
 def _held(acq_function: AcquisitionFunction, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ax.adapter.torch import TorchAdapter
@@ -21,7 +21,7 @@ from botorch_tv.ax.acquisition import set_present
 from botorch_tv.ax.adaptive import MEASURED, AdaptiveNode
 from botorch_tv.ax.clock import Clock, check_fixed, check_now
 from botorch_tv.ax.space import TrialSpace
-from botorch_tv.validation import require_number
+from botorch_tv.validation import require_number, shown
 
 
 def best_now(
@@ -149,6 +149,11 @@ def _by_model(
 
 def _time(client: Client, fixed_parameters: dict[str, float], name: str) -> float:
     """The present."""
+    if not isinstance(fixed_parameters, Mapping):
+        raise UserInputError(
+            f"fixed_parameters is {shown(fixed_parameters)}, but it names the parameter of time; "
+            f"give {{{name!r}: now}}."
+        )
     others = sorted(set(fixed_parameters) - {name})
     if others:
         raise UserInputError(

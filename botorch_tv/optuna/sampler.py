@@ -132,6 +132,11 @@ class DriftSampler(BaseSampler):
         warn_independent_sampling: bool = True,
     ) -> None:
         require(
+            not isinstance(strategy, str),
+            f"DriftSampler: strategy is {shown(strategy)}; if that is the user attribute with the "
+            f"time of each trial, give time_key={shown(strategy)}.",
+        )
+        require(
             strategy is None or isinstance(strategy, Strategy),
             f"DriftSampler: strategy is {shown(strategy)}, but it must be a Strategy; give one "
             "such as tv_gp_ucb(kernel=..., noise=..., epsilon=...), or leave it out.",

@@ -486,6 +486,8 @@ def test_models_that_do_not_know_the_time():
     hypervolume = qHypervolumeKnowledgeGradient(both, ref_point=torch.zeros(2).double())
     with pytest.raises(UnsupportedError, match="fixed_features"):
         at_present(hypervolume)
+    with pytest.raises(UnsupportedError, match=r"acquisition function with a model, but .*SingleT"):
+        at_present(SingleTaskGP(X, Y), NOW)
 
 
 def test_models_of_a_list_have_time_in_one_column():

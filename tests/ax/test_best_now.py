@@ -114,6 +114,8 @@ def test_what_is_refused(experiment, ask, tell):
     tell(client, ROWS[:3])
     with pytest.raises(UserInputError, match=r"has \['hour'\], but the parameter of time is 't'"):
         best_now(client, {"hour": 1.0})
+    with pytest.raises(UserInputError, match=r"is 1\.0, but it names .*; give \{'t': now\}"):
+        best_now(client, 1.0)
     with pytest.raises(UserInputError, match=r"call best_now\(client, fixed_parameters=\{'t': now"):
         best_now(client, {})
     with pytest.raises(UserInputError, match=r"fixed at 1\.0, but a trial was measured at 2\.0"):

@@ -140,7 +140,8 @@ def test_startup_fills_the_space(told):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"strategy": "tpe"}, "must be a Strategy"),
+        ({"strategy": 3}, "must be a Strategy"),
+        ({"strategy": "hour"}, "time of each trial, give time_key='hour'"),
         ({"time_key": 3}, "name of a user attribute"),
         ({"unit": 3600}, "positive span of time"),
         ({"n_startup_trials": 0}, "n_startup_trials"),
