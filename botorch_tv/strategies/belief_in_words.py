@@ -1,4 +1,4 @@
-"""What a strategy that is told nothing believes, in words."""
+"""What the adaptive strategy has learned, in words."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.strategies.spans import span_in_words
 
 LIKELY = 0.5
-"""From this chance on something is said to be probably so."""
+"""Probability from which a statement is called probable."""
 SURE = 0.95
-"""From this chance on it is said to be so. Below, its chance may be little more than what was
-presumed before any measurement, which is then said beside it."""
+"""Probability from which a statement is made without "probably". Below it the prior probability is
+given as well, since the posterior may differ little from it."""
 
 LEARNED = 0.05
-"""So much more than presumed something must be to be mentioned, where it has not been seen."""
+"""A jump that was not seen is mentioned if its probability exceeds the prior's by this much."""
 
 
 Edge = Literal["least", "most"] | None
-"""Whether the weight lies on the least or the largest value that the bank holds: the truth may then
-lie beyond."""
+"""Whether most of the weight lies on the smallest or the largest value of the bank. The truth may
+then lie outside the bank's range."""
 
 
 class Believed(NamedTuple):
-    """Of one trial, in the units of its data."""
+    """What the weights of one trial say, in the units of its data."""
 
     drifts: bool
-    """Whether the bank holds drift possible, as those below for jumps."""
+    """Whether the bank has a rate above 0."""
     standing: float
-    """Chance that the objective does not drift."""
+    """Probability that the objective does not drift."""
     presumed_standing: float
-    """The same before any measurement."""
+    """The prior probability of that."""
     half_life: float
-    """Time in which half of a correlation is gone, where it drifts; infinite where it cannot."""
+    """Time in which the correlation falls by half if it drifts; infinite if no member drifts."""
     rate_edge: Edge
     jumps: bool
+    """Whether the bank has a hazard above 0."""
     jumping: float
-    """Chance that it jumps now and then."""
+    """Probability that the hazard is above 0."""
     presumed_jumping: float
-    """The same before any measurement."""
+    """The prior probability of that."""
     jumped: float
-    """Time of the newest jump that was more likely than not when it showed; NaN for none."""
+    """Time of the newest jump whose probability exceeded one half; NaN for none."""
     jumped_with: float
-    """That chance."""
+    """The probability of that jump."""
     lengthscale: float
-    """In shares of the sides."""
+    """In fractions of the sides."""
     lengthscale_edge: Edge
     noise: float
     """Standard deviation of a measurement."""
@@ -61,7 +62,7 @@ class Believed(NamedTuple):
 
 
 def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...]) -> Believed:
-    """What the only trial of a posterior that is flat holds likely."""
+    """Summarise the weights of a posterior with one trial, its batch shape flattened."""
     members = bank.members(running.shape)
     share = weights(running.groups)[0]
     parts = (bank.rates, bank.hazards, bank.noise_ratios)
@@ -92,12 +93,12 @@ def believed(running: RunningMixture, bank: Bank, lengthscales: tuple[float, ...
 
 
 def in_words(one: Believed, said: Callable[[float], str], unit: str) -> str:
-    """A few sentences.
+    """Say it in a few sentences.
 
     Args:
-        one: What is believed.
-        said: A time in words.
-        unit: Of time, "hours"; empty where it has no name.
+        one: The summary.
+        said: Writes a time in words.
+        unit: Unit of time, such as "hours"; empty if it has no name.
     """
     return " ".join(part for part in (_drift(one, unit), _jump(one, said), _size(one)) if part)
 
@@ -118,7 +119,7 @@ def _drift(one: Believed, unit: str) -> str:
 
 
 def _guessed(share: float, presumed: float) -> tuple[str, str]:
-    """How sure a thing is, and its chance, with what was presumed where it is not."""
+    """The word "probably" or nothing, and the probability, if need be with the prior's."""
     if share >= SURE:
         return "", _chance(share)
     return "probably ", f"{_chance(share)}; before any measurement {_chance(presumed)}"
@@ -147,26 +148,26 @@ def _size(one: Believed) -> str:
 
 
 def _beyond(edge: Edge, least: str = " or less", most: str = " or more") -> str:
-    """Where the truth may be besides, for a number that is said."""
+    """Added to a number if the truth may lie outside the bank's range."""
     return "" if edge is None else least if edge == "least" else most
 
 
 def _chance(share: float) -> str:
-    """In percent, never certain."""
+    """A probability in percent, never 0 or 100."""
     if share > 0.99:
         return "more than 99 %"
     return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "less than 1 %"
 
 
 def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge:
-    """Whether the weight is on the least value, or on the largest, of several.
+    """Whether most of the weight lies on the smallest or on the largest of several values.
 
     Args:
         share: The weights.
-        values: Of these.
-        least: Share of the weight from which the least value is told. Of noise nearly all, as one
-            of two values always has most. The largest is told at once, since drift and jumps
-            explain a part of what more noise would.
+        values: The values they belong to.
+        least: Share of the weight from which the smallest value counts as the edge. For noise this
+            is nearly all of it, since one of two values always has more than half. For the largest
+            value half is enough, because drift and jumps explain part of what more noise would.
     """
     if len(values) < 2:
         return None
@@ -177,12 +178,12 @@ def _edge(share: Tensor, values: Sequence[float], least: float = LIKELY) -> Edge
 
 
 def _without(share: Tensor, values: tuple[float, ...]) -> float:
-    """Weight of the value 0."""
+    """The weight of the value 0."""
     return float(sum(float(weight) for weight, value in zip(share, values) if value == 0))
 
 
 def _mean_exponent(share: Tensor, values: tuple[float, ...]) -> float:
-    """-ln(1 - value) on average over the values that are not 0, 0 where there are none."""
+    """The mean of -ln(1 - value) over the values above 0; nearly 0 if there are none."""
     pairs = [(float(w), -math.log1p(-value)) for w, value in zip(share, values) if value > 0]
     total = sum(weight for weight, _ in pairs)
     return sum(w * one for w, one in pairs) / total if total > 0 else math.ulp(0.0)

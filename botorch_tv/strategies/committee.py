@@ -1,4 +1,4 @@
-"""Strategies over strategies: one of several is followed in every round, and all of them listen."""
+"""Strategies over strategies: each round one of several chooses, and all of them learn."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from botorch_tv.validation import require, shown
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Committee(Strategy):
-    """Several strategies, of which a rule follows one in every round and every trial.
+    """Several strategies, and a rule that selects one of them in every round of every trial.
 
-    All of them are told all observations. What is predicted and recommended is what the member does
-    that :meth:`leading` names. A suggestion says whose it is; where that is not known, as of a
-    point chosen elsewhere, the members learn from what is told of it, and the rule counts the round
-    alone. For that reason neither :class:`Loop` nor Optuna take a committee.
+    All members are told all observations. Predictions and recommendations are those of the member
+    that :meth:`leading` names. A suggestion records which member made it. If that is unknown, as
+    for a point chosen elsewhere, the members learn from its observation, but the rule only counts
+    the round. Neither :class:`Loop` nor Optuna keep this record, so they refuse a committee.
 
     Args:
-        members: The strategies, which maximise all or minimise all.
+        members: The strategies, which either all maximise or all minimise.
 
     Raises:
-        ValueError: If there are none, one is a committee or consults an expert, or they disagree
-            on what is wanted.
+        ValueError: If there is none, one is a committee or consults an expert, or some maximise
+            and others minimise.
     """
 
     kernel: Kernel | Tensor = field(init=False)
@@ -92,27 +92,27 @@ class Committee(Strategy):
 
     @abstractmethod
     def start(self, batch_shape: Size) -> Any:
-        """What the rule remembers before the first round, as :meth:`Part.init`."""
+        """The rule's memory before the first round, as :meth:`Part.init`."""
 
     @abstractmethod
     def follow(self, state: State, suggestions: list[Suggestion], draws: Draws) -> Tensor:
-        """The number of the member to follow, `batch_shape`, int64."""
+        """Index of the member that chooses, `batch_shape`, int64."""
 
     @abstractmethod
     def learn(self, state: State, suggestion: Suggestion, y: Tensor, noise: Tensor) -> Any:
-        """What the rule remembers after a round.
+        """The rule's memory after a round.
 
         Args:
-            state: Before the round.
-            suggestion: Of the member ``suggestion.member``; None where that is not known.
-            y: What was observed, `batch_shape`.
-            noise: Its variance as that member has it, infinite where the measurement failed,
+            state: The state before the round.
+            suggestion: What was suggested; its ``member`` is None if it is not known who made it.
+            y: The observation, `batch_shape`.
+            noise: Its variance according to that member, infinite if the measurement failed,
                 `batch_shape`.
         """
 
     @abstractmethod
     def leading(self, state: State) -> Tensor:
-        """The number of the member that is believed now, `batch_shape`, int64."""
+        """Index of the member that predicts and recommends now, `batch_shape`, int64."""
 
     # ---------------------------------------------------------------- the contract
 
@@ -123,12 +123,12 @@ class Committee(Strategy):
 
     @functools.cached_property
     def compares(self) -> bool:
-        """Always: the rule looks at predictions."""
+        """Always true, because the rule uses predictions."""
         return True
 
     @property
     def draws(self) -> bool:
-        """Whether choices may take random numbers."""
+        """Whether choices may use random numbers."""
         return any(one.draws for one in self.members)
 
     def _init(self, domain: Domain, shape: Size, dtype: torch.dtype, device: torch.device) -> State:

@@ -17,37 +17,37 @@ from botorch_tv.strategies.state import State
 
 NEVER = -1
 Note = dict[str, list[float]]
-"""What a strategy came to believe with an answer, where it says so: weights of the values of each
-part; ``jump``, the chance of one before the answer; and ``clock``, the unit of time of rates and
-hazards, none while it is not known."""
+"""What the adaptive strategy believed after an answer: the weights of the values of each part;
+``jump``, the probability of a jump before the answer; and ``clock``, the time unit of rates and
+hazards, empty while unknown. Empty for other strategies."""
 
 
 class Moment(NamedTuple):
-    """A state on the way."""
+    """A state after some of the answers."""
 
     told: int
-    """Answers told, the first so many in order of time, and with them what an expert replied."""
+    """How many answers it has been told, the first in order of time, with the expert's replies."""
     state: State
     trigger: int
-    """Latest arrival of an answer that has fired a trigger; ``NEVER`` without one."""
+    """Latest arrival of an answer that fired a trigger; ``NEVER`` if none did."""
 
 
 class Replay:
     """Answers in order of time, and the state after them.
 
-    One that is older than the newest is taken in at its place: the state before it is found again
-    and all later answers are told anew. A few earlier states are kept for that; for an answer older
-    than these, everything is told anew from the start.
+    An answer older than the newest one is inserted at its place in time: the replay goes back to a
+    state before it and tells all later answers again. A few earlier states are kept for this. For
+    an answer older than all of them, everything is told again from the start.
 
-    A trigger compares an answer with the prediction stored with it, also when it is told anew. The
-    exception is a prediction from a model that has been forgotten since, by a reset on an answer
-    that had not arrived by then: the state before the answer predicts in its place.
+    A trigger compares an answer with the prediction stored with it, also when the answer is told
+    again. There is one exception: the prediction came from a model that has since been forgotten,
+    by a reset on an answer that had not arrived by then. The state before the answer then predicts.
 
-    What an expert was asked belongs behind the answers that were older, or as old and told by then:
-    those are set aside by its replies, and one that arrives late is set aside with them.
+    A question to an expert comes after the answers that were older than it, or as old and already
+    told. The expert's replies replace these, and also an older answer that arrives late.
 
     Args:
-        strategy: Whose state it is.
+        strategy: The strategy whose state is kept.
         start: The state before any answer.
     """
 
@@ -73,7 +73,7 @@ class Replay:
     def begin(
         self, moment: Moment, answers: Iterable[Answer], resets: list[bool], notes: list[Note]
     ) -> None:
-        """Take over what another replay has after some answers, in place of telling them."""
+        """Start from a state that already contains some answers, without telling them."""
         self.answers, self.resets, self.notes = list(answers), list(resets), list(notes)
         self._recent = [moment]
 
@@ -83,7 +83,7 @@ class Replay:
         return self._recent[-1]
 
     def before(self, time: float) -> State:
-        """The state in which an answer of some time finds the loop."""
+        """The state before an answer of a given time."""
         place = self._place(time)
         moment = self._base(place)
         due = self._replies_after(moment.told)
@@ -92,17 +92,17 @@ class Replay:
         return moment.state
 
     def add(self, answer: Answer, late: int) -> bool:
-        """Take in an answer.
+        """Add an answer at its place in time.
 
         Args:
             answer: Anything that the strategy accepts.
-            late: How many answers one may come behind, at least 1, for which not all is told anew.
+            late: By how many answers one may be late, at least 1, without telling all again.
 
         Returns:
-            Whether it made the strategy forget everything before it.
+            Whether the strategy forgot everything before it.
 
         Raises:
-            InputDataError: If the strategy refuses it; nothing has changed then.
+            InputDataError: If the strategy refuses it; the replay is then unchanged.
         """
         place = self._place(answer.time)
         base = self._base(place)
@@ -132,7 +132,7 @@ class Replay:
         return self.resets[place]
 
     def absorb(self, reply: Reply) -> None:
-        """Take in what an expert replied to a question newer than all that it replied to before."""
+        """Add an expert's reply; its question is newer than those of all earlier replies."""
         place = self.place_of(reply)
         self._recent = [
             moment if moment.told < place else self._absorbed(moment, reply, place)
@@ -141,15 +141,15 @@ class Replay:
         self.replies.append(reply)
 
     def place_of(self, question: Question) -> int:
-        """How many answers are older than what an expert was asked."""
+        """How many answers are older than a question to an expert."""
         return bisect_left(self.answers, question.key, key=lambda one: (one.time, one.arrival))
 
     def _replies_after(self, told: int, new: Answer | None = None) -> dict[int, Reply]:
-        """Replies that a state after so many answers lacks, by how many answers are older.
+        """Replies that a state does not contain yet, by the number of answers older than each.
 
         Args:
-            told: Of the state.
-            new: An answer about to be taken in.
+            told: Number of answers that the state contains.
+            new: An answer about to be added.
         """
         due = {}
         for reply in reversed(self.replies):
@@ -161,13 +161,13 @@ class Replay:
         return due
 
     def _place(self, time: float) -> int:
-        """Where an answer belongs; behind those of the same time."""
+        """The place of an answer of a given time, after those of the same time."""
         if not self.answers or time >= self.answers[-1].time:
             return len(self.answers)
         return bisect_right(self.answers, time, key=lambda one: one.time)
 
     def _base(self, place: int) -> Moment:
-        """The newest state kept that has seen no answer from a place on."""
+        """The newest state kept that contains no answer at or after a place."""
         return next((one for one in reversed(self._recent) if one.told <= place), self._start)
 
     def _absorbed(self, moment: Moment, reply: Reply, place: int) -> Moment:
