@@ -115,7 +115,7 @@ def learn(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What all loops have in common."""
+    """The part of the problem that all loops share."""
 
     refit: Refit
     kernel: LearnableKernel
@@ -124,7 +124,7 @@ class _Problem:
     estimates_mean: bool
 
     def unit(self, rows: dict[str, Tensor]) -> Tensor:
-        """What time is counted in: the median gap, or the user's unit for a fixed decay, `b`."""
+        """The unit of time: the median gap, or the user's unit for a fixed decay, `b`."""
         gap = median_gap(rows["times"].double(), rows["live"])
         return gap if self.layout.learns_decay else torch.ones_like(gap)
 

@@ -69,7 +69,7 @@ class ParameterLayout:
 
     @classmethod
     def of(cls, rows: list[ParameterRow]) -> ParameterLayout:
-        """That of some rows."""
+        """The layout of some rows."""
         given, low, high = (
             torch.cat([row.entry(_finite(row, end)) for row, end in zip(rows, ends, strict=True)])
             for ends in zip(*((row.given, *row.ends) for row in rows), strict=True)
@@ -89,7 +89,7 @@ class ParameterLayout:
         return any(row.declared is not None and row.free is not None for row in self.rows)
 
     def to(self, device: torch.device) -> ParameterLayout:
-        """The same, priors included, on a device."""
+        """A copy on a device, priors included."""
         return replace(
             self,
             given=self.given.to(device),
@@ -126,7 +126,7 @@ class ParameterLayout:
         return self.kept(torch.cat(parts, -1), unit)
 
     def bounds(self, unit: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the vectors of a search, `... x p` each."""
+        """Lower and upper bounds of the search vectors, `... x p` each."""
         every = (one.expand(*unit.shape, -1) for one in (self.given, self.lower, self.upper))
         split = zip(*(self._split(self.searched(one, unit)) for one in every), strict=True)
         ends = [row.searched_ends(one, low, high) for (row, one), (_, low), (_, high) in split]
@@ -134,7 +134,7 @@ class ParameterLayout:
         return lower, upper
 
     def values(self, vector: Tensor) -> ParameterValues:
-        """What a vector stands for, `m x p`."""
+        """The parameter values that a vector encodes, `m x p`."""
         lengthscale, variance, noise, *_ = (row.natural(p)[0] for row, p in self._split(vector))
         decay, slope = self._decay(vector)
         return ParameterValues(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)

@@ -135,7 +135,7 @@ class LearnableKernel:
         return squares if self.lengthscales > 1 else squares.sum(-3, keepdim=True)
 
     def bounds(self, name: str) -> tuple[float, float]:
-        """What the constraint on ``lengthscale`` or ``outputscale`` allows."""
+        """The bounds that the constraint on ``lengthscale`` or ``outputscale`` allows."""
         holder = self.base if name == "lengthscale" else self.kernel
         constraint: Any = getattr(holder, f"raw_{name}_constraint", None)
         if constraint is None:

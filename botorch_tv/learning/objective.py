@@ -38,7 +38,7 @@ class TrainingData(NamedTuple):
     weight: Tensor
     """How many observations there are, those of inflated noise counted in part, `b`."""
     constant: Tensor
-    """What -ln p(y) has that no hyperparameter changes, `b`."""
+    """The terms of -ln p(y) that do not depend on hyperparameters, `b`."""
     unit: Tensor
     """The unit in which time is counted, in units of the user's, `b`."""
 

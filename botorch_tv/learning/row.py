@@ -61,7 +61,7 @@ class ParameterRow:
 
     @property
     def prior(self) -> Prior | None:
-        """What is presumed of it."""
+        """Its prior, if it has one."""
         if self.free is None:
             return None
         return self.usual if self.free.prior == DEFAULT else self.free.prior
@@ -86,7 +86,7 @@ class ParameterRow:
         return entry, torch.ones_like(entry)
 
     def presumed(self, natural: Tensor) -> tuple[Tensor, Tensor | float]:
-        """What its prior is a prior of, and the derivative by the natural value."""
+        """The quantity its prior is on, and its derivative with respect to the natural value."""
         if self.declared is None or self.declared.share is None:
             return natural, 1.0
         value = self.declared.presumed(self.declared.value(natural))

@@ -173,7 +173,7 @@ class Adaptive(Strategy):
         return decision.at(choice)
 
     def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
-        """As of all strategies; before the units are known the best point measured."""
+        """As in other strategies; before the units are known, the best point measured."""
         best, running = super()._best(state, now, context), running_mixture(state.data)
         if running.settled or not state.told:
             return best

@@ -144,7 +144,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
 
 
 def as_context(state: State, context: Tensor | None) -> Tensor | None:
-    """What is known before a round, `batch_shape x c`; None where a domain has no context."""
+    """The context of a round, `batch_shape x c`; None if the domain has none."""
     known = state.domain.columns - state.domain.dim
     most = largest(state.basis.variance.dtype)
     if context is None:

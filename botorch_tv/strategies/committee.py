@@ -118,7 +118,7 @@ class Committee(Strategy):
 
     @property
     def process(self) -> Process:
-        """That of the first member."""
+        """The first member's process."""
         return self.members[0].process
 
     @functools.cached_property
@@ -162,7 +162,7 @@ class Committee(Strategy):
         return self._of(suggestions, self.leading(state))._replace(member=None)
 
     def _of(self, suggestions: list[Suggestion], member: Tensor) -> Suggestion:
-        """That of one member, of every trial."""
+        """In every trial the suggestion of one member."""
 
         def chosen(name: str) -> Tensor:
             return _picked([getattr(one, name) for one in suggestions], member)
@@ -184,7 +184,7 @@ class Committee(Strategy):
         return usual[0]
 
     def _check(self, state: State, measured: Measured) -> None:
-        """What the first member takes in all take in."""
+        """Check an observation as the first member does; all members accept the same."""
         member, number = measured.suggestion.member, len(self.members)
         fits = member is None or (
             isinstance(member, Tensor)
@@ -247,7 +247,7 @@ class Committee(Strategy):
         return self._led(state, lambda one, own: one._best(own, now, context))
 
     def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
-        """Of the member that leads."""
+        """The joint posterior of the leading member."""
         leading = self.leading(state)
         made = [one._joint(own, choice, now) for one, own in self._pairs(state)]
         return Joint(*(_picked(list(parts), leading) for parts in zip(*made)))
@@ -282,7 +282,7 @@ class Committee(Strategy):
         return zip(self.members, state.members)
 
     def _led(self, state: State, answer: Callable[[Strategy, State], Tensor]) -> Tensor:
-        """What the member that leads answers, `batch_shape x ...`, of every trial."""
+        """The answer of each trial's leading member, `batch_shape x ...`."""
         return _picked([answer(*pair) for pair in self._pairs(state)], self.leading(state))
 
 
@@ -295,7 +295,7 @@ def _heard_by(member: Strategy, measured: Measured) -> Measured:
 
 
 def _believed(member: Strategy, state: State, variance: Tensor) -> Tensor:
-    """What one member takes a variance for, infinite where it failed, `batch_shape`."""
+    """A member's noise variance, infinite where the measurement failed, `batch_shape`."""
     inference = member.inference_for(state.domain, state.basis)
     return inference.believed_noise(state.data, variance)
 

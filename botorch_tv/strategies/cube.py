@@ -255,7 +255,7 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
 
 
 def _meant(bounds: object) -> str:
-    """What says the same as things that are no bounds; empty where that cannot be told."""
+    """A valid spelling of bounds that were written wrongly; empty if none can be guessed."""
     if bounds is bool:
         return "Choice(True, False)"
     if not isinstance(bounds, (list, tuple, set, range)) or not bounds:

@@ -70,7 +70,7 @@ class Decision:
     context: Tensor | None = None
 
     def chosen(self, exploration: Exploration, draws: Draws) -> Choice:
-        """What an exploration picks."""
+        """The choice of an exploration."""
         on_arms = isinstance(self.state.domain, Grid)
         candidates, offset = (self._arms if on_arms else self._points)(exploration, draws)
         choice = exploration.choose(candidates)

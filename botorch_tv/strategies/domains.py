@@ -28,7 +28,7 @@ GRID_TOLERANCE = 1e-9
 
 
 class Domain(ABC):
-    """What a strategy may choose from."""
+    """The set of points that a strategy chooses from."""
 
     @property
     @abstractmethod

@@ -75,7 +75,7 @@ class _Drawn:
     apart: bool
     """Whether there is one for each trial."""
     shape: tuple[int, ...]
-    """Of the trials."""
+    """Batch shape of the trials."""
     dtype: torch.dtype
     device: torch.device
 

@@ -16,7 +16,7 @@ from botorch_tv.validation import settle_number
 
 
 class Record(NamedTuple):
-    """What members have done when they were followed, each `batch_shape x P`."""
+    """Statistics of the rounds in which each member chose, each `batch_shape x P`."""
 
     rejected: Tensor
     """bool."""
@@ -90,7 +90,7 @@ class PriorElimination(Committee):
         return Record(torch.where(alone, before.rejected, rejected), plays, errors, band, variance)
 
     def leading(self, state: State) -> Tensor:
-        """Of those left the one followed most often, the first among equals."""
+        """The remaining member that chose most often; the first of several."""
         record: Record = state.memory.exploration
         return record.plays.masked_fill(record.rejected, -1).argmax(-1)
 

@@ -27,7 +27,7 @@ class Measured(NamedTuple):
     """An observation of every trial."""
 
     suggestion: Suggestion
-    """What was measured, and what was predicted before."""
+    """The point that was measured, and its prediction."""
     y: Tensor
     """`batch_shape`; 0 where the measurement failed."""
     noise: Tensor

@@ -27,14 +27,14 @@ from botorch_tv.strategies.state import State
 from botorch_tv.validation import MisfitWarning
 
 FAR = 25.0
-"""So many standard deviations from the prior mean is no outlier: the unit differs."""
+"""Standard deviations from the prior mean beyond which y is in another unit, not an outlier."""
 STEP, UNRELATED = 0.01, 0.1
 """Points this share of a side apart should have at least this correlation: else a box has more than
 two hundred lengthscales a side, and nothing measured tells of anywhere else."""
 CONSTANT = 1e-4
 """A function whose differences have less than this share of its variance is flat."""
 FORGOTTEN = 1e-2
-"""What is left of a correlation, or of a weight in standard deviations, when all is forgotten."""
+"""A correlation, or a weight in standard deviations, below which data count as forgotten."""
 LOOKED_AT = 8
 """Arms whose covariance with all others is looked at."""
 STACK = 5

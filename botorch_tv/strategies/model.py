@@ -56,7 +56,7 @@ class StrategyModel(Model):  # type: ignore[misc]
 
     @property
     def batch_shape(self) -> Size:
-        """That of the state."""
+        """The batch shape of the state."""
         return self.state.time.shape
 
     def posterior(

@@ -36,7 +36,7 @@ from botorch_tv.validation import require, require_noise, settle_number, shown
 
 
 class Wanted(NamedTuple):
-    """What a part must be."""
+    """The type that a part must have."""
 
     kind: Any
     said: str

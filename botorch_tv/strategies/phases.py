@@ -26,7 +26,7 @@ from botorch_tv.validation import require, settle_integer
 
 
 class Phase(NamedTuple):
-    """What is to be done in a phase of N rounds."""
+    """The plan of a phase of N rounds."""
 
     alive: Tensor
     """Arms that may be the best, `batch_shape x M`, bool."""
@@ -55,7 +55,7 @@ def phase_lengths(period: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class RandomOrder(Exploration):
-    """What is left of a plan, in an order in which every permutation is as likely."""
+    """Play the rest of a plan in an order drawn uniformly from all permutations."""
 
     def choose(self, candidates: Candidates) -> Tensor:
         phase: Phase = candidates.memory
@@ -217,7 +217,7 @@ class PhasedElimination(Strategy):
 
 
 def _played(phase: Phase, index: Tensor) -> Tensor:
-    """What is left once an arm was played; one that was not planned takes the place of the next."""
+    """The plan left after an arm was played; an arm outside it replaces the next one."""
     planned = phase.left & (phase.plan == index.unsqueeze(-1))
     meant = torch.where(planned.any(-1, keepdim=True), planned, phase.left)
     place = meant.to(torch.uint8).argmax(-1, keepdim=True)

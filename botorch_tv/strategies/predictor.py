@@ -173,7 +173,7 @@ class Predictor(Parts):
         return torch.stack(told).amin(0) if told else None
 
     def _data_at(self, state: State, now: Tensor) -> Data:
-        """What is left of the data at time ``now``."""
+        """The data retained at time ``now``."""
         require_begun_with(state, self._model_fingerprints, self.process.retention)
         return retained_at(self.inference_for(state.domain, state.basis), state, now)[0]
 

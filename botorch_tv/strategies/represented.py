@@ -1,4 +1,4 @@
-"""What a prior on a box is held as: the kernel itself, or few functions that make it up."""
+"""How a prior on a box is represented: by its kernel, or by a few features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a saved state was made of, so that another version tells that it cannot read it."""
+"""The layout of a saved state, by which another version recognises that it cannot read it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layout:
 
     @classmethod
     def of(cls, value: object) -> Layout:
-        """That of a value that is to be saved."""
+        """The layout of a value to be saved."""
         kinds = dict.fromkeys(_kinds(value, set()))
         return cls(tuple((one.__module__, one.__qualname__, _parts(one)) for one in kinds))
 

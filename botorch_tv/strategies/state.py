@@ -67,7 +67,7 @@ class Memory(NamedTuple):
     """Memory of a strategy's parts; see :class:`~botorch_tv.forgetting.parts.Part`."""
 
     retention: tuple[Any, ...]
-    """Of each rule."""
+    """The memory of each retention rule."""
     exploration: Any
 
 

@@ -34,7 +34,7 @@ class Panel(NamedTuple):
 
     title: str
     values: Sequence[str]
-    """What each curve is called, from the smallest value to the largest."""
+    """The label of each curve, from the smallest value to the largest."""
     weight: Band
 
 

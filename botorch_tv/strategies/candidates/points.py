@@ -178,7 +178,7 @@ class BoxCandidates(RoundCandidates):
         return _Points(self, with_context(X, self._functions.context))
 
     def _selected(self, trials: Tensor) -> BoxCandidates:
-        """Those of some trials, in one dimension."""
+        """The candidates of some trials, their batch shape flattened."""
 
         def noise() -> Tensor:
             return self.of.noise().reshape(-1)[trials]

@@ -155,7 +155,7 @@ class LoopClock:
         return when if self.start.tzinfo is None else when.astimezone(self.start.tzinfo)
 
     def said(self, number: float) -> str:
-        """The same in words."""
+        """A time in words."""
         when = self.shown(number)
         return f"{when:g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
 
@@ -202,7 +202,7 @@ def earliest(column: object) -> datetime | None:
 
 
 def _rows(column: object) -> Iterable[object]:
-    """What a column holds; nothing of a tensor, which holds numbers."""
+    """The entries of a column; none for a tensor, which holds only numbers."""
     return () if isinstance(column, Tensor) or not isinstance(column, Iterable) else column
 
 

@@ -66,11 +66,11 @@ class Refusal(Exception):
 
 
 class RefusedInput(Refusal, InputDataError):  # type: ignore[misc]
-    """Of something said to a loop."""
+    """Input that a loop refuses."""
 
 
 class RefusedFile(Refusal, ValueError):
-    """Of the file of a loop."""
+    """A loop's file that is refused."""
 
 
 def _flat(words: tuple[Words, ...]) -> Iterator[str | Cure]:

@@ -21,7 +21,7 @@ from botorch_tv.validation import require
 KIND = "type"
 PARAMETERS = "parameters"
 MIXED = {KIND: "Mixed"}
-"""Of a box with choices, whose parameters say all of its search."""
+"""The saved kind of a box with choices, whose search follows from its parameters."""
 MOST_ARMS = 10**8
 """No loop has more; a file that says so is damaged."""
 

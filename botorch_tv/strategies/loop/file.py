@@ -51,7 +51,7 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What comes of reading content that no loop has written."""
+"""Errors raised when reading content that no loop has written."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ Points = Any
 """As numbers, or with named parameters a dict, a list of dicts or a DataFrame."""
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
 Column = Numbers | None
-"""Of a table, which may lack it."""
+"""A column of a table, or None if the table lacks it."""
 
 STRATEGYS_OWN = ("kernel", "noise", "epsilon", "width", "mean", "forgetting", "exploration")
 """Arguments that a loop is given by mistake."""

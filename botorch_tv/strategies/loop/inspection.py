@@ -38,7 +38,7 @@ SLICE = 101
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
-"""Of a table, besides what was chosen; that comes behind the first."""
+"""Columns of a table; those of the chosen point are inserted after the first."""
 NOTHING_MEASURED: tuple[Words, ...] = (
     ("nothing has been measured, so there is nothing to draw; ", Cure(Act.ASK)),
     (" and say what came out, or ", Cure(Act.OBSERVE), " something first."),
@@ -286,7 +286,7 @@ class Inspection(Record):
 
     @property
     def _names(self) -> list[str]:
-        """Of what is chosen."""
+        """The names of the chosen coordinates."""
         parameters = self._units.parameters
         return [f"x{n}" for n in range(self.domain.dim)] if parameters is None else list(parameters)
 

@@ -68,7 +68,7 @@ class Planned:
 
     @property
     def name(self) -> str:
-        """What it is called in errors."""
+        """Its name in error messages."""
         number = self.number
         return f"suggestion {number}" if number else f"the measurement at {self.planned_for:g}"
 
@@ -159,7 +159,7 @@ class Question:
 
     @property
     def name(self) -> str:
-        """What it is called in errors."""
+        """Its name in error messages."""
         return f"consultation {self.number}"
 
     @property

@@ -58,7 +58,7 @@ class Scale(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """What is believed along a parameter, through the best point, by places on an axis."""
+    """The posterior along one parameter, through the best point, by places on an axis."""
 
     values: list[float]
     mean: np.ndarray

@@ -37,7 +37,7 @@ class Rest:
 
     @property
     def share(self) -> float:
-        """Of every side of a box, how far it reaches on either hand."""
+        """How far it reaches in both directions, as a fraction of each side of the box."""
         return min(NEAR * 2.0 ** (self.failures - 1), FAR)
 
 

@@ -39,7 +39,7 @@ ENDING = "told"
 
 
 class Snapshot(NamedTuple):
-    """What a replay has after some answers."""
+    """The contents of a replay after some answers."""
 
     moment: Moment
     resets: list[bool]
@@ -119,7 +119,7 @@ def _served(file: LoopFile, strategy: Strategy) -> bool:
 
 
 def _digest(file: LoopFile, answers: Sequence[Answer]) -> str:
-    """Of all that a state follows from: strategy, domain, answers, and who computed it."""
+    """A digest of all that determines a state: strategy, domain, answers and library versions."""
     parts = {
         "strategy": file.strategy,
         "domain": file.domain,

@@ -14,7 +14,7 @@ from botorch_tv.validation import require
 LARGEST = 2**62
 """Counters beyond are damage."""
 FORMER = {"multiplier": "sqrt_beta"}
-"""What fields are called now whose names stand in older files."""
+"""New names of fields that older files store under another name."""
 Kind = TypeVar("Kind")
 
 

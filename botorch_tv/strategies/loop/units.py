@@ -58,7 +58,7 @@ class Units:
         return torch.cat([torch.stack(places), rows[:, d:]], -1).view_as(X)
 
     def said(self, row: Planned | Question) -> str:
-        """What a suggestion or a consultation is about, in words."""
+        """A suggestion or a consultation in words."""
         if isinstance(row, Question):
             return f"about time {self.clock.said(row.time)}"
         return f"at {self.said_point(row.point)} for time {self.clock.said(row.planned_for)}"

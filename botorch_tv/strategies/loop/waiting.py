@@ -32,9 +32,9 @@ class Waiting(ABC, Generic[Row, Settled]):
     """
 
     kind: ClassVar[str]
-    """What they are."""
+    """What the items are called in error messages."""
     source: ClassVar[Words]
-    """What they come from."""
+    """The call that makes them."""
 
     def __init__(self, units: Units) -> None:
         self.units, self.asked = units, 0
@@ -85,11 +85,11 @@ class Waiting(ABC, Generic[Row, Settled]):
 
     @abstractmethod
     def _what(self, row: Row) -> str:
-        """What stands under a number."""
+        """The item with a number, in words."""
 
     @abstractmethod
     def _why_closed(self, number: int, settled: Sequence[Settled]) -> Words:
-        """What became of one that is not open."""
+        """Why an item is not open."""
 
 
 class OpenSuggestions(Waiting[Planned, Answer]):

@@ -32,7 +32,7 @@ class TrialRow(NamedTuple):
 
     time: float
     number: int
-    """Of the trial."""
+    """The trial's number."""
     point: Point
     value: float
 

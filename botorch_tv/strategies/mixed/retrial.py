@@ -25,7 +25,7 @@ EVERY = 10
 PATIENCE = 30
 """Trials without it after which it may; after each time in vain, twice as many."""
 MOST_PATIENCE = 240
-"""So many at most, whatever came of it before."""
+"""Upper limit, whatever happened before."""
 
 
 class Category(NamedTuple):

@@ -150,7 +150,7 @@ class Space:
 
     @property
     def columns(self) -> int:
-        """Of the cube, D."""
+        """Number of coordinates of the cube, D."""
         return sum(axis.columns for axis in self.axes)
 
     @cached_property
