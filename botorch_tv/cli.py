@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so `--help` and `--version`
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from botorch_tv.simulation import StudyResult
 
 EXIT_REFUTED, EXIT_ERROR, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_UNREAD = 141
+"""As the shell reports a program that wrote to a closed pipe."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments; those of the process unless given.
 
     Returns:
-        The exit code: 0 if all went well, 1 if a paper's claim did not hold or
-        the doctor found numbers that are not exact, 2 for bad input (told
-        in one line on standard error), 130 when interrupted.
+        The exit code: 0 if all went well, 1 if a paper's claim did not hold or the doctor found
+        numbers that are not exact, 2 for bad input (told in one line on standard error), 130 when
+        interrupted, 141 if the output was piped to a program that stopped reading, such as head.
     """
     arguments = argparse.Namespace()
     try:
@@ -45,10 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
             code: int = arguments.run(arguments)
+        sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         print(f"\nbotorch-tv: interrupted{_how_to_go_on(arguments)}", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes the output once more as it ends; what is left of it has no reader.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
     except Exception as error:
         if not _is_for_the_user(error):
             raise

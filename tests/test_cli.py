@@ -1,4 +1,6 @@
+import os
 import re
+import sys
 import warnings
 
 import pandas as pd
@@ -174,6 +176,16 @@ def test_interrupt_ends_cleanly(monkeypatch, capsys):
     monkeypatch.setattr(cli, "_plot", interrupted)
     assert cli.main(["plot", "any.nc"]) == cli.EXIT_INTERRUPTED
     assert capsys.readouterr().err == "\nbotorch-tv: interrupted\n"
+
+
+def test_a_reader_that_stops_is_no_error(tmp_path, monkeypatch, capsys):
+    """As ``botorch-tv ... | head`` does."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as output, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", output)
+        assert cli.main(["paper", "list"]) == cli.EXIT_UNREAD
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("unpictured")

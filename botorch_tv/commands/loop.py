@@ -143,22 +143,21 @@ def _observe(arguments: argparse.Namespace) -> int:
 
 def _import(arguments: argparse.Namespace) -> int:
     from botorch_tv.commands.loop_table import TIME, Known, moment, readings
-    from botorch_tv.strategies.loop.file import LoopFile
     from botorch_tv.strategies.spans import counted
 
     with _alone(arguments.file):
         loop = _loaded(arguments.file)
         path, times = arguments.table, vars(arguments).get("times")
-        dated = LoopFile.read(arguments.file).clock is not None
+        dated = loop._units.clock.unit is not None
         table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
-        known, new = Known(loop.history), 0
+        known, new, column = Known(loop.history), 0, f"column {times or TIME}"
         when: dict[int, Time | None] = {}
         for row in table.rows:
             with _at_line(row.line, path):
-                when[row.line] = None if row.time is None else _time(row.time)
+                when[row.line] = None if row.time is None else _time(row.time, f"{column}: ")
         # Each that came before others would have these replayed, as in a table newest first.
         for row in sorted(table.rows, key=lambda one: moment(when[one.line])):
-            with _at_line(row.line, path), _time_called(f"column {times or TIME}"):
+            with _at_line(row.line, path), _time_called(column):
                 point, y = _point(loop, row.values), _number(row.y)
                 if not known.has(point, y, when[row.line]):
                     loop.observe(point, y, time=when[row.line])
@@ -416,7 +415,7 @@ def _number(text: str) -> float:
         ) from error
 
 
-def _time(text: str) -> float | datetime:
+def _time(text: str, where: str = "") -> Time:
     try:
         return float(text)
     except ValueError:
@@ -425,5 +424,6 @@ def _time(text: str) -> float | datetime:
         return datetime.fromisoformat(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a number nor a date; give one such as 2026-03-01T08:30+01:00"
+            f"{where}{text!r} is neither a number nor a date; give one such as "
+            "2026-03-01T08:30+01:00"
         ) from error

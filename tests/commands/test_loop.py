@@ -236,6 +236,7 @@ def test_a_table_newest_first_is_told_oldest_first(
         ("time,x,y\n2026-03-01,0.5,1\n3,0,1\n", (), "column time is 3.* --unit rounds. In line 3"),
         ("time,x,y\n2026-03-01,0.5,good\n", (), "'good' is no number; .* In line 2"),
         ("time,x,y\n01.03.2026,0.5,1\n", (), "neither a number nor a date; .* In line 2"),
+        ("time,x,y\n,0.5,1\n", (), "column time: '' is neither a number"),
         ("time,x,y\n2026-03-01,0.5\n", (), "2 cells in line 2, but 3 columns"),
         ("time,x,y\n", (), "no rows below a line of names"),
         ("x,y\n0.5,1\n", ("--times", "when"), "has no column 'when'"),
