@@ -154,6 +154,9 @@ for name, (regret, _) in results.items():
         print(f"{name:36s} {label:6s} the jump: {mean:+6.1f} ± {error:.1f} against GP-UCB")
 
 # %% [markdown]
+# To forget all the time costs 1.8 ± 1.2 before the jump, and saves 22 ± 3 after it. To forget when
+# surprised costs nothing before, and saves as much: 23 ± 3.
+#
 # ## Every loop resets on its own
 #
 # An event trigger forgets where *this* loop was surprised. In a batch that is a mask, not a branch:

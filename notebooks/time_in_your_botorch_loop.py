@@ -238,7 +238,8 @@ print(f"learned rate of change: {model_after.covar_module.temporal.epsilon.item(
 # * `Normalize(d=2, indices=[0], ...)` names the columns it may scale. Time is left alone, so that
 #   a rate of change keeps its meaning as data arrive; a transform that touches time is refused.
 # * `fixed_features={1: now}` holds the column of time. Without it `optimize_acqf` would choose the
-#   time as well, and gladly pick a moment long past.
+#   time as well, and gladly pick a moment long past. `at_present(acquisition, now=now)` from
+#   `botorch_tv.acquisition.present` does the same, and is searched over the knobs alone.
 # * The rate of change is a parameter like any lengthscale, and `fit_gpytorch_mll` learns it along.
 
 # %%
