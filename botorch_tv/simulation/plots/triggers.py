@@ -148,6 +148,8 @@ def _draw_surprises(
         axes.vlines(when, objective, observed, color=ORANGE, linewidth=2.2, label="noise")
     axes.plot(when, observed, "D", color=VERMILION, markersize=5)
     reach = 1.3 * float(np.nanmax(np.abs(surprise), initial=1.15))
+    # Beyond its dot an alarm has a number, also where the picture is made smaller.
+    reach = max(reach, 1.5 * float(np.max(np.abs(observed), initial=0.0)))
     axes.set(ylim=(-reach, reach), ylabel="(y − mean) / band", xlabel="round")
     _number(axes, rounds, when, observed)
     lighten(axes)

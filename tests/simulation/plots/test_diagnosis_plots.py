@@ -43,6 +43,11 @@ def test_trigger_picture_marks_every_alarm(result, tmp_path):
         assert of_noise[1, 1] == pytest.approx((row.observation - row.mean) / row.band)
         assert abs(of_noise[1, 1]) > 1
     assert f"trial {trial}: {len(alarms)} alarms" in figure.get_suptitle()
+    figure.set_size_inches(8.5, 4.9)
+    figure.canvas.draw()
+    inside = below.get_window_extent()
+    for text in below.texts:
+        assert inside.y0 < text.get_window_extent().y0 < text.get_window_extent().y1 < inside.y1
 
 
 def _upwards(alarms):
