@@ -124,7 +124,7 @@ def _require_again(part: Decay | Inflation, what: str, first: Tensor, second: Te
 
 @contextmanager
 def _computed(part: Decay | Inflation) -> Iterator[None]:
-    """What a formula raises within becomes a ``ValueError`` that says how to write it."""
+    """Turn errors raised by a formula into a ``ValueError`` that says how to write it."""
     try:
         yield
     except Exception as error:
@@ -135,7 +135,7 @@ def _computed(part: Decay | Inflation) -> Iterator[None]:
 
 
 class _Look(NamedTuple):
-    """What a decay says at some times s and t."""
+    """The correlations of a decay at some times s and t."""
 
     decay: Decay
     s: Tensor

@@ -207,7 +207,7 @@ def matern(order: float, x: Tensor) -> Tensor:
 
 
 def _without(part: Regression, row: Tensor, goes: Tensor, gone: Tensor) -> Regression:
-    """The same once one row of every trial has left, where it goes."""
+    """The regression without one row of each trial in which a row is removed."""
     P, w = part.inverse, part.weights
     index = row.unsqueeze(-1)
     column = P.gather(-1, index.unsqueeze(-2).expand(*P.shape[:-1], 1)).squeeze(-1)

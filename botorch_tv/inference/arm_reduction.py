@@ -91,7 +91,7 @@ class ArmReduction(Reduction):
         return replace(self, arms=self.arms.clone(), inverse=self.inverse.clone())
 
     def as_rows(self, basis: Basis) -> RowReduction:
-        """The same as rows Lᵀ K_A· with P = L Lᵀ, one for every arm that told something."""
+        """As rows Lᵀ K_A· with P = L Lᵀ, one for every arm that was measured."""
         arms, inverse = self._used(self.width)
         used = inverse.diagonal(dim1=-2, dim2=-1) > 0  # not so where all readings failed
         root = torch.linalg.cholesky_ex(inverse + torch.diag_embed((~used).to(inverse))).L
@@ -130,7 +130,7 @@ class ArmReduction(Reduction):
         return step, replace(self, count=count, width=width)._with_room()
 
     def _with_room(self) -> ArmReduction:
-        """The same with a slot to spare."""
+        """A copy with a free slot."""
         slots = self.arms.shape[-1]
         if self.width < slots:
             return self

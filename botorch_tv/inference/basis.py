@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     """How much of each normal variate is drawn, `p`: columns fade out before they are rounding."""
 
     def to(self, dtype: torch.dtype, device: torch.device) -> Frame:
-        """The same in another dtype or on another device."""
+        """A copy in another dtype or on another device."""
         return Frame(*(part.to(dtype=dtype, device=device) for part in self))
 
 
@@ -64,7 +64,7 @@ class Basis(ABC):
 
     @abstractmethod
     def to(self, dtype: torch.dtype, device: torch.device) -> Basis:
-        """The same basis in another dtype or on another device."""
+        """A copy in another dtype or on another device."""
 
     def __init__(self, size: int, variance: Tensor) -> None:
         self.size = size
@@ -120,7 +120,7 @@ class Basis(ABC):
         """
 
     def value(self, values: Tensor, index: Tensor) -> Tensor:
-        """What a function over the arms, `batch_shape x M`, is at one per trial, `batch_shape`."""
+        """A function over the arms, `batch_shape x M`, at one arm per trial, `batch_shape`."""
         return at_index(values, index)
 
     def alone(self, index: Tensor) -> Tensor:

@@ -135,7 +135,7 @@ ROOT_MATRICES = 5
 """Matrices of all pairs of functions on a box that a posterior is computed in."""
 
 DECAY_MATRICES = 2
-"""Those besides where covariances decay with time."""
+"""Further matrices if covariances decay with time."""
 
 WAVES = 4
 """Numbers per frequency that the value of a function drawn is computed in."""
@@ -144,7 +144,7 @@ SCORING = 4
 """Matrices of points against observations that a score is computed in."""
 
 FEATURE_SCORING = 3
-"""The same of points against functions."""
+"""The same for points against functions on a box."""
 
 CLIMBING = 12
 """Matrices of points against either where its derivative is computed besides."""

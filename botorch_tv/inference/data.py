@@ -126,7 +126,7 @@ class Data(NamedTuple):
 
     @property
     def kept(self) -> Tensor:
-        """The same, where all are kept too."""
+        """The mask of the rows kept, also if all are kept."""
         mask = self.mask
         if mask is not None:
             return mask
@@ -309,11 +309,11 @@ class Change(NamedTuple):
     """Trials that were reset, `batch_shape`, bool; None for none."""
 
     def with_any_rows(self) -> Change:
-        """The same, where any other rows may have left besides."""
+        """The same change, but any other rows may have left as well."""
         return self._replace(any_rows=True)
 
     def with_cleared(self, trials: Tensor | None) -> Change:
-        """The same with more trials that were reset and keep the newest row only."""
+        """The same change, with more trials that were reset and keep only the newest row."""
         assert trials is not None
         cleared = trials if self.cleared is None else self.cleared | trials
         return self._replace(cleared=cleared)

@@ -76,7 +76,7 @@ class Factor(OfTrials):
 
 
 class Log(NamedTuple):
-    """What a factor is computed from, besides the kernel; other numbers make another factor."""
+    """The data that determine a factor together with the kernel."""
 
     prior: object
     """Kernel, and decay where it is learned: what it is, not what it is like."""
@@ -153,7 +153,7 @@ class GrowingFactor:
         return _last(held.lower[:, :whole, :whole], held.inverse[:, :whole, :whole], gram, n)
 
     def _with(self, log: Log, whole: int, gram: Gram) -> _Held:
-        """What is held, so many rows of a log among it."""
+        """The factor held, with a number of rows of a log in it."""
         held, agreeing = self._held, 0
         if held is not None and held.log.root.dtype == log.root.dtype:
             agreeing = log.agreeing(held.log)

@@ -101,7 +101,7 @@ class PivotedFactor(NamedTuple):
     columns: Tensor
     """C, `M x r`."""
     pivots: Tensor
-    """What the columns before each left over at its pivot, `r`."""
+    """The residual at each pivot before its column was taken, `r`."""
     residual: Tensor
     """Diagonal of K - C Cᵀ, `M`."""
     places: list[int]

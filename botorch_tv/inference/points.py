@@ -120,7 +120,7 @@ class PointRegression(PointInference):
     def _factor(
         self, data: Data, present: Present, observations: Observations
     ) -> Factor | RemainingFactor:
-        """That of the observations, most of it known where the log has only grown."""
+        """The factor of the observations; most of it is reused if the log has only grown."""
         leaving = _still_there(data, observations)
         if not leaving:
             return self._grown(data, observations)
@@ -129,7 +129,7 @@ class PointRegression(PointInference):
         return RemainingFactor.of(whole, leaving)
 
     def _grown(self, data: Data, observations: Observations) -> Factor:
-        """That of the observations, with the rows that are known."""
+        """The factor of the observations, extended from the rows already factored."""
         prior, X, root = _box_prior(data), observations.choice, observations.precision_root
         decay = self.process.decay if prior.decay is None else prior.decay
         elapsed = data.elapsed if self.process.moves else None

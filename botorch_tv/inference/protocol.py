@@ -35,7 +35,7 @@ class Joint(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """What a search of a box looks at, for estimates of memory."""
+    """Sizes of a search of a box, for estimates of memory."""
 
     familiar: int
     """Observations that it begins at."""
@@ -66,7 +66,7 @@ class Inference(ABC):
     def start(
         self, prior: Prior, batch_shape: Size
     ) -> RunningPosterior | RunningMixture | GrowingFactor | None:
-        """What data hold besides the log before any observation."""
+        """What data hold in addition to the log, before any observation."""
         return None
 
     def observe(self, before: Data, after: Data, change: Change, *, consume: bool) -> Data:
@@ -113,12 +113,12 @@ class Inference(ABC):
         """
 
     def looks(self, data: Data, horizon: int) -> Looks:
-        """What a search of a box takes by round ``horizon``, at most."""
+        """The most that a search of a box takes up to round ``horizon``."""
         kept = self.process.most_kept(horizon)
         return Looks(kept, kept)
 
     def believed_noise(self, data: Data, noise: Tensor) -> Tensor:
-        """What noise variances told, `batch_shape`, are taken for now."""
+        """The noise variances used for those that were told, `batch_shape`."""
         return noise
 
     def unit(self, data: Data) -> Tensor | None:

@@ -155,7 +155,7 @@ class Recursion(Inference):
         )
 
     def _first_variance(self, basis: Basis) -> Tensor:
-        """Of the prior at the origin of time, `M`."""
+        """The prior variance at time 0, `M`."""
         if not self.process.moves:
             return basis.variance
         origin = basis.variance.new_zeros((), dtype=torch.float64)
@@ -230,6 +230,6 @@ def _elapsed(data: Data, time: Tensor) -> Tensor:
 
 
 def running_of(data: Data) -> RunningPosterior:
-    """What the data hold besides the log."""
+    """What the data hold in addition to the log."""
     assert isinstance(data.running, RunningPosterior)
     return data.running

@@ -44,7 +44,7 @@ class Reduction(ABC):
     @classmethod
     @abstractmethod
     def none(cls, basis: Basis, batch_shape: Size) -> Reduction:
-        """Of no observation."""
+        """The reduction before any observation."""
 
     @staticmethod
     @abstractmethod
@@ -99,11 +99,11 @@ class Reduction(ABC):
 
     @abstractmethod
     def copied(self) -> Reduction:
-        """The same in memory of its own."""
+        """A copy in its own memory."""
 
     @abstractmethod
     def compact(self, basis: Basis) -> Reduction:
-        """The same in the cheaper form, once it has grown."""
+        """The cheaper form of the same reduction, once it has grown."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class RowReduction(Reduction):
         return reduction
 
     def as_root(self) -> RootReduction:
-        """The same of a static objective, by the Cholesky factor of I - D."""
+        """The reduction of a static objective, by the Cholesky factor of I - D."""
         matrix = self.matrix()
         identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
         return RootReduction(torch.linalg.cholesky_ex(identity - matrix).L)

@@ -18,10 +18,10 @@ from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
 
 
 class Observations(NamedTuple):
-    """What a batch of regressions is computed from; each of its n rows is an observation."""
+    """The data of a batch of regressions; each of the n rows is an observation."""
 
     choice: Tensor
-    """What was measured: arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
+    """Where it was measured: arms, `batch_shape x n`, or points, `batch_shape x n x d`."""
     y: Tensor
     """Observations, `batch_shape x n`."""
     precision_root: Tensor
@@ -36,13 +36,13 @@ class Observations(NamedTuple):
     """Whether the prior mean, one constant, is estimated from these observations."""
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Observations:
-        """The same with every tensor changed."""
+        """A copy with a function applied to every tensor."""
         parts = (change(part) if isinstance(part, Tensor) else part for part in self)
         return Observations(*parts)  # type: ignore[arg-type]
 
 
 class Trend(NamedTuple):
-    """What estimating the prior mean takes: the same regression with every observation 1."""
+    """The same regression with every observation 1, needed to estimate the prior mean."""
 
     response: Tensor
     """k~ᵀ A⁻¹ 1 with A = K ∘ D + N, `batch_shape x M`, or in coordinates, `batch_shape x r`."""
@@ -71,7 +71,7 @@ class Regression(NamedTuple):
     offset: Tensor | None = None
     """The prior mean estimated, `batch_shape`; None where it was not."""
     trend: Trend | None = None
-    """What it was estimated from, in coordinates; None where it was not."""
+    """The regression it was estimated from, in coordinates; None if it was not estimated."""
 
     def variance_reduction(self, basis: Basis) -> Tensor:
         """Prior less posterior variance of every arm, `batch_shape x M`."""

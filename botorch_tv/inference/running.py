@@ -25,7 +25,7 @@ class RunningPosterior(NamedTuple):
     """Posterior over all arms at the time of the newest observation."""
 
     mean: Tensor
-    """Of the prior mean 0, `batch_shape x M`."""
+    """Posterior mean for the prior mean 0, `batch_shape x M`."""
     variance: Tensor
     """`batch_shape x M`; rounding may take it just below 0."""
     reduction: Reduction
@@ -68,7 +68,7 @@ def running_prior(
 
 
 def copied(running: RunningPosterior) -> RunningPosterior:
-    """The same in memory of its own."""
+    """A copy in its own memory."""
     trend = running.trend
     return running._replace(
         mean=running.mean.clone(),

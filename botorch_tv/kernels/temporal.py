@@ -94,7 +94,7 @@ class DecayKernel(Declared, BatchedKernel):
         return self._along(with_values(self.part, values), x1, x2, unit.squeeze(-1))
 
     def _between(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        """Of all pairs, `... x n x m`."""
+        """Correlations of all pairs, `... x n x m`."""
         # Steps of the data first: these are the same numbers in whatever unit time is told.
         if self.is_stationary:
             return decay.attenuation(_distances(x1, x2) / unit)
@@ -102,7 +102,7 @@ class DecayKernel(Declared, BatchedKernel):
         return decay.covariance(x1 / unit, x2.mT / unit)
 
     def _along(self, decay: Decay, x1: Tensor, x2: Tensor, unit: Tensor) -> Tensor:
-        """Of pairs of the same index, `... x n`."""
+        """Correlations of pairs with the same index, `... x n`."""
         if self.is_stationary:
             return decay.attenuation(_distance(x1, x2) / unit)
         self._require_one_column(x1)

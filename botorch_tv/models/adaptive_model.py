@@ -63,7 +63,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
 
     @property
     def batch_shape(self) -> Size:
-        """That of the data."""
+        """The batch shape of the data."""
         return self.train_targets.shape[:-1]
 
     @property

@@ -139,7 +139,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         return 0, -1
 
     def scaled(self, factor: float, offset: float) -> AdaptivePosterior:
-        """That of ``factor`` f + ``offset``."""
+        """The posterior of ``factor`` f + ``offset``."""
         added = None if self.added is None else self.added * factor**2
         centre = self.centre * factor + offset
         return replace(self, added=added, centre=centre, unit=self.unit * factor)

@@ -47,7 +47,7 @@ def space(columns: int, batch_shape: torch.Size, *, scaled: bool) -> Kernel:
 
 
 def noise_prior() -> LogNormalPrior:
-    """Of the noise beside such a scale."""
+    """The prior of the noise variance beside a learned output scale."""
     return _log_normal(NOISE_MODE, NOISE_SPREAD)
 
 

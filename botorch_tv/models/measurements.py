@@ -14,7 +14,7 @@ from botorch_tv.models.checks import check_inputs, check_magnitude, check_times
 OUTSIDE = 1e-6
 """Share of a side by which points may lie outside the bounds."""
 MOST_NUMBERS = 2**28
-"""Of covariances in a model, 2 GiB: every trial and fantasy has a matrix per member."""
+"""Most numbers of all covariances, 2 GiB: every trial and fantasy has a matrix per member."""
 
 
 def check_measurements(X: Tensor, Y: Tensor, time_dim: int) -> None:

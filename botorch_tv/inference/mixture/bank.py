@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
-"""What members differ in."""
+"""The parts in which members differ."""
 NEAREST = 3
 """Up to so many coordinates lengthscales are the shares of a side given below; beyond, points are
 further apart, and lengthscales grow with the root of the dimension."""
@@ -101,7 +101,7 @@ class Bank:
         return tuple(longer * one for one in shares)
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
-        """What members differ in, in the order of weights, for points of so many coordinates."""
+        """The values of each part, in the order of weights, for points of ``columns`` numbers."""
         parts = self.lengthscales_of(columns), self.rates, self.hazards, self.noise_ratios
         return dict(zip(PARTS, parts))
 

@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """What may have happened since the last observation."""
+    """How the objective may have moved since the last observation."""
 
     attenuation: Tensor
     """a, `T x K`."""

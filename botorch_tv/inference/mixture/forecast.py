@@ -48,9 +48,9 @@ class Share(NamedTuple):
     block: Tensor
     """Σ w s² P over the members of a pair, `T x P x r x r`."""
     edge: Tensor
-    """The same of the covariance with the constant, `T x P x r`."""
+    """The same for the covariance with the constant, `T x P x r`."""
     corner: Tensor
-    """The same of the constant's variance, `T x P`."""
+    """The same for the constant's variance, `T x P`."""
     worth: Tensor
     """Σ w s² over the members of a pair, `T x P`."""
 
@@ -138,7 +138,7 @@ class Forecast(NamedTuple):
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
     def _means(self, share: Share, phi: Tensor, gap: Tensor) -> Tensor:
-        """Of the members, `T x N x q x K`."""
+        """The members' means, `T x N x q x K`."""
         c, _ = self.left(gap)
         return c[..., self.pair] * self._static(share, phi) + _wide(share.constant)
 

@@ -288,7 +288,7 @@ class PointMixture(MixtureInference):
 
 
 def bank_prior(data: Data) -> BankPrior:
-    """What a bank holds of functions on the domain."""
+    """The bank's prior on the domain."""
     assert isinstance(data.prior, BankPrior)
     return data.prior
 

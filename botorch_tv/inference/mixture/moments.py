@@ -17,7 +17,7 @@ from botorch_tv.inference.mixture.filter import Group, Passage, kept
 
 
 class Moments(NamedTuple):
-    """Of the members of one lengthscale, in units of the starts, of T trials."""
+    """Moments of the members that share a lengthscale, in units of the starts, of T trials."""
 
     weight: Tensor
     """All of theirs, `T`."""
@@ -51,13 +51,13 @@ def relevant_lengthscales(groups: tuple[Group, ...]) -> tuple[int, ...]:
 
 
 def weights(groups: tuple[Group, ...]) -> Tensor:
-    """Of all members, `T x L x K`."""
+    """The weights of all members, `T x L x K`."""
     log_weight = torch.stack([one.log_weight for one in groups], -2)
     return log_weight.flatten(-2).softmax(-1).view_as(log_weight)
 
 
 def member_weights(groups: tuple[Group, ...], members: Members) -> Tensor:
-    """Of all combinations of lengthscale, rate, hazard and noise ratio, `T x L x C`."""
+    """The weights of all combinations of lengthscale, rate, hazard and noise ratio, `T x L x C`."""
     share = weights(groups)
     total = share.new_zeros(*share.shape[:-1], int(members.member.max()) + 1)
     return total.index_add(-1, members.member, share)

@@ -34,7 +34,7 @@ class RunningMixture(NamedTuple):
     shape: Tensor
     """A of the inverse gamma on s², `batch_shape`."""
     time: Tensor
-    """Of the newest measurement learned from, `batch_shape`, float64."""
+    """The time of the newest measurement learned from, `batch_shape`, float64."""
     units: MixtureUnits
     number: Tensor
     """Measurements that did not fail, `batch_shape`, int64."""
@@ -55,7 +55,7 @@ class RunningMixture(NamedTuple):
         return self._mapped(lambda part: part.reshape((trials, *part.shape[dims:])))
 
     def view(self, shape: Size) -> RunningMixture:
-        """What was flat, with dimensions of trials as they were."""
+        """The same with the dimensions of trials restored."""
         return self._mapped(lambda part: part.reshape((*shape, *part.shape[1:])))
 
     def expanded(self, shape: Size) -> RunningMixture:
@@ -64,7 +64,7 @@ class RunningMixture(NamedTuple):
         return self._mapped(lambda part: part.expand(Size((*shape, *part.shape[dims:]))))
 
     def _mapped(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
-        """The same with a function applied to every tensor."""
+        """A copy with a function applied to every tensor."""
         return RunningMixture(
             groups=tuple(Group(*map(function, one)) for one in self.groups),
             shape=function(self.shape),
@@ -122,7 +122,7 @@ def mixture_prior(prior: BankPrior, batch_shape: Size) -> RunningMixture:
 
 
 def passages(prior: BankPrior, gap: Tensor) -> Passage:
-    """What may happen in some time, `T`, in units of the clock; 0 or more."""
+    """How the objective may move in a time `T` of 0 or more, in units of the clock."""
     rate, hazard = prior.members.rate, prior.members.hazard
     elapsed = gap.to(rate).unsqueeze(-1)
     return Passage(

@@ -51,7 +51,7 @@ class StackedProducts(StackedFeatures):
 
     @classmethod
     def of(cls, parts: Sequence[Products]) -> StackedProducts:
-        """Those of some lengthscales."""
+        """The features of some lengthscales, stacked."""
         places, before = [], 0
         for one in parts:
             places.append(one.number.T + before)
