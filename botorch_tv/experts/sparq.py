@@ -149,10 +149,10 @@ class SparQ(Strategy):
         draws = draws_from(generator, state)
         choice, mask = draw_points(state, size, draws, self.refresh.steps)
         return Consultation(
-            X=state.domain.points(choice, state.basis.variance),
+            X=state.domain.points(choice, state.basis.variance).clone(),
             choice=choice,
             mask=mask,
-            time=state.time,
+            time=state.time.clone(),
             told=state.told,
             limit=min(size, state.told),
         )

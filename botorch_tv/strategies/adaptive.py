@@ -228,7 +228,7 @@ class Adaptive(Strategy):
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""
         require_state(state)
-        return running_mixture(state.data).units.known.view(state.time.shape)
+        return running_mixture(state.data).units.known.view(state.time.shape).clone()
 
     def jump(self, state: State) -> Tensor:
         """Probability of a jump just before the newest measurement, `batch_shape`."""

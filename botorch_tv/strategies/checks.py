@@ -113,13 +113,13 @@ def as_width(width: Width, value: object, like: Tensor) -> float | Tensor:
 
 
 def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
-    """A time as a tensor, `batch_shape`, float64."""
+    """A time as a tensor of its own, `batch_shape`, float64; a caller's may change in place."""
     real = not isinstance(value, bool) and not (isinstance(value, Tensor) and value.is_complex())
     try:
         if isinstance(value, (int, float)) and real:
             time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
         elif real:
-            time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device)
+            time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device).clone()
     except (TypeError, ValueError, RuntimeError, OverflowError):
         real = False
     if not real:

@@ -245,7 +245,7 @@ class Strategy(Predictor):
             InputDataError: If a point is outside the domain or the shape does not fit.
         """
         require_state(state)
-        choice, decision = located(state, X, Size()), self.decision(state, now)
+        choice, decision = located(state, X, Size()).clone(), self.decision(state, now)
         return self._suggestion(decision, decision.at(choice))
 
     @without_gradients

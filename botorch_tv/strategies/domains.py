@@ -207,7 +207,8 @@ class Grid(Domain):
         return self.index_of(X)
 
     def points(self, choice: Tensor, like: Tensor) -> Tensor:
-        return self._arms.like(like)[choice]
+        points = self._arms.like(like)[choice]
+        return points if choice.dim() else points.clone()  # of a single number, it is a view
 
     @cached_property
     def _arms(self) -> DeviceCopies:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from conformance.presets import BESIDE, RECURSIONS, Preset, each_pair, each_path
+from conformance.presets import BESIDE, PRESETS, RECURSIONS, Preset, each_pair, each_path
 from conformance.rounds import Setting, make_world
 
+from botorch_tv.experts import sparq_gp_ucb
 from botorch_tv.inference.device_copies import DeviceCopies
-from botorch_tv.strategies import gp_ucb
+from botorch_tv.strategies import Box, gp_ucb
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=18)
 TRIALS = 3
@@ -122,6 +123,59 @@ def test_inputs_are_left_as_they_were(preset: Preset, engine: str) -> None:
         strategy.tell(state, suggestion, y, time=time, ok=ok, **own)
         assert_identical(state, before)
         assert_identical((suggestion, y, time, ok, noise), copies)
+
+
+@pytest.mark.parametrize("batch_shape", [(), (TRIALS,)], ids=["one", "batch"])
+@pytest.mark.parametrize("name", ["TV-GP-UCB", "WGP-UCB", "told nothing"])
+def test_tensors_of_the_caller_may_change_in_place(name: str, batch_shape: tuple[int, ...]) -> None:
+    """A clock that goes on, buffers that are used again, suggestions turned into other units."""
+    (preset,) = (one for one in (*PRESETS, *BESIDE) if one.name == name)
+    strategy, domain = strategies(preset, preset.recursions[0]), SETTING.domain
+    ends = []
+    for changes in (False, True):
+        given = (lambda tensor: tensor) if changes else torch.clone
+        state = strategy.init(domain, batch_shape=batch_shape)
+        clock, y = (torch.zeros(batch_shape, dtype=torch.float64) for _ in range(2))
+        X = torch.zeros(*batch_shape, 2, dtype=torch.float64)
+        for t in range(6):
+            said = strategy.ask(state, now=given(clock), generator=torch.Generator().manual_seed(t))
+            if t % 2:
+                X.copy_(domain.X[torch.full(batch_shape, 3 * t)])
+                said = strategy.suggestion_at(state, given(X), now=given(clock))
+            y.copy_(said.X.sum(-1) + t % 3)
+            told = {"time": given(clock)} if t % 3 else {}
+            X.fill_(9.0)
+            state, _ = strategy.tell(state, said, given(y), **told)
+            best = strategy.recommend(state)
+            clock += 0.5
+            y.fill_(9.0)
+            if changes:
+                said.X.mul_(80.0)
+                best.mul_(80.0)
+        ends.append(
+            (state.time, strategy.recommend(state), strategy.posterior(state, domain.X[:7]))
+        )
+    (time, best, plain), (later, other, changed) = ends
+    assert torch.equal(time, later)
+    assert torch.equal(best, other)
+    assert torch.equal(plain.mean, changed.mean)
+    assert torch.equal(plain.variance, changed.variance)
+
+
+def test_points_of_a_box_may_change_in_place() -> None:
+    strategy = sparq_gp_ucb(kernel=SETTING.module(), noise=SETTING.noise)
+    state = strategy.init(Box([(0.0, 1.0), (0.0, 1.0)]))
+    X = torch.tensor([0.25, 0.5], dtype=torch.float64)
+    said = strategy.suggestion_at(state, X)
+    X.fill_(9.0)
+    state, _ = strategy.tell(state, said, 1.0)
+    asked = strategy.consult(state)
+    assert asked is not None
+    asked.X.mul_(80.0)
+    asked.time.add_(1.0)
+    state = strategy.absorb(state, asked, torch.ones(1, dtype=torch.float64))
+    assert float(state.time) == 1.0
+    assert state.expert.choice.tolist() == [[0.25, 0.5]]
 
 
 @each_pair(1, beside=BESIDE)
