@@ -124,7 +124,7 @@ class Descent:
         next_look = _next_look(self.evaluations)
         while self.evaluations < evaluations and len(self._rows):
             trial = run.trial()
-            value, gradient = _finite(*self._function(trial, self._rows))
+            value, gradient = self._function(trial, self._rows)
             self.evaluations += 1
             run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
             if futile < math.inf:
@@ -246,9 +246,10 @@ class _Run:
         """Accept or shorten the steps just evaluated."""
         moved = trial - self.x
         promised = (self.gradient * moved).sum(-1)
-        gained = self.value - value
+        total = gradient.sum(-1) + value
+        # A finite number less itself is 0, any other NaN: where one is not finite, so is the gain.
+        gained = self.value - value + (total - total)
         # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
-        # What is gained by an infinite value is minus infinity, or NaN.
         enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
         accepted = enough & self.going
         # The minimum of the parabola through both values and the first slope.
@@ -256,11 +257,12 @@ class _Run:
         # 0 / 0 where a problem that is done stands still; its points are evaluated all the same.
         shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
         self.step = shorter.mul_(self.step).masked_fill_(accepted, 1.0)
-        self._learn(accepted, moved, gradient)
+        gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
+        self._learn(moved, gradient - self.gradient)
         small = gained <= value_tolerance * self.value.abs().clamp_min_(1)
         self.x = torch.where(accepted.unsqueeze(-1), trial, self.x)
         self.value = torch.where(accepted, value, self.value)
-        self.gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
+        self.gradient = gradient
         self._turn()
         flat = torch.linalg.vector_norm(self.slope, math.inf, -1) <= gradient_tolerance
         # One just accepted has a whole step before it.
@@ -269,32 +271,35 @@ class _Run:
 
     def give_up(self, futile: float) -> None:
         """End problems far above the best of their group that have little left to gain."""
-        above = self.value - self.value.amin(-1, keepdim=True)
         promised = (self.slope * self.uphill).sum(-1)
+        within = self.value.amin(-1, keepdim=True).add(promised, alpha=futile)
         # The first step has a length that promises nothing.
-        hopeless = (above > futile * promised) > self.fresh
+        hopeless = (self.value > within) > self.fresh
         self.going = self.going > hopeless
 
-    def _learn(self, accepted: Tensor, moved: Tensor, gradient: Tensor) -> None:
-        """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy."""
-        s = moved
-        y = (gradient - self.gradient) * (s != 0)
+    def _learn(self, s: Tensor, y: Tensor) -> None:
+        """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy.
+
+        Args:
+            s: Steps.
+            y: Changes of the gradient; nothing is learned where these are 0.
+        """
+        y = y * (s != 0)
         both = torch.stack([s, y], -2)
         products = both @ both.mT
         product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
-        learns = accepted & (product > CURVATURE * lengths.prod(-1))
-        first = self.fresh & learns
+        useless = product <= CURVATURE * lengths.prod(-1)
+        first = self.fresh > useless
         scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
         rescaled = scale[..., None, None] * self.identity
         inverse = torch.where(first[..., None, None], rescaled, self.inverse)
-        self.fresh = self.fresh > learns
-        rho = torch.where(learns, product.reciprocal(), 0.0)[..., None, None]
+        self.fresh = self.fresh & useless
+        rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
         # With h = H y and u = h - ½ (1 + ρ yᵀh) s it is H - ρ (s uᵀ + u sᵀ).
-        s, y = s.unsqueeze(-1), y.unsqueeze(-1)
-        h = inverse @ y
-        u = torch.addcmul(h, 1 + rho * (y.mT @ h), s, value=-0.5)
-        left, right = torch.cat([s, u], -1), rho * torch.cat([u, s], -1)
-        self.inverse = inverse - left @ right.mT
+        h = (inverse @ y.unsqueeze(-1)).squeeze(-1)
+        u = torch.addcmul(h, 1 + rho * (y * h).sum(-1, keepdim=True), s, value=-0.5)
+        outer = (rho * s).unsqueeze(-1) * u.unsqueeze(-2)
+        self.inverse = inverse - outer - outer.mT
 
     def keep(self, left: Tensor) -> None:
         """Leave out all but some problems, or groups, given by number."""

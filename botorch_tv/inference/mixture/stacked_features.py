@@ -64,14 +64,14 @@ class StackedProducts(StackedFeatures):
         )
 
     def at(self, U: Tensor) -> tuple[Tensor, Pull]:
-        away = U.reshape(-1, U.shape[-1], 1) - self.nodes
+        away = self.nodes - U.reshape(-1, U.shape[-1], 1)
         steep = away * self.sharpness
         kernel = torch.exp(-0.5 * away * steep)
         place = self.place.expand(len(away), -1, -1)
         sides = (kernel @ self.inverse).gather(-1, place)
 
         def pull(by: Tensor) -> Tensor:
-            slopes = ((-steep * kernel) @ self.inverse).gather(-1, place)
+            slopes = ((steep * kernel) @ self.inverse).gather(-1, place)
             side, products = sides.unbind(-2), [by.reshape(len(away), -1)]
             # By the product of all sides after each first, then times that of all before it.
             for one in side[:0:-1]:
