@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from botorch.posteriors import GPyTorchPosterior
@@ -20,9 +21,11 @@ from botorch_tv.strategies.draws import draws_from
 from botorch_tv.strategies.gaussian import Gaussian
 from botorch_tv.strategies.keeping import retained_at
 from botorch_tv.strategies.located import clock, grouped, located
-from botorch_tv.strategies.model import StrategyModel
 from botorch_tv.strategies.parts import Parts
 from botorch_tv.strategies.state import State, Suggestion
+
+if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
+    from botorch_tv.strategies.model import StrategyModel
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -135,6 +138,8 @@ class Predictor(Parts):
             state: The current state.
             now: As in :meth:`ask`.
         """
+        from botorch_tv.strategies.model import StrategyModel
+
         require_state(state)
         return StrategyModel(self, state, now)
 
