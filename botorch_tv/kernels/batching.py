@@ -45,8 +45,12 @@ def _own(kernel: nn.Module) -> list[tuple[Kernel, list[tuple[Tensor, int]]]]:
 
 
 def like(value: Tensor | float, other: Tensor) -> Tensor:
-    """A number as a tensor of the dtype and device of another, without passing float32."""
-    return torch.as_tensor(value, dtype=other.dtype, device=other.device)
+    """A number as a tensor of the dtype and device of another, without passing float32.
+
+    It is no caller's tensor, which may change in place, as a clock does.
+    """
+    made = torch.as_tensor(value, dtype=other.dtype, device=other.device)
+    return made if isinstance(value, float) else made.clone()
 
 
 class BatchedKernel(Kernel):  # type: ignore[misc]

@@ -87,7 +87,9 @@ class AgeNoiseLikelihood(_GaussianLikelihoodBase):  # type: ignore[misc]
             now: Time that lags count back from, a number or broadcastable with the batch; None for
                 the newest of the inputs given.
         """
-        if now is not None and not isinstance(now, Tensor):
+        if isinstance(now, Tensor):
+            now = now.clone()  # a clock of the caller may go on in place
+        elif now is not None:
             now = torch.tensor(now, dtype=torch.float64, device="cpu")
         self.noise_covar.now = now
 

@@ -47,6 +47,8 @@ class StrategyModel(Model):  # type: ignore[misc]
 
     def __init__(self, strategy: Believer, state: State, now: float | Tensor | None = None) -> None:
         super().__init__()
+        # A clock of the caller may go on in place.
+        now = now.clone() if isinstance(now, Tensor) else now
         self.strategy, self.state, self.now = strategy, state, now
 
     @property

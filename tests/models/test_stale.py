@@ -7,12 +7,15 @@ import torch
 from botorch.acquisition import UpperConfidenceBound
 from botorch.fit import fit_gpytorch_mll
 from botorch.optim.fit import fit_gpytorch_mll_torch
+from gpytorch.kernels import RBFKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from gpytorch.utils.warnings import GPInputWarning
 from models.cases import FORGETTINGS, assert_same, build, data, present
 
+from botorch_tv.acquisition.present import at_present
 from botorch_tv.forgetting import Wiener
 from botorch_tv.models import TimeVaryingGP
+from botorch_tv.strategies import Box, tv_gp_ucb
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpytorch.utils.warnings.GPInputWarning")
 
@@ -164,3 +167,28 @@ def test_relatives_rest_each_on_its_own_rows(forgetting):
     second = parent.condition_on_observations(X[14:16], Y[14:16])
     for model in (first, second, parent, first):
         assert_fresh(model, at(60.0))
+
+
+def test_a_clock_of_the_caller_may_go_on_in_place():
+    """Observations aged, and points moved on, without a word from the model."""
+    clock = torch.tensor(20.0, dtype=torch.float64)
+    model = build("weights", now=clock)
+    told = model.likelihood
+    bound = at_present(UpperConfidenceBound(model, 4.0), now=clock)
+    strategy = tv_gp_ucb(kernel=RBFKernel().double(), noise=0.02, epsilon=0.1)
+    state = strategy.init(Box([(0.0, 1.0)]))
+    state, _ = strategy.tell(state, strategy.ask(state), 1.0)
+    believed = strategy.as_model(state, now=clock)
+    X = torch.tensor([[[0.2, 0.7]]], dtype=torch.float64)
+
+    def values():
+        model.train()
+        model.eval()
+        return bound(X).detach(), believed.posterior(X[..., :1]).mean, told.now.clone()
+
+    before = values()
+    clock += 5.0
+    assert all(map(torch.equal, before, values()))
+    told.set_now(clock)
+    clock += 5.0
+    assert told.now.item() == 25.0
