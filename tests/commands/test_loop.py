@@ -88,6 +88,7 @@ def test_values_as_programs_print_them(y: str, tmp_path: Path) -> None:
         (("ask", "F", "--now", "3"), "the times of this loop are datetimes"),
         (("observe", "F", "1", "x=3"), "x is 3, but it lies from 0 to 1; leave it out, or widen"),
         (("ask", "nowhere"), "is not there; begin with botorch-tv loop new"),
+        (("ask", "F", "--when", "3"), "--when 3 (see botorch-tv loop ask --help)"),
     ],
 )
 def test_refused(
