@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from botorch_tv.identity.source import is_ours
 from botorch_tv.simulation.cut import Chunk
 from botorch_tv.simulation.layout import ResultLayout, scatter_of
 from botorch_tv.simulation.recorders.recorder import Recorder
@@ -82,7 +83,9 @@ class Records:
                     f"{tuple(shape)}, with {self._trials} trials first; make the two agree."
                 )
             if name in self._row:
-                self._row[name].append(value)
+                # Others may use one buffer for all strategies of a round.
+                own = is_ours(type(recorder).before) and is_ours(type(recorder).after)
+                self._row[name].append(value if own else value.clone())
             else:
                 self._sums[name][number] += value
                 self._added[name] += 1

@@ -79,6 +79,27 @@ def test_a_recorder_of_a_user(whole: StudyResult) -> None:
     assert data["gain"].dtype == data["visits"].dtype == np.float64
 
 
+class Buffered(Recorder):
+    """Writes what it records into one buffer, round after round and strategy after strategy."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[int, Tensor] = {}
+
+    def variables(self, domain: Domain) -> Mapping[str, Variable]:
+        return {"said": Variable()}
+
+    def after(self, seen: Seen, info: Info) -> Mapping[str, Tensor]:
+        mean = seen.suggestion.mean
+        buffer = self._buffers.setdefault(len(mean), torch.empty_like(mean))
+        return {"said": buffer.copy_(mean)}
+
+
+def test_a_recorder_may_use_a_buffer_again() -> None:
+    """All strategies of a round had what was recorded of the last."""
+    data = study((Buffered(), Diagnosis())).data
+    np.testing.assert_array_equal(data["said"], data["mean"])
+
+
 def test_recorders_change_nothing_and_each_other_not(whole: StudyResult) -> None:
     alone = study((Visits(),))
     names = [*study(()).data.data_vars, "gain", "point", "visits", "visits_standard_error"]
