@@ -75,6 +75,22 @@ def as_number(name: Words, value: object, fix: Words) -> float:
     return number
 
 
+def as_truth(name: str, value: object) -> bool:
+    """True or False, of Python or an array, or the numbers 1 and 0.
+
+    Raises:
+        InputDataError: If it is anything else: all words are true to Python, "no" as well.
+    """
+    one = getattr(value, "item", None)
+    try:
+        truth = value if one is None else one()
+        if not isinstance(truth, numbers.Real) or truth not in (0, 1):
+            raise ValueError
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputDataError(f"{name} is {shown(value)}; give True or False.") from error
+    return bool(truth)
+
+
 def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     """Points `q x columns` in the dtype and on the device of a state.
 

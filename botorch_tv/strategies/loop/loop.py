@@ -28,6 +28,7 @@ from botorch_tv.strategies.loop.input import (
     as_place,
     as_replies,
     as_table,
+    as_truth,
     check_labels,
     check_names,
     measurements,
@@ -281,8 +282,8 @@ class Loop(Inspection):
             Whether the answer made the strategy forget everything before it.
 
         Raises:
-            InputDataError: If the suggestion is not open, or ``y``, ``time`` or ``noise`` is not a
-                finite number. The loop is not changed.
+            InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
+                finite number, or ``ok`` neither True nor False. The loop is not changed.
         """
         if more or isinstance(y, NumberedSuggestion):
             given = ", ".join(shown(one) for one in (y, *more))
@@ -291,7 +292,7 @@ class Loop(Inspection):
                 "observe(X, y) for a point that nobody suggested."
             )
         plan = self._meant(suggestion)
-        value = as_number("y", y, SAYS_FAILED) if ok else None
+        value = as_number("y", y, SAYS_FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number(Cure(Act.TIME), time)
         reset = self._take(plan, value, when, noise)
         del self._open.rows[plan.number]

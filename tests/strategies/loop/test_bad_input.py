@@ -61,6 +61,8 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
     ),
     "NaN": (lambda loop: loop.tell(nan, suggestion=4), r"y is nan.*tell\(ok=False\)"),
     "infinite": (lambda loop: loop.tell(inf, suggestion=4), r"y is inf.*tell\(ok=False\)"),
+    "ok no": (lambda loop: loop.tell(1.0, suggestion=4, ok="no"), "ok is 'no'; give True or False"),
+    "ok NaN": (lambda loop: loop.tell(1.0, suggestion=4, ok=nan), "ok is nan; give True or False"),
     "no y": (lambda loop: loop.tell(suggestion=4), r"y is None, but it must be one number"),
     "two": (lambda loop: loop.tell(torch.ones(2), suggestion=4), "y is .* must be one number"),
     "text": (lambda loop: loop.tell("0.3", suggestion=4), "y is '0.3', but it must be one number"),
@@ -230,7 +232,7 @@ def test_a_value_may_be_a_row_of_one() -> None:
     loop = Loop([(0.0, 1.0)])
     for y in (np.array([0.5]), np.array([[0.5]]), torch.tensor([0.5]), np.float32(0.5)):
         loop.ask()
-        loop.tell(y)
+        loop.tell(y, ok=np.bool_(True))
     assert loop.history.y.tolist() == [0.5] * 4
 
 
