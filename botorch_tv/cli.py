@@ -1,4 +1,4 @@
-"""The command `botorch-tv`: compare strategies, rerun papers, draw studies, run loops in files.
+"""The command `botorch-tv`: compare strategies, rerun papers, plot studies, run loops in files.
 
 Nothing heavy is imported before a command needs it, so `--help` and `--version` answer at once.
 """
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         with warnings.catch_warnings():
-            # Libraries that this package imports use it; whoever runs a command cannot change that.
+            # Libraries that this package imports use it; a user cannot change that.
             warnings.filterwarnings(
                 "ignore", "`torch.jit.script` is deprecated", FutureWarning, r"torch\.jit"
             )
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _how_to_go_on(arguments: argparse.Namespace) -> str:
-    """What becomes of a study that was interrupted."""
+    """How an interrupted study can be resumed."""
     given = vars(arguments)
     if given.get("run") is _paper:
         if given["quick"] or given["id"] == "list":
@@ -81,7 +81,7 @@ def _how_to_go_on(arguments: argparse.Namespace) -> str:
 
 
 def _is_for_the_user(error: Exception) -> bool:
-    """Whether the message says what to change; anything else is our mistake and keeps its trace."""
+    """Whether the message says what to change; other errors are bugs and keep their traceback."""
     from botorch.exceptions import BotorchError
     from torch import OutOfMemoryError
 
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run_options(paper, out="botorch-tv-papers")
 
     add_loop_options(commands)
-    told = "say what is installed, how fast it is, and whether it computes right, for bug reports"
+    told = "report installed versions, speed, and whether results are exact, for bug reports"
     commands.add_parser("doctor", help=told, description=told).set_defaults(run=_doctor)
 
     plot = commands.add_parser("plot", help="draw a saved study again and print its summary")
@@ -217,7 +217,7 @@ def _paper(arguments: argparse.Namespace) -> int:
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data} is no folder; give the one that holds the records.")
     noise, refuted = given.get("noise"), False
-    for one in chosen:  # all of them now, so that 'all' does not end hours later
+    for one in chosen:  # all before the first, so that 'all' does not fail hours later
         one.check_noise(noise)
     if data is not None and every:
         Recordings(data).check()
@@ -242,7 +242,7 @@ def _paper(arguments: argparse.Namespace) -> int:
         print(f"\n{outcome_text(outcome)}\n")
         print(f"Written: {folder}/{one.id}*.nc, .csv, .json, .png\n")
         refuted |= outcome.holds is False
-    if not arguments.quick:  # only now, so that an interrupted 'all' begins none of them anew
+    if not arguments.quick:  # only now, so that an interrupted 'all' repeats none of them
         for one in chosen:
             for chunks in one.chunk_folders(folder).values():
                 discard(chunks, given.get("trials", one.trials))
@@ -309,7 +309,7 @@ def _dtype(name: str) -> torch.dtype:
 
 
 def _folder(path: Path) -> Path:
-    """Made before a long study starts, so that it does not end with nowhere to write."""
+    """Make the folder before a long study starts, so that its results can be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What every picture is drawn with: colours, an empty figure, and how it is finished."""
+"""What all plots share: colours, empty figures, axes, and saving."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
     """The figure of axes that a caller gives to be drawn on.
 
     Args:
-        ax: Theirs.
-        path: Where the picture is to be written besides; must be None.
+        ax: The axes.
+        path: The path given together with them; must be None.
 
     Raises:
-        ValueError: If there is a path, for the rest of that figure is not ours.
+        ValueError: If there is a path: the rest of that figure belongs to the caller.
     """
     require(path is None, "path and ax are both given; save the figure of ax by its savefig().")
     figure = ax.get_figure(root=True)
@@ -64,7 +64,7 @@ def figure_of(ax: Axes, path: str | os.PathLike[str] | None) -> Figure:
 def panel(
     ax: Axes | None, path: str | os.PathLike[str] | None, width: float, height: float
 ) -> tuple[Figure, Axes]:
-    """Axes to draw on and their figure: what a caller gives, or new ones of this size in inches."""
+    """A figure and axes: those of the caller, or new ones of this size in inches."""
     if ax is not None:
         return figure_of(ax, path), ax
     figure = canvas(width, height)
@@ -72,26 +72,26 @@ def panel(
 
 
 def lighten(axes: Axes) -> None:
-    """A frame of two sides and a pale grid behind the lines."""
+    """Remove two sides of the frame, and draw a pale grid behind the lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def settle_rounds(axes: Axes, rounds: np.ndarray) -> None:
-    """A horizontal axis of whole rounds."""
+    """Set up a horizontal axis of whole rounds."""
     axes.set_xlim(float(rounds[0]), float(max(rounds[-1], rounds[0] + 1)))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def settle_whole(axis: Axis, values: Iterable[float]) -> None:
-    """Ticks at whole numbers alone where there are no others."""
+    """Use ticks at whole numbers only, if all values are whole."""
     if all(float(value).is_integer() for value in values):
         axis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
 
 
 def settle_log(axis: Axis, low: float, high: float) -> None:
-    """Few ticks of a logarithmic axis, as plain numbers, which do not run into each other."""
+    """Use few ticks on a logarithmic axis, as plain numbers, so that labels do not overlap."""
     subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=6))
     axis.set_major_formatter(FormatStrFormatter("%g"))
@@ -99,7 +99,7 @@ def settle_log(axis: Axis, low: float, high: float) -> None:
 
 
 def settle_times(axes: Axes) -> None:
-    """A horizontal axis of times, short where they are dates."""
+    """Use small labels on a horizontal axis of times, and short ones for dates."""
     axes.tick_params(axis="x", labelsize="small")
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, AutoDateLocator):
@@ -112,7 +112,7 @@ def written(figure: Figure, path: str | os.PathLike[str] | None, caption: str = 
     A notebook shows it in the resolution that Matplotlib's ``figure.dpi`` asks for.
 
     Raises:
-        ValueError: If the path has an ending of which there are no pictures.
+        ValueError: If the path has the extension of no picture format.
     """
     FigureCanvasAgg(figure)
     if caption:

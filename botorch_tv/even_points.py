@@ -10,10 +10,10 @@ def even_points(number: int, dim: int, *, seed: int = 0, first: int = 0) -> Tens
     """Points of a scrambled Sobol sequence in the unit cube, `number x dim`, float64.
 
     Args:
-        number: How many.
+        number: Number of points.
         dim: Dimension of the cube.
-        seed: Of the scrambling; torch's own random numbers are left alone.
-        first: Which point of the sequence comes first.
+        seed: Seed of the scrambling; torch's global generator is not used.
+        first: Index in the sequence of the first point.
     """
     engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     engine.fast_forward(first)  # type: ignore[no-untyped-call]

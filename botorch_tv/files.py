@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 ENDING = ".part"
-"""Of the hidden files in which whole files begin."""
+"""Ending of the hidden files that are written first and renamed once complete."""
 POSIX = os.name == "posix"
 
 
@@ -138,7 +138,7 @@ def beside(path: Path, ending: str) -> Path:
 
     Args:
         path: The other.
-        ending: What tells it from others that belong to it.
+        ending: The end of its name.
     """
     path = path.resolve()
     return path.with_name(f"{_beginning(path)}{ending}")
@@ -148,8 +148,8 @@ def is_running(host: str, process: int) -> bool | None:
     """Whether a process runs; None where that cannot be told from here.
 
     Args:
-        host: What :func:`this_host` said where it was started.
-        process: Its number.
+        host: The value of :func:`this_host` where it was started.
+        process: Its process id.
     """
     if host != this_host() or not POSIX:
         return None
@@ -163,7 +163,7 @@ def is_running(host: str, process: int) -> bool | None:
 
 
 def this_host() -> str:
-    """A name for this machine, fit for a file; containers count processes for themselves."""
+    """A name for this machine or container, fit for a file name."""
     name = "".join(one if one.isalnum() else "-" for one in socket.gethostname())[:40]
     try:
         return f"{name}-{os.stat('/proc/self/ns/pid').st_ino}"
@@ -172,11 +172,11 @@ def this_host() -> str:
 
 
 def _begin(path: Path, old: os.stat_result | None) -> Path:
-    """An empty file of a name of its own in the folder of another, open to nobody else than that.
+    """Create an empty file of a unique name in the folder of another, with the same permissions.
 
     Args:
         path: The other.
-        old: What is there under its name; None for nothing.
+        old: The status of the file under its name; None if there is none.
     """
     # The umask takes its part of the mode; what is written has to be writable meanwhile.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666 | 0o600
@@ -201,7 +201,7 @@ def _beginning(path: Path) -> str:
 
 
 def _remove_left_over(path: Path) -> None:
-    """Remove what processes of this machine left unfinished when they were killed."""
+    """Remove unfinished files of killed processes of this machine."""
     beginning = _beginning(path)
     with suppress(OSError):
         for entry in os.scandir(path.parent):
@@ -214,7 +214,7 @@ def _remove_left_over(path: Path) -> None:
 
 
 def _synchronise(file: Path, mode: int | None) -> None:
-    """Bring the content of a file to the disk, and give it a mode unless None."""
+    """Write the content of a file to the disk, and set its mode unless None."""
     handle = os.open(file, os.O_RDWR)
     try:
         os.fsync(handle)

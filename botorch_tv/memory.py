@@ -1,4 +1,4 @@
-"""How much memory there is, so that what does not fit is refused before any work."""
+"""Free memory, so that work that does not fit in it is refused before it begins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that can be had on a device, in bytes: caches, which make room, count as free."""
+    """Free memory of a device in bytes; caches that can be released count as free."""
     if device.type == "cuda":
-        # PyTorch keeps what tensors have left, and gives it to the next ones.
+        # PyTorch keeps the memory of deleted tensors for new ones.
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept
     with suppress(OSError):
@@ -27,7 +27,7 @@ def free_bytes(device: torch.device) -> int:
             return min(1024 * int(told[1]), _allowed())
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not every system has these
         return 2 * 2**30
 
 
@@ -43,7 +43,7 @@ def _allowed() -> int:
 
 
 def bytes_in_words(size: float) -> str:
-    """A number of bytes for people."""
+    """A number of bytes with a unit."""
     unit = 0
     while size >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1

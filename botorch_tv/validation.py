@@ -1,4 +1,4 @@
-"""One way to refuse: checks that name the value, the limit and the fix."""
+"""Checks of arguments, whose errors name the value, the limit and the fix."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def require_number(name: str, value: object, within: str, fix: str) -> float:
         fix: What to give, in words that follow it.
 
     Returns:
-        The number as Python has it.
+        The number as a Python int or float.
 
     Raises:
         ValueError: If it is no number, NaN, or outside.
@@ -74,7 +74,7 @@ INTERVALS = {
     "[-inf, inf]": "be a number",
     "[0, inf)": "be finite and at least 0",
 }
-"""What errors say of common intervals; that a number lies in them of all others."""
+"""Errors describe these intervals in words, and others by their ends."""
 
 
 def as_path(name: str, value: object, fix: str) -> Path:
@@ -89,7 +89,7 @@ def as_path(name: str, value: object, fix: str) -> Path:
 
 
 def require_noise(name: str, value: object) -> float:
-    """A noise variance, positive and finite, as Python has it.
+    """A noise variance, positive and finite, as a Python number.
 
     Raises:
         ValueError: If it is none.
@@ -113,7 +113,7 @@ def require_integer(name: str, value: object, least: int, fix: str) -> int:
 
 
 def settle_number(part: object, name: str, within: str, fix: str) -> None:
-    """Check a number of a frozen dataclass and write it as Python has it.
+    """Check a number of a frozen dataclass and store it as a Python number.
 
     Args:
         part: The dataclass, from its ``__post_init__``.
@@ -149,8 +149,8 @@ def require_bounds(name: str, value: Tensor, lower: Tensor, upper: Tensor, fix: 
         fix: What the caller can do.
 
     Raises:
-        OutOfBoundsError: If some value does not, or is NaN or infinite. BoTorch knows the words and
-            draws from a prior anew.
+        OutOfBoundsError: If some value does not, or is NaN or infinite. BoTorch recognises this
+            message and draws from the prior again.
     """
     # In single precision, in which bounds are made before a module is moved to float64.
     single = value.float()
@@ -163,9 +163,9 @@ def require_bounds(name: str, value: Tensor, lower: Tensor, upper: Tensor, fix: 
 
 
 def largest(dtype: torch.dtype) -> float:
-    """The largest number that may be told: 1e150 in float64, 1e15 in float32.
+    """The largest number accepted as data: 1e150 in float64, 1e15 in float32.
 
-    The sum of the squares of 10⁸ of them still is a number, so nothing that is computed from a log
+    The sum of the squares of 10⁸ such numbers is still finite, so nothing computed from data
     overflows.
     """
     return float(10.0 ** math.floor(math.log10(torch.finfo(dtype).max) / 2 - 4))
@@ -186,7 +186,7 @@ def require_trials(
         value: The offending values, `batch_shape`.
         what: What is wrong, in words that follow the value.
         fix: What the caller can do.
-        limit: What each value was held against, `batch_shape`; named after ``what``.
+        limit: The limit of each value, `batch_shape`; named after ``what``.
     """
     if bool(good if good.dim() == 0 else good.all()):
         return
@@ -197,7 +197,7 @@ def require_trials(
 
 
 def of_trial(position: Sequence[int]) -> str:
-    """Which trial an error speaks of, by its position in the `batch_shape`; empty for one alone."""
+    """The trial of an error, by its position in the `batch_shape`; empty for a single trial."""
     return f" of trial {position[0] if len(position) == 1 else tuple(position)}" if position else ""
 
 

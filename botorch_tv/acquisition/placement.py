@@ -1,4 +1,4 @@
-"""Points of space put at the present."""
+"""Points with the present as their time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from botorch_tv.validation import require
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Gives points the present as their time.
+    """Moves points to the present: their time becomes ``now``.
 
     Args:
         now: The present, `batch_shape`.
@@ -64,7 +64,7 @@ class Placement:
 
     @classmethod
     def of(cls, model: Model, now: float | Tensor | None, time_dim: int | None) -> Placement:
-        """Where the points of a model belong.
+        """The placement for a model.
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models with one in it, or

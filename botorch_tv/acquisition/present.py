@@ -48,7 +48,7 @@ HELD = {
     "X_observed": "give them the time of the present, or qLogNoisyExpectedImprovementAtPresent, "
     "which brings them up",
 }
-"""Attributes with points that may be outdated, and how to move these to the present."""
+"""Attributes that hold points of possibly another time, and how to move them to the present."""
 
 
 def at_present(
@@ -116,12 +116,12 @@ def at_present(
 
 
 def _parts(acq_function: AcquisitionFunction) -> Iterator[AcquisitionFunction]:
-    """The function itself, then those that it penalises, guides or weights."""
+    """The acquisition function itself, then those inside it."""
     return (part for part in acq_function.modules() if isinstance(part, AcquisitionFunction))
 
 
 def _model_of(acq_function: AcquisitionFunction) -> Model:
-    """Its model; BoTorch's proximal weighting leaves that to the function inside."""
+    """The model of the function, or of one inside it, as in BoTorch's proximal weighting."""
     found = next((part.model for part in _parts(acq_function) if hasattr(part, "model")), None)
     if found is None:
         raise UnsupportedError(
@@ -141,9 +141,9 @@ def _held(acq_function: AcquisitionFunction, name: str) -> Any:
 
 
 def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor | None:
-    """Pending points, which incremental improvement keeps behind those observed.
+    """Pending points of incremental improvement, which keeps them behind the observed points.
 
-    Its ``X_pending`` is None, so that BoTorch would forget them when it adds the candidates that it
+    Its ``X_pending`` is None, so BoTorch would lose them when it appends the candidates that it
     finds one after the other.
     """
     pending: Tensor = acq_function.X_baseline[..., acq_function._X_baseline.shape[-2] :, :]
@@ -151,11 +151,11 @@ def _pending_in_baseline(acq_function: qLogNoisyExpectedImprovement) -> Tensor |
 
 
 class AtPresent(AcquisitionFunction):  # type: ignore[misc]
-    """An acquisition function behind a placement; see :func:`at_present`.
+    """An acquisition function of points that a placement moves; see :func:`at_present`.
 
     Args:
         acq_function: The acquisition function on all columns.
-        place: Puts points at the present.
+        place: Moves points to the present.
     """
 
     def __init__(self, acq_function: AcquisitionFunction, place: Placement) -> None:
@@ -184,16 +184,16 @@ class AtPresent(AcquisitionFunction):  # type: ignore[misc]
         return X if X is None or self._told_times else self.place.without_time(X)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         self.acq_function.set_X_pending(None if X_pending is None else self.place(X_pending))
         self._told_times = self.place.has_time(X_pending)
 
 
 class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
-    """The one-shot knowledge gradient of a measurement at the present, for a choice at the present.
+    """The one-shot knowledge gradient, with measurement and final choice at the present.
 
-    Fantasies and the points that are best under them are at the present like the candidates; age
-    noise gives fantasies the noise of a new measurement.
+    Candidates, fantasies and the best points of the fantasies all have the present as their time.
+    With age noise, fantasies have the noise of a new measurement.
 
     Args:
         model: As in ``qKnowledgeGradient``, like all up to ``current_value``.
@@ -237,7 +237,7 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         )
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values at candidates and, after them, the points best under each fantasy.
+        """Values at candidates, followed by the best point of each fantasy.
 
         Args:
             X: `b x (q + num_fantasies) x (d - 1)`, or with a column of time that is replaced.
@@ -246,18 +246,18 @@ class qKnowledgeGradientAtPresent(qKnowledgeGradient):  # type: ignore[misc]
         return value
 
     def evaluate(self, X: Tensor, bounds: Tensor, **kwargs: Any) -> Tensor:
-        """Values at candidates `b x q x (d - 1)`, the points best under each fantasy sought.
+        """Values at candidates `b x q x (d - 1)`, maximised over the best point of each fantasy.
 
         Args:
             X: Candidates, or with a column of time that is replaced.
-            bounds: Where to seek, `2 x (d - 1)`, or with a column of time that does not matter.
-            kwargs: Options of the search, as ``qKnowledgeGradient`` has them.
+            bounds: Bounds of the search, `2 x (d - 1)`, or with a column of time, which is ignored.
+            kwargs: Options of the search, as in ``qKnowledgeGradient``.
         """
         value: Tensor = super().evaluate(self.project(X), bounds=bounds, **kwargs)
         return value
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         super().set_X_pending(None if X_pending is None else self.project(X_pending))
 
 
@@ -350,6 +350,6 @@ class qLogNoisyExpectedImprovementAtPresent(qLogNoisyExpectedImprovement):  # ty
         self._joined = X
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        """Tell of points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
+        """Set the points chosen but not measured yet, `p x (d - 1)` or `p x d`."""
         super().set_X_pending(None if X_pending is None else self.place(X_pending))
         self._told_times = self.place.has_time(X_pending)

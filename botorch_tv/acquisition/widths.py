@@ -150,7 +150,7 @@ class BayesTV(_Bayes):
 
     The constants assume P(sup_x |∂f/∂x_j| > L) <= a1 exp(-(L / b1)²), [B16] eq. (10). Very small
     ones make a root negative in early rounds, where the theorem says nothing; ``sqrt_beta``
-    refuses then rather than make up a width.
+    raises a ``ValueError`` then.
 
     Args:
         delta: Probability δ that the regret bound fails, in (0, 1).

@@ -26,14 +26,14 @@ from botorch_tv.models import TimeVaryingGP
 class PresentAcquisition(Acquisition):  # type: ignore[misc]
     """Ax's acquisition, with all previous trials moved to the present.
 
-    Now is the value at which the parameter of time is fixed. The model's observations age until
-    then, and points that an acquisition function compares with or keeps away from (observed ones,
-    and those pending) count by what they would give now, since no other time is to be had.
+    Now is the value at which the time parameter is fixed. The model's observations age until then.
+    Observed and pending points, which an acquisition function compares candidates with, are
+    evaluated by their predicted values now.
 
-    Arguments are those of Ax's own. Among ``options``, ``"width"`` is a confidence width, from
-    which ``UpperConfidenceBound`` gets its beta: in the round after as many as there are
-    observations, and with the dimension of the parameters other than time. Where suggestions are
-    pending, analytic functions are those of the model that has seen its own mean there ([D14]).
+    Arguments are those of Ax's ``Acquisition``. The option ``"width"`` is a confidence width, which
+    sets the beta of ``UpperConfidenceBound``; its round is the number of observations plus 1, its
+    dimension that of the parameters other than time. If suggestions are pending, analytic functions
+    use the model conditioned on its own mean there ([D14]).
 
     [D14] Desautels, Krause, Burdick, "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian
     Process Bandit Optimization", 2014.
@@ -52,7 +52,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         time = time_varying_models(surrogate.model)[0].time_dim
         now = (torch_opt_config.fixed_features or {}).get(time)
         place = set_present(surrogate, now, search_space_digest.feature_names)
-        # On a copy, so that the data which the surrogate was fitted to stays what it is.
+        # On a copy, so that the data that the surrogate was fitted to do not change.
         present = copy(surrogate)
         present._training_data = [_placed(data, place) for data in surrogate.training_data]
         pending = torch_opt_config.pending_observations
@@ -105,7 +105,7 @@ class PresentAcquisition(Acquisition):  # type: ignore[misc]
         fixed_features: dict[int, float] | None = None,
         **more: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """As Ax's, once it is clear what time it is.
+        """As Ax's ``optimize``, after a check that the present time is given.
 
         Raises:
             UserInputError: If the parameter of time is not fixed.
@@ -134,7 +134,7 @@ def time_varying_models(model: Model) -> list[TimeVaryingGP]:
 
 
 def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Placement:
-    """Let the observations of a surrogate age until now.
+    """Age the observations of a surrogate until now.
 
     Args:
         surrogate: A fitted one.
@@ -142,10 +142,10 @@ def set_present(surrogate: Surrogate, now: float | None, names: list[str]) -> Pl
         names: Of the columns.
 
     Returns:
-        What puts points at that time.
+        The placement that moves points to that time.
 
     Raises:
-        UserInputError: If ``now`` lies before an observation, or a model knows no time.
+        UserInputError: If ``now`` lies before an observation, or a model is no ``TimeVaryingGP``.
     """
     models = time_varying_models(surrogate.model)
     time = models[0].time_dim

@@ -1,4 +1,4 @@
-"""The strategy that is told nothing, as a node of a generation strategy."""
+"""The adaptive strategy as a node of an Ax generation strategy."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self._now: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what follows from the experiment."""
+        """The attributes, without what can be recomputed from the experiment."""
         return self.__dict__ | {"_history": None, "_begun": None, "_failed": []}
 
     # ---------------------------------------------------------------- what Ax asks
@@ -132,7 +132,7 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
         Raises:
             UserInputError: If the parameter of time is missing or unfit, or there is no objective.
-            UnsupportedError: If parameters, objective or constraints have no place here.
+            UnsupportedError: If parameters, objective or constraints are not supported.
         """
         check_search_space(experiment.search_space, self.time_parameter)
         objective = _objective(experiment.optimization_config)
@@ -156,10 +156,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """What to try at the time that was given.
+        """The parameters to try at the given time.
 
         Args:
-            pending_parameters: Of trials that run.
+            pending_parameters: Parameters of running trials.
         """
         history, now = self._history, self._now
         assert history is not None

@@ -32,7 +32,7 @@ def best_now(
     ``client.get_best_parameterization`` compares trials as they were when they ran, and an old
     success stays the best for ever. This compares their settings at one time, now, by the posterior
     mean of the model, fitted to all that has been measured. Where there are outcome constraints,
-    settings count whose predicted outcomes keep them.
+    only settings whose predicted outcomes satisfy them count.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -78,7 +78,7 @@ def predict_now(
 
     Args:
         client: As for :func:`best_now`.
-        points: Settings; a time among them is not looked at.
+        points: Settings; a time in them is ignored.
         fixed_parameters: The present time, ``{"t": 12.5}``.
 
     Returns:
@@ -86,7 +86,7 @@ def predict_now(
         observation noise.
 
     Raises:
-        UserInputError, ValueError: As :func:`best_now`, or if a point is none of the search space.
+        UserInputError, ValueError: As :func:`best_now`, or if a point is not in the search space.
     """
     predict, name, _ = _predictor(client)
     now = _time(client, fixed_parameters, name)
@@ -107,7 +107,7 @@ def _predictor(
 ) -> tuple[
     Callable[[list[TParameterization], float], Predicted], str, Callable[[TParameterization], bool]
 ]:
-    """What predicts at a time, the parameter of time, and of which settings it knows anything."""
+    """The predictor, the name of the time parameter, and whether a setting can be predicted."""
     strategy = client._maybe_generation_strategy
     for node in [] if strategy is None else strategy._nodes:
         if isinstance(node, AdaptiveNode):

@@ -1,4 +1,4 @@
-"""What Ax must leave alone: the parameter that is time."""
+"""The time parameter, which Ax must not transform."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Clock(Transform):  # type: ignore[misc]
 
     Args:
         search_space: The search space, in the user's terms.
-        experiment_data: The data so far; not looked at.
-        adapter: Whose transform this is.
+        experiment_data: The data so far; not used.
+        adapter: The adapter that uses this transform.
         config: The name of the parameter, under ``"time_parameter"``.
 
     Raises:

@@ -25,16 +25,16 @@ INSTEAD = "use time_varying_generation_strategy, which knows it, or leave it out
 class TrialSpace(Space):
     """The parameters of an experiment that are chosen, side by side.
 
-    Ranges are numbers, on a logarithmic scale where Ax has one; of choices those in an order count
-    their places, and others are as far apart as the ends of a range.
+    Ranges are numbers, on a logarithmic scale where Ax uses one. Ordered choices are whole numbers;
+    unordered choices are as far apart as the ends of a range.
 
     Args:
-        search_space: Of the experiment.
-        time_parameter: The one that is given.
+        search_space: The search space of the experiment.
+        time_parameter: The parameter that is fixed, which is left out.
 
     Raises:
-        UnsupportedError: If there are constraints among parameters, or a parameter is of a kind
-            that has no place here.
+        UnsupportedError: If there are constraints among parameters, or a parameter is of an
+            unsupported kind.
     """
 
     def __init__(self, search_space: SearchSpace, time_parameter: str) -> None:
@@ -56,7 +56,7 @@ class TrialSpace(Space):
     __hash__ = None  # type: ignore[assignment]
 
     def covers(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether a trial lies in the search space; one beyond would get the place of its edge."""
+        """Whether a trial lies in the search space; one outside would be moved to its boundary."""
         return all(one.validate(parameters[name]) for name, one in self.everything.items())
 
     def place(self, parameters: Mapping[str, Any]) -> tuple[float, ...]:

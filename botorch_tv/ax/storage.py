@@ -46,28 +46,28 @@ VALUES: tuple[type[Any], ...] = (
     acquisition.Greedy,
     acquisition.Realized,
 )
-"""Frozen records that a generation strategy may hold."""
+"""Frozen dataclasses that a generation strategy may contain."""
 
 
 def label(kind: type[Any]) -> str:
-    """The name under which a class is saved, which no class of Ax's will have."""
+    """The name under which a class is saved, which no class of Ax has."""
     return f"botorch_tv.{kind.__name__}"
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """A record as Ax writes it."""
+    """A dataclass as Ax writes it."""
     kept = {field.name: getattr(value, field.name) for field in fields(value)}
     return {"__type": label(type(value)), **kept}
 
 
 def encode_node(node: AdaptiveNode) -> dict[str, Any]:
-    """A node as Ax writes it; what it has learned follows from the experiment."""
+    """A node as Ax writes it; what it learned is recomputed from the experiment."""
     names = ("time_parameter", "initialization_trials", "seed")
     return {"__type": label(AdaptiveNode)} | {name: getattr(node, name) for name in names}
 
 
 def register() -> None:
-    """Tell Ax how to save and load what time-varying strategies hold; again is harmless."""
+    """Register with Ax how time-varying strategies are saved and loaded; may be repeated."""
     register_model(TimeVaryingGP)
     register_acquisition(PresentAcquisition)
     for function in (

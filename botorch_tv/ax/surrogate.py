@@ -1,4 +1,4 @@
-"""How Ax builds a ``TimeVaryingGP``: which column is time, and that nothing scales it."""
+"""How Ax builds a ``TimeVaryingGP``: which column is time, which is not scaled."""
 
 from __future__ import annotations
 

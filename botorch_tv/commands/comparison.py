@@ -1,4 +1,4 @@
-"""What a comparison is played on: a world that is drawn, or one that was recorded."""
+"""The world and strategies of a comparison, on a simulated world or a recorded one."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from botorch_tv.validation import require
 
 
 class Comparison(NamedTuple):
-    """All that a comparison needs but the number of trials.
+    """A comparison, except for the number of trials.
 
     Args:
-        world: What is played on.
-        strategies: Who plays, by label.
+        world: The world.
+        strategies: The strategies, by label.
         horizon: Rounds T.
-        told: What was read and fitted, for people; empty where nothing was.
+        told: What was read and fitted, in words; empty if nothing was.
     """
 
     world: World
@@ -121,7 +121,7 @@ def _recorded(arguments: argparse.Namespace) -> Comparison:
 
 
 def _fitted(file: str, panel: Panel, world: PanelWorld, train: int) -> str:
-    """What was learned from a record, and of which arms it says nothing."""
+    """What was fitted to a record, and which arms have no reading to play."""
     told = (
         f"{file}: {panel!r}, {train} rounds to fit, {world.horizon} to play. "
         f"Fitted: epsilon {world.epsilon:.3g}. Noise variance {world.model_noise:.3g}: "

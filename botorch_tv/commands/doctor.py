@@ -1,4 +1,4 @@
-"""`botorch-tv doctor`: what is here, how fast it is, and whether it computes right."""
+"""`botorch-tv doctor`: installed versions, speed, and whether results are exact."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ EXTRAS = {
     "worlds": ("gmpb", "deap"),
     "wind": ("floris",),
 }
-"""What may be installed besides, as pyproject.toml has it; what developers need left out."""
+"""Optional packages by extra, as in pyproject.toml, without those for developers."""
 POINTS, ROUNDS, EPSILON, NOISE, LENGTHSCALE = 30, 100, 0.03, 0.02, 0.2
 TOLERANCE = 1e-8
 """Of posterior means and deviations, of a prior deviation of 1; rounding makes about 1e-12."""
 
 
 def examine() -> tuple[str, bool]:
-    """What is to be known for a report of a fault, in text, and whether all is exact."""
+    """The text for a bug report, and whether all results are exact."""
     lines = [f"python {platform.python_version()} on {platform.system()} {platform.machine()}"]
     lines += [f"{name} {version}" for name, version in libraries().items()]
     lines += [extra_in_words(extra) for extra in EXTRAS]
@@ -57,7 +57,7 @@ def examine() -> tuple[str, bool]:
 
 
 def extra_in_words(extra: str) -> str:
-    """Versions of what an extra brings, and how to have what is not there."""
+    """Versions of the packages of an extra, and how to install those that are missing."""
     found: dict[str, str | None] = {}
     for name in EXTRAS[extra]:
         try:
@@ -71,7 +71,7 @@ def extra_in_words(extra: str) -> str:
 
 
 def check(device: torch.device) -> tuple[float, float]:
-    """How far a strategy's posterior is from dense regression, and seconds that its rounds took.
+    """How far a strategy's posterior is from dense regression, and the seconds its rounds took.
 
     The regression is written out anew here: k~ᵀ (K ∘ D + σ²I)⁻¹ y with D = (1 - ε)^(|s - t| / 2).
     """

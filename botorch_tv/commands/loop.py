@@ -1,4 +1,4 @@
-"""`botorch-tv loop`: a loop in a file, asked and told from a shell, by several processes at once.
+"""`botorch-tv loop`: a loop in a file, used from a shell by any number of processes at once.
 
 Nothing heavy is imported here, so `--help` answers at once.
 """
@@ -35,7 +35,7 @@ FORM = (
 
 
 def add_loop_options(commands: Any) -> None:
-    """The command and what it takes."""
+    """Add the command with its steps and options."""
     loop = commands.add_parser(
         "loop",
         help="ask a loop in a file where to measure, and tell it what came out",
@@ -47,35 +47,35 @@ def add_loop_options(commands: Any) -> None:
     def step(name: str, run: Any, told: str) -> Any:
         parser = steps.add_parser(name, help=told, description=told)
         parser.set_defaults(run=run)
-        parser.add_argument("file", type=Path, metavar="FILE", help="that holds the loop")
+        parser.add_argument("file", type=Path, metavar="FILE", help="the file of the loop")
         return parser
 
-    new = step("new", _new, "begin a loop in a new file")
+    new = step("new", _new, "create a loop in a new file")
     new.add_argument("parameters", nargs="+", metavar="NAME=LOW:HIGH", help=FORM)
     add = partial(option, new)
     add("--pending", "suggestions open at once (default: %(default)s)", 1)
-    told = "of the clock; 'rounds' where times are numbers (default: %(default)s)"
+    told = "unit of the clock; 'rounds' if times are numbers (default: %(default)s)"
     add("--unit", told, "hours", choices=UNITS)
-    new.add_argument("--minimize", action="store_true", help="the smallest value is wanted")
+    new.add_argument("--minimize", action="store_true", help="look for the smallest value")
     ask = step("ask", _ask, "print where to measure next, as a line of JSON")
     option(ask, "--pending", "suggestions open at once from now on (default: as before)", type=int)
-    tell = step("tell", _tell, "take in what came out")
-    observe = step("observe", _observe, "take in what was measured where nobody suggested it")
-    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="what came out")
-    observe.add_argument("y", type=_number, metavar="Y", help="what came out")
-    told = "where, as temperature=60 or metal=steel; of all parameters"
+    tell = step("tell", _tell, "report the value measured")
+    observe = step("observe", _observe, "report a measurement that was not suggested")
+    tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
+    observe.add_argument("y", type=_number, metavar="Y", help="the value measured")
+    told = "the point, such as temperature=60 metal=steel; give all parameters"
     observe.add_argument("values", nargs="+", metavar="NAME=VALUE", help=told)
-    table = step("import", _import, "take in a table of what was measured before, in one go")
-    told = "a .csv file with a column for each parameter; others are not looked at"
+    table = step("import", _import, "add a table of past measurements")
+    told = "a .csv file with a column for each parameter; other columns are ignored"
     table.add_argument("table", type=Path, metavar="TABLE", help=told)
-    option(table, "--y", "column of what came out (default: %(default)s)", "y", metavar="NAME")
-    told = "column of when (default: the one called time, if there is one)"
+    option(table, "--y", "column of values measured (default: %(default)s)", "y", metavar="NAME")
+    told = "column of times (default: the one called time, if there is one)"
     option(table, "--times", told, metavar="NAME")
-    tell.add_argument("--failed", action="store_true", help="there is no Y")
-    discard = step("discard", _discard, "give up a suggestion whose answer will never come")
+    tell.add_argument("--failed", action="store_true", help="the measurement failed; there is no Y")
+    discard = step("discard", _discard, "drop a suggestion that will not be measured")
     for parser in (tell, discard):
         option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
-    recommend = step("recommend", _recommend, "print the best point of now, as a line of JSON")
+    recommend = step("recommend", _recommend, "print the best point for now, as a line of JSON")
     for parser in (ask, tell, observe, recommend):
         told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
         also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
@@ -84,10 +84,10 @@ def add_loop_options(commands: Any) -> None:
         )
         # Python's own takes -8e-06 for an option.
         parser._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-    status = step("status", _status, "say what was measured, what is open, and what is believed")
-    option(status, "--plot", "also draw it there", type=Path, metavar="PICTURE")
-    status.add_argument("--json", action="store_true", help="say it as a line of JSON")
-    step("table", _table, "print all that was measured, as the text of a .csv file")
+    status = step("status", _status, "summarise the measurements, open suggestions and the model")
+    option(status, "--plot", "also draw it to this file", type=Path, metavar="PICTURE")
+    status.add_argument("--json", action="store_true", help="print it as a line of JSON")
+    step("table", _table, "print all measurements, as the text of a .csv file")
 
 
 def _new(arguments: argparse.Namespace) -> int:
@@ -174,7 +174,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _warn_if_ahead(loop: Loop) -> None:
-    """Say that a date lies ahead, which may be a slip: all suggestions are for then."""
+    """Warn of a date in the future, which may be an error: all suggestions are for then."""
     from botorch_tv.commands.loop_table import moment
 
     newest = max(loop.history.times, key=moment, default=None)
@@ -188,7 +188,7 @@ def _warn_if_ahead(loop: Loop) -> None:
 
 @contextmanager
 def _at_line(line: int, path: Path) -> Iterator[None]:
-    """Errors name the line of a table."""
+    """Add the line of a table to errors."""
     where = f"In line {line} of {path}; nothing is taken in."
     try:
         yield
@@ -201,7 +201,7 @@ def _at_line(line: int, path: Path) -> Iterator[None]:
 
 @contextmanager
 def _time_called(name: str) -> Iterator[None]:
-    """Errors about a time call it so, and not after the option of other commands."""
+    """Call the time by this name in errors, instead of --time."""
     from botorch_tv.strategies.loop.cures import Act, Cure, Refusal
 
     try:
@@ -255,7 +255,7 @@ def _table(arguments: argparse.Namespace) -> int:
 
 
 def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
-    """A suggestion for programs; null where nothing is predicted."""
+    """A suggestion for JSON; None if nothing is predicted."""
     return {
         "number": one.number,
         "point": one.point,
@@ -266,7 +266,7 @@ def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
 
 
 def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
-    """The best point of now for programs; null where nothing is predicted."""
+    """The best point for JSON; None if nothing is predicted."""
     best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
     if bool(loop.strategy.predicts(loop.state)):
         posterior = loop.posterior([best["point"]], now=now)
@@ -277,14 +277,14 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """While this lasts no other process changes a file that is there."""
+    """Keep other processes from changing a file, which must exist."""
     with _in_shell_words(path), alone(path):
         yield
 
 
 @contextmanager
 def _in_shell_words(path: Path) -> Iterator[None]:
-    """Errors about a file that is there advise commands."""
+    """Have errors about a file, which must exist, advise shell commands."""
     if not path.exists():
         raise ValueError(
             f"{path} is not there; begin with botorch-tv loop new {path} NAME=LOW:HIGH."
@@ -346,7 +346,7 @@ def _by_name(pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
 
 
 def _point(loop: Loop, values: list[str]) -> Any:
-    """Where was measured, as the loop has it."""
+    """The point measured, in the format of the loop."""
     kinds = _kinds(loop)
     form = f"give {' '.join(f'{name}=VALUE' for name in kinds)}"
     for text in values:
@@ -361,14 +361,14 @@ def _point(loop: Loop, values: list[str]) -> Any:
 
 
 def _kinds(loop: Loop) -> dict[str, Any]:
-    """What each parameter is; coordinates without names are called x0, x1, ..."""
+    """The parameters by name; coordinates without names are called x0, x1, ..."""
     if loop.parameters is not None:
         return dict(loop.parameters)
     return {f"x{number}": None for number in range(loop.domain.dim)}
 
 
 def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
-    """A parameter and its value, of a choice what is written like it."""
+    """The name and the value of a parameter; of a ``Choice``, the value written like this."""
     from botorch_tv import Choice
 
     name, _, value = text.partition("=")
@@ -386,7 +386,7 @@ def _value(kinds: Mapping[str, Any], text: str) -> tuple[str, Any]:
 
 
 def _said(one: Float | Integer | Choice) -> str:
-    """A parameter in words, so that a slip shows at once."""
+    """A parameter in words, so that a typing error is seen at once."""
     from botorch_tv import Choice, Integer
 
     if isinstance(one, Choice):

@@ -1,4 +1,4 @@
-"""What was measured before, from a table that people keep."""
+"""Past measurements from a table in a file."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ if TYPE_CHECKING:
     from botorch_tv.strategies.loop.shown import Table
 
 TIME = "time"
-"""Column of times, where there is one."""
+"""Usual name of the column of times."""
 GAPS = {"", "na", "n/a", "nan", "none", "null"}
-"""Where nothing came out, in small letters."""
+"""Cells that stand for a missing value, in lower case."""
 
 
 class Reading(NamedTuple):
-    """A row of it."""
+    """A row of the table."""
 
     line: int
-    """Of the file."""
+    """Its line in the file."""
     values: list[str]
-    """Of the parameters, as NAME=VALUE."""
+    """The parameters, as NAME=VALUE."""
     y: str
     time: str | None
 
 
 class Readings(NamedTuple):
-    """All rows."""
+    """The table."""
 
     rows: list[Reading]
     gaps: int
-    """Rows in which nothing came out, and which are left out."""
+    """Number of rows without a value, which are left out."""
     others: list[str]
-    """Columns that are not looked at."""
+    """Columns that are ignored."""
 
 
 def readings(
     path: Path, names: Iterable[str], y: str, times: str | None, *, dated: bool
 ) -> Readings:
-    """The rows of a table whose first line has names.
+    """Read a table whose first line has the names of the columns.
 
     Args:
         path: A ``.csv`` file, with commas, semicolons or tabs between columns.
-        names: Of the parameters.
-        y: Column of what came out.
-        times: Column of when; one that is called ``time``, if there is one, unless given.
-        dated: Whether there must be one, as the loop would take rows without for measured now.
+        names: Names of the parameters.
+        y: Column of the values measured.
+        times: Column of times; by default the one called ``time``, if there is one.
+        dated: Whether times are required: the loop would date rows without a time to now.
 
     Raises:
-        ValueError: If it is no table, or lacks a column, or a column has no name of its own.
+        ValueError: If it is no table, lacks a column, or has two columns of one name.
     """
     lines = read_lines(path)
     require(len(lines) > 1, f"{path} has no rows below a line of names.")
@@ -92,7 +92,7 @@ class Known:
     """What a loop has measured, so that a table which has grown can be taken in again.
 
     Args:
-        history: Of the loop.
+        history: The history of the loop.
     """
 
     def __init__(self, history: Table) -> None:
@@ -101,12 +101,12 @@ class Known:
             self._of.setdefault(y, []).append((moment(time), point))
 
     def has(self, point: Any, y: float, time: Time | None) -> bool:
-        """Whether the same came out at the same place and time.
+        """Whether the same value was measured at the same point and time.
 
         Args:
-            point: As the loop has it.
-            y: What came out.
-            time: When; what was measured at no time that is known is new.
+            point: In the format of the loop.
+            y: The value.
+            time: The time; a measurement without one counts as new.
         """
         near = 1e-3 if isinstance(time, datetime) else 0.0  # seconds; dates are rounded in files
         return time is not None and any(
@@ -116,14 +116,14 @@ class Known:
 
 
 def moment(time: Time | None) -> float:
-    """By which times of one kind are put in order; all alike where there are none."""
+    """A number that sorts times of one kind; 0 without a time."""
     if isinstance(time, datetime):
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     return time or 0.0
 
 
 def _same(point: Any, other: Any) -> bool:
-    """Whether two points are one, but for rounding."""
+    """Whether two points agree up to rounding."""
     if isinstance(point, Mapping):
         if set(point) != set(other):
             return False

@@ -1,4 +1,4 @@
-"""What a loop says to do, as it is done from a shell."""
+"""The advice in a loop's errors, as shell commands."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ COMMANDS = {
     Act.SAVE: "botorch-tv loop",
     Act.STRATEGY: "a shell plays adaptive_gp_ucb alone, so go on in Python, by Loop.load",
 }
-"""Each act of a person as it is typed."""
+"""The command of each act."""
 
 
 def in_shell_words(error: Refusal, file: Path) -> str:
-    """The message of an error with commands for the calls that it advises."""
+    """The message of an error, with commands instead of Python calls."""
     return "".join(
         part if isinstance(part, str) else COMMANDS[part.act].format(file=file, number=part.number)
         for part in error.parts

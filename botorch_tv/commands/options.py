@@ -1,4 +1,4 @@
-"""Options of `botorch-tv compare`: what is played on, and the parameters of the strategies.
+"""Options of `botorch-tv compare`: the world, and the parameters of the strategies.
 
 Nothing heavy is imported here, so `--help` answers at once.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DRAWN = ("epsilon", "noise", "kernel", "lengthscale", "points", "dim")
-"""Options of worlds that are drawn; a panel knows these itself."""
+"""Options of simulated worlds; a panel determines these itself."""
 REPLAYED = (
     "key",
     "times",
@@ -24,19 +24,19 @@ REPLAYED = (
     "groups",
     "noise_share",
 )
-"""Options of a panel, which need one."""
+"""Options that require a panel."""
 STRATEGIES = (
     *("GP", "IGP", "R", "BR", "SW", "TV", "UI-TVBO", "WGP", "UI", "ET", "GLR", "W-DBO", "PE"),
     *("BOB", "R-PERP", "Adaptive", "SparQ", "W-SparQ", "TS", "EI", "PI", "TV-BayesOpt", "Random"),
 )
-"""Short names of all strategies that can meet."""
+"""Short names of all strategies that can be compared."""
 PANEL_STRATEGIES = "GP,R,TV,ET,Random"
 PANEL_C1, PANEL_C2 = 0.8, 0.4
 """Exploration on data, [B16] §5.2."""
 
 
 class Noted(argparse.Action):
-    """Stores a value and notes that it was given, which a default is not."""
+    """Stores a value and notes that it was given, unlike a default."""
 
     def __call__(
         self,
@@ -61,7 +61,7 @@ def option(
     default: object = argparse.SUPPRESS,
     **more: Any,
 ) -> None:
-    """Add an option, whose value is of the kind of its default; without one it may be absent."""
+    """Add an option of the type of its default; without a default it may be absent."""
     if default is not argparse.SUPPRESS:
         more = {"type": type(default)} | more
     group.add_argument(flag, help=help, default=default, **more)

@@ -1,4 +1,4 @@
-"""What answers of an expert are refused, how they are kept, and how they join the log."""
+"""An expert's answers: how they are checked, stored, and joined with the log."""
 
 from __future__ import annotations
 

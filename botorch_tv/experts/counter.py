@@ -1,4 +1,4 @@
-"""Random numbers by count: as many as a sampler needs, from a fixed number of draws.
+"""Counter-based random numbers: as many as a sampler needs, from a fixed number of draws.
 
 How long a Markov chain runs depends on the trial. If each trial took its numbers from the study's
 streams, trials in one batch would change what later rounds see. So a trial draws one key per use,

@@ -1,4 +1,4 @@
-"""The exact sampler of a k-DPP, point after point, from the eigenvalues of its kernel.
+"""The exact sampler of a k-DPP, one point at a time, from the eigenvalues of its kernel.
 
 A point lies in the subset with probability Σ_l λ_l v_l² e_{k-1}(λ without λ_l) / e_k(λ), with λ and
 v the eigenvalues and eigenvectors of K (Kulesza and Taskar 2012, section 5.2). Given that it does,

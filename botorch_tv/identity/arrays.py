@@ -1,4 +1,4 @@
-"""Arrays and tensors, known by their bytes and, up to rounding, by a few sums."""
+"""Arrays and tensors, described by their bytes and, up to rounding, by a few sums."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from botorch_tv.identity.source import digest
 from botorch_tv.identity.words import PROBES, TYPE, Description
 
 FEW = 16
-"""Up to as many numbers are written down themselves."""
+"""Arrays of up to this many numbers are written in full."""
 ARRAY_ROUNDING = 1e-10
-"""Difference of the sums of arrays that are taken for the same, relative to the Euclidean norm."""
+"""Difference of sums up to which arrays count as equal, relative to the Euclidean norm."""
 
 
 def describe_array(array: np.ndarray | Tensor) -> Description:

@@ -1,4 +1,4 @@
-"""The code of users that an object rests on: its own, and what that refers to by name."""
+"""The users' code that an object depends on: its own, and what that refers to by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from botorch_tv.identity.words import Description
 _BOOKKEEPING = ("_abc_impl", "_member_map_", "_member_names_", "_value2member_map_")
 _WRITTEN = (types.FunctionType, staticmethod, classmethod, property)
 _TOLD = ("torch", "gpytorch", "botorch", "numpy", "botorch_tv", "linear_operator")
-"""Packages whose versions are told apart from descriptions."""
+"""Packages whose versions are recorded elsewhere."""
 _FIXED = (bool, int, float, complex, str, bytes, range, Enum, Path, torch.dtype, torch.device)
 """Values that cannot change."""
 
@@ -68,12 +68,12 @@ class Code:
                 self._add(f"{name}.default", default)
 
     def _add(self, name: str, value: Any, used: set[str] | frozenset[str] = frozenset()) -> None:
-        """What stands under a name in a module, a class or a closure.
+        """Add the value of a name in a module, a class or a closure.
 
         Args:
             name: The name.
-            value: What it is.
-            used: Names that the code which refers to it uses, to find those of a module.
+            value: The value.
+            used: Names used by the code that refers to it; of a module, only these are added.
         """
         match value:
             case types.FunctionType() if is_users(module_of(value)):
@@ -135,7 +135,7 @@ class Code:
         self.found[name] = described
 
     def _add_version(self, kind: type) -> None:
-        """The version of an installed package that is not told of elsewhere."""
+        """Note the version of an installed package that is not recorded elsewhere."""
         top = kind.__module__.partition(".")[0]
         version = getattr(sys.modules.get(top), "__version__", None)
         if top not in _TOLD and isinstance(version, str):
@@ -168,7 +168,7 @@ def _is_fixed(value: object) -> bool:
 
 
 def content(cell: types.CellType) -> object:
-    """What a closure holds."""
+    """The value in a closure cell; None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:  # still empty

@@ -1,4 +1,4 @@
-"""What distinguishes two descriptions, in words."""
+"""The differences between two descriptions, in words."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from botorch_tv.identity.arrays import same_array
 from botorch_tv.identity.words import FORMER, LATER, PROBES, TYPE, Description
 
 ROUNDING = 1e-12
-"""Relative difference of two numbers that are taken for the same one, rounded otherwise."""
+"""Relative difference up to which two numbers count as equal."""
 ABSENT = object()
-"""Stands in for what only one of two descriptions has."""
+"""Stands for a part that only the other description has."""
 
 
 def differences(there: Description, here: Description, path: str = "") -> list[str]:
     """List the differences between two descriptions, one phrase each.
 
-    Real numbers that differ by rounding alone count as the same, since other machines and numbers
-    of threads round otherwise.
+    Real numbers that differ only by rounding count as equal, since rounding depends on the machine
+    and the number of threads.
 
     Args:
         there: The description found in a folder.
         here: The description of what is wanted now.
-        path: Where both stand in the whole.
+        path: The path of both in the whole description.
     """
     if same_array(there, here):
         pairs = []

@@ -1,4 +1,4 @@
-"""What code does, as digests that change when it does and not with comments or line numbers."""
+"""Digests of code, which do not change with comments, docstrings or line numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_users(module: str | None) -> bool:
 
 
 def function_digest(function: Function) -> str:
-    """What a function does, apart from what it refers to.
+    """A digest of a function, without the code that it refers to.
 
     Its source text without docstring and comments, where that is found and is what runs; otherwise
     its compiled code, which other versions of Python compile in another way.
@@ -68,7 +68,7 @@ def _source(code: types.CodeType, scope: dict[str, object]) -> str | None:
     nodes, codes = _definitions(code.co_filename, text)
     key = (code.co_name, code.co_firstlineno)
     found, compiled = nodes.get(key, []), codes.get(key, [])
-    # A file that was edited since it was imported tells what will run, not what does.
+    # A file edited since its import is not the code that runs.
     if len(found) != 1 or len(compiled) != 1 or _fingerprint(compiled[0]) != _fingerprint(code):
         return None
     node = found[0]

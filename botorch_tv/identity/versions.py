@@ -26,17 +26,17 @@ def versions() -> dict[str, str]:
 
 
 def libraries() -> dict[str, str]:
-    """The same, this package by its code, which may differ where its version does not."""
+    """The same, with a digest of this package's code, which may change without the version."""
     return versions() | {"botorch_tv": library()}
 
 
 def own_versions() -> str:
-    """Versions as JSON, as it is kept beside what they computed."""
+    """Versions as JSON, as stored with results."""
     return json.dumps(versions(), sort_keys=True)
 
 
 def together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Versions of several runs as one; several of one library one after the other, each once."""
+    """Join the versions of several runs; different versions of a library are listed, each once."""
     told: dict[str, list[str]] = {}
     for one in several:
         for name, version in one.items():

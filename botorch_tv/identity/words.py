@@ -1,4 +1,4 @@
-"""The words in which descriptions are written."""
+"""Keys of descriptions, and names and fields that have changed since older files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ Description = Any
 TYPE = "type"
 """Key under which the description of an object names its class."""
 CODE = "(code)"
-"""Key under which stands what the code of an object does; no attribute can have this name."""
+"""Key of the digests of an object's code; no attribute can have this name."""
 PROBES = "probes"
-"""Key under which the description of an array has sums of its entries with signs."""
+"""Key of the weighted sums in the description of an array."""
 FORMER = {
     "Candidates": "DiscreteSearch",
     "Given": "FixedFunctions",
     "KernelSum": "RKHSFunctions",
     "Realised": "Realized",
 }
-"""What classes are called now whose names stand in older files."""
+"""Present names of classes, by their names in older files."""
 LATER: dict[str, dict[str, Description]] = {
     "Refit": {"decay": {}},
     "Box": {"parameters": None},
@@ -28,5 +28,5 @@ LATER: dict[str, dict[str, Description]] = {
     "ProbabilityOfImprovement": {"ties": "first", "incumbent": "posterior"},
     "BestMean": {"ties": "first"},
 }
-"""What fields that classes were given later stand for in descriptions that lack them: what was done
-before, which is what their defaults do."""
+"""Fields added to classes later, with the values that they have in descriptions without them: the
+defaults, which do what was done before."""

@@ -1,4 +1,4 @@
-"""When a trial was measured."""
+"""The times of trials."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class TrialClock:
     """Times of trials, as numbers.
 
     Args:
-        key: Of the user attribute that holds them; None for Optuna's time stamps.
-        unit: In which time stamps are counted.
+        key: Name of the user attribute with the time; None for Optuna's time stamps.
+        unit: Unit of time stamps.
 
     Raises:
         ValueError: If the unit is no positive span of time.
@@ -39,14 +39,14 @@ class TrialClock:
         )
 
     def measured(self, trial: FrozenTrial) -> float | None:
-        """When a trial gave its value; None where nobody knows."""
+        """The time at which a trial was measured; None if unknown."""
         if self.key is not None:
             return self._attribute(trial) if self.key in trial.user_attrs else None
         when = trial.datetime_complete or trial.datetime_start
         return None if when is None else self._number(when)
 
     def begun(self, trial: FrozenTrial) -> float:
-        """The present of a trial whose parameters are to be chosen.
+        """The time for which the parameters of a trial are chosen.
 
         Raises:
             ValueError: If its time should be in a user attribute that it lacks.
@@ -64,7 +64,7 @@ class TrialClock:
         """The time now: as given, else by the clock, else that of the newest trial.
 
         Raises:
-            ValueError: If it is given in another way than trials have it.
+            ValueError: If it is of another kind than the times of the trials.
         """
         if self.key is not None:
             return (
@@ -88,5 +88,5 @@ class TrialClock:
         return require_number(name, trial.user_attrs[self.key], "(-inf, inf)", "give a number.")
 
     def _number(self, when: datetime) -> float:
-        # Time stamps have no zone; that of this computer tells where summer time begins and ends.
+        # Time stamps have no zone; they are read in that of this computer, with its summer time.
         return when.timestamp() / self.unit.total_seconds()

@@ -1,4 +1,4 @@
-"""The strategies of those who know nothing about their objective."""
+"""Default strategies, which need no prior knowledge of the objective."""
 
 import torch
 from gpytorch.kernels import MaternKernel

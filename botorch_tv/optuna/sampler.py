@@ -165,7 +165,7 @@ class DriftSampler(BaseSampler):
         self._history: TrialHistory | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what follows from the study, which would be large."""
+        """The attributes, without the large history, which is recomputed from the study."""
         return self.__dict__ | {"_history": None}
 
     def reseed_rng(self) -> None:
@@ -252,7 +252,7 @@ class DriftSampler(BaseSampler):
 
     @property
     def clock(self) -> TrialClock:
-        """When trials are measured."""
+        """The clock of the trials."""
         return self._clock
 
     def known(self, study: Study, space: StudySpace) -> Known:
@@ -260,7 +260,7 @@ class DriftSampler(BaseSampler):
         history = self._history
         before = None if history is None else history.space
         if isinstance(before, StudySpace) and before.distributions == space.distributions:
-            space = before  # which has looked at its axes already
+            space = before  # its points of finished trials are known
         trials = sort(study.get_trials(deepcopy=False), space, self._clock)
         valued = sorted(trials.valued, key=lambda one: (one[0], one[1].number))
         origin = valued[0][0] if valued else 0.0
@@ -302,7 +302,7 @@ class DriftSampler(BaseSampler):
         return strategy.ask(state, now=now, generator=generator).X
 
     def _as_if_ended(self, known: Known, now: float) -> State:
-        """The state as if all trials without value had one."""
+        """The state in which all trials without a value are treated as measured."""
         space, trials = known.history.space, known.sorted
         measured = [(self._clock.measured(trial), trial) for trial in trials.failed]
         failed = [
@@ -313,7 +313,7 @@ class DriftSampler(BaseSampler):
         return known.history.as_if_ended(failed, running, now)
 
     def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
-        """Those of the study, but for a default that does not find units by itself."""
+        """The study's own units, or those of its first values for a default that needs units."""
         first = values[:FIRST]
         if len(first) < 2 or self._strategy is not None or isinstance(strategy, Adaptive):
             return Unit()

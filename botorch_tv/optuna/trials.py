@@ -1,4 +1,4 @@
-"""Which trials of a study have a value, which are open, and which came to nothing."""
+"""The trials of a study, sorted into those with a value, running ones, and failed ones."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Sorted(NamedTuple):
 
 
 def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) -> Sorted:
-    """Sort trials out.
+    """Sort the trials of a study.
 
     Args:
-        trials: All of a study.
-        space: Of which parameters; trials without one of them are left out, and those beyond a
-            range with a warning.
-        clock: When they were measured; complete ones without time are left out with a warning.
+        trials: All trials.
+        space: The parameters modelled. Trials without one of them are left out; those with a value
+            out of range, with a warning.
+        clock: The times of trials. Complete trials without a time are left out with a warning.
     """
     found = Sorted([], [], [], [])
     ended = [one for one in trials if one.state.is_finished()]
@@ -71,7 +71,7 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
 
 
 def _has_value(trial: FrozenTrial) -> bool:
-    """Whether it gave a value that keeps the constraints."""
+    """Whether a trial has a finite value and satisfies the constraints."""
     if trial.state != TrialState.COMPLETE or len(trial.values) != 1:
         return False
     return math.isfinite(trial.values[0]) and all(one <= 0 for one in _constraints(trial))
