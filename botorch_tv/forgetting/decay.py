@@ -136,8 +136,8 @@ class Markov(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(upper=1.0),
             fastest=0.999,
-            deaf=0.9,
-            restless=0.1,
+            uncorrelated_beyond=0.9,
+            fast_start=0.1,
         )
     }
 
@@ -172,8 +172,8 @@ class Wiener(Decay):
             prior=HalfNormalPrior(0.25),
             beside_scale=RatePrior(),
             fastest=1e3,
-            deaf=9.0,  # of the variance at the next observation nine tenths are new
-            restless=0.1,
+            uncorrelated_beyond=9.0,  # of the variance at the next observation nine tenths are new
+            fast_start=0.1,
         )
     }
 

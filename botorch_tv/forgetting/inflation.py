@@ -59,8 +59,8 @@ class ExponentialWeights(Inflation):
             power=-1,
             share="kept",
             prior=HalfNormalPrior(0.1),
-            deaf=0.1,
-            restless=0.9,
+            uncorrelated_beyond=0.1,
+            fast_start=0.9,
         )
     }
 

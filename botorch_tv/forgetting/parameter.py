@@ -39,10 +39,10 @@ class Parameter:
             ``prior`` if None.
         fastest: The bound of the search by :class:`~botorch_tv.learning.Refit` towards fast change,
             lower for a fraction kept, else upper; the parameter's own bound if None.
-        deaf: Value beyond which an observation is uncorrelated with the next, so that the gradient
-            vanishes and a search cannot leave; None if there is none.
-        restless: Initial value of a search that would start beyond ``deaf``, and of the second
-            search of a strategy.
+        uncorrelated_beyond: Value beyond which an observation is uncorrelated with the next, so
+            that the gradient vanishes and a search cannot leave; None if there is none.
+        fast_start: Initial value of a search that would start beyond that, and of the second search
+            of a strategy.
 
     Example:
         >>> class Seasonal(Decay):
@@ -56,8 +56,8 @@ class Parameter:
     prior: Prior | None = None
     beside_scale: Prior | None = None
     fastest: float | None = None
-    deaf: float | None = None
-    restless: float | None = None
+    uncorrelated_beyond: float | None = None
+    fast_start: float | None = None
 
     @property
     def grows_from_zero(self) -> bool:

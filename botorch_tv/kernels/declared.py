@@ -186,12 +186,17 @@ class Declared(Module):  # type: ignore[misc]
         step, learned = self._fitting(unit), {n: one.detach() for n, one in self.learned().items()}
         for name, value in learned.items():
             parameter = self._declared[name]
-            if parameter.deaf is None or parameter.restless is None:
+            if parameter.uncorrelated_beyond is None or parameter.fast_start is None:
                 continue
             natural = parameter.natural_counted(value, step / self.unit, learned)
-            start = torch.full_like(value, parameter.number(parameter.restless))
+            start = torch.full_like(value, parameter.number(parameter.fast_start))
             start = parameter.value(start * parameter.stretch(self.unit / step, learned))
-            self._put(name, torch.where(natural > parameter.number(parameter.deaf), start, value))
+            self._put(
+                name,
+                torch.where(
+                    natural > parameter.number(parameter.uncorrelated_beyond), start, value
+                ),
+            )
         self._move(step)
 
     def _bounds(self, name: str) -> Interval:

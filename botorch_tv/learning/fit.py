@@ -136,7 +136,7 @@ class _Problem:
         """
         given = self.layout.given.expand(len(unit), -1)
         if last is None:
-            return torch.stack([given, self.layout.restless(unit)], 1)
+            return torch.stack([given, self.layout.fast_start(unit)], 1)
         return torch.stack([last.to(given).reshape(given.shape), given], 1)
 
     def learned(self, ends: Minimum, unit: Tensor, y: Tensor) -> Learned:

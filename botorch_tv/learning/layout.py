@@ -115,11 +115,11 @@ class ParameterLayout:
         """The inverse: vectors of a search, `... x p`, as they are kept."""
         return self.searched(vector, 1 / unit)
 
-    def restless(self, unit: Tensor) -> Tensor:
-        """What the user gave, but for a high rate of change, as kept, `... x p`."""
+    def fast_start(self, unit: Tensor) -> Tensor:
+        """The user's values, but with a high rate of change, in the form kept, `... x p`."""
         parts = []
         for row, part in self._split(self.searched(self.given.expand(*unit.shape, -1), unit)):
-            start = None if row.declared is None else row.declared.restless
+            start = None if row.declared is None else row.declared.fast_start
             if row.declared is not None and start is not None:
                 part = row.entry(torch.full_like(part, row.declared.number(start)))
             parts.append(part)

@@ -15,11 +15,11 @@ from botorch_tv.strategies.state import State
 
 
 def as_if_measured(
-    strategy: Strategy, state: State, X: Tensor, time: float, least: float | None = None
+    strategy: Strategy, state: State, X: Tensor, time: float, limit: float | None = None
 ) -> State:
-    """The state as if the observation at a point were its predicted mean, or ``least`` if worse.
+    """The state as if the observation at a point were its predicted mean, or ``limit`` if worse.
 
-    Before there are predictions, the observation is ``least`` or, without it, a failed measurement:
+    Before there are predictions, the observation is ``limit`` or, without it, a failed measurement:
     a fantasy must not set the units.
 
     Args:
@@ -27,13 +27,13 @@ def as_if_measured(
         state: Of one trial.
         X: The point with its context, `d + c`.
         time: Time of the measurement.
-        least: Upper bound on the observation (lower bound when minimising); None for none.
+        limit: Upper bound on the observation (lower bound when minimising); None for none.
     """
     suggestion = strategy.suggestion_at(state, X, now=time)
     value, predicts, ok = suggestion.mean, bool(strategy.predicts(state)), None
-    if least is not None:
+    if limit is not None:
         worse = torch.minimum if strategy.maximize else torch.maximum
-        bound = torch.full_like(value, least)
+        bound = torch.full_like(value, limit)
         value = worse(value, bound) if predicts else bound
     elif not predicts:
         ok = torch.zeros_like(value, dtype=torch.bool)

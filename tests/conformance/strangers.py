@@ -54,7 +54,7 @@ class Seasonal(Decay):
     period: float
 
     parameters = {  # noqa: RUF012 (as a user writes it)
-        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), restless=0.1),
+        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), fast_start=0.1),
         "period": Parameter(lower=2.0, upper=100.0, power=1),
     }
 
@@ -71,7 +71,7 @@ class Settling(Decay):
 
     markovian = True
     parameters = {  # noqa: RUF012
-        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), restless=0.1),
+        "rate": Parameter(power=-1, prior=HalfNormalPrior(0.25), fast_start=0.1),
         "start": Parameter(lower=0.1, upper=50.0),
     }
 

@@ -71,9 +71,10 @@ def test_the_same_unit_changes_no_bit() -> None:
 def test_searches_start_where_something_is_left_to_find(parameter: Parameter) -> None:
     """Between the bounds and on the near side of where nothing of one observation is left.
 
-    A tenth of the variance lost or walked in a gap is restless, and far from all of it.
+    A tenth of the variance lost or walked in a gap is fast, and far from all of it.
     """
     low, high = parameter.natural_bounds()
-    start, deaf = parameter.number(parameter.restless), parameter.number(parameter.deaf)
-    assert low < start < deaf <= high
+    start = parameter.number(parameter.fast_start)
+    uncorrelated = parameter.number(parameter.uncorrelated_beyond)
+    assert low < start < uncorrelated <= high
     assert start == pytest.approx(0.1, rel=0.06)

@@ -102,7 +102,7 @@ def test_priors_as_declared_and_of_ones_own():
         assert other.value("period").item() == pytest.approx(12.0)
 
 
-def test_what_is_too_restless_to_learn_from_is_moved():
+def test_a_rate_too_high_to_learn_from_is_moved():
     kernel = DecayKernel(Markov(0.9999))
     kernel.listen(torch.tensor(2.0))
     assert kernel.value("epsilon").item() == pytest.approx(1 - 0.9**0.5, rel=1e-5)
