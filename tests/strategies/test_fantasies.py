@@ -37,7 +37,7 @@ def test_a_running_trial_sets_no_units(told: list[float]) -> None:
 def test_a_trial_that_failed_counts_as_the_worst_from_the_first_on() -> None:
     before = history([55.0, 55.5])
     state = as_if_measured(
-        before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, least=50.0
+        before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=50.0
     )
     assert before.quiet.predicts(state)
     expected = torch.tensor([55.0, 55.5, 50.0], dtype=torch.float64).mean()
@@ -49,6 +49,6 @@ def test_what_is_predicted_is_pretended() -> None:
     mean = before.quiet.suggestion_at(before.state, torch.tensor([0.9]).double(), now=4.0).mean
     for least, wanted in ((None, mean), (100.0, mean), (40.0, torch.tensor(40.0))):
         state = as_if_measured(
-            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, least=least
+            before.quiet, before.state, torch.tensor([0.9]).double(), 4.0, limit=least
         )
         assert float(state.history.y.tensor()[-1]) == pytest.approx(float(wanted))
