@@ -109,12 +109,10 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _ask(arguments: argparse.Namespace) -> int:
-    with _alone(arguments.file):
-        loop = _loaded(arguments.file)
+    with _changed(arguments.file) as loop:
         if "pending" in vars(arguments):
             loop.pending = arguments.pending
         suggestion = loop.ask(now=vars(arguments).get("time"))
-        loop.save(arguments.file)
     print(json.dumps(_suggested(suggestion)))
     return 0
 
@@ -132,11 +130,9 @@ def _tell(arguments: argparse.Namespace) -> int:
 
 
 def _observe(arguments: argparse.Namespace) -> int:
-    with _alone(arguments.file):
-        loop = _loaded(arguments.file)
+    with _changed(arguments.file) as loop:
         point = _point(loop, arguments.values)
         loop.observe(point, arguments.y, time=vars(arguments).get("time"))
-        loop.save(arguments.file)
     _warn_if_ahead(loop)
     return 0
 
@@ -145,8 +141,7 @@ def _import(arguments: argparse.Namespace) -> int:
     from botorch_tv.commands.loop_table import TIME, Known, moment, readings
     from botorch_tv.strategies.spans import counted
 
-    with _alone(arguments.file):
-        loop = _loaded(arguments.file)
+    with _changed(arguments.file) as loop:
         path, times = arguments.table, vars(arguments).get("times")
         dated = loop._units.clock.unit is not None
         table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
@@ -162,7 +157,6 @@ def _import(arguments: argparse.Namespace) -> int:
                 if not known.has(point, y, when[row.line]):
                     loop.observe(point, y, time=when[row.line])
                     new += 1
-        loop.save(arguments.file)
     old = len(table.rows) - new
     gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
     again = f"; {old} were there already" if old else ""
@@ -212,10 +206,8 @@ def _time_called(name: str) -> Iterator[None]:
 
 
 def _discard(arguments: argparse.Namespace) -> int:
-    with _alone(arguments.file):
-        loop = _loaded(arguments.file)
+    with _changed(arguments.file) as loop:
         loop.discard(vars(arguments).get("number"))
-        loop.save(arguments.file)
     return 0
 
 
@@ -273,6 +265,27 @@ def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
         sd = float(posterior.variance.clamp_min(0).sqrt())
         best |= {"mean": float(posterior.mean), "sd": sd}
     return best
+
+
+@contextmanager
+def _changed(path: Path) -> Iterator[Loop]:
+    """Load the loop of a file, and save it after it was changed without an error.
+
+    Says on stderr if a loop without a unit was given its first date, which sets its unit.
+    """
+    with _alone(path):
+        loop = _loaded(path)
+        before = loop._units.clock.unit
+        yield loop
+        loop.save(path)
+    unit = loop._units.clock.unit
+    if before is None and unit is not None:
+        print(
+            f"botorch-tv: {path} was begun without a unit of time, and its first time is a date. "
+            f"Times are dates from now on, counted in {unit}. If you meant rounds, begin a new "
+            "loop, and give times as numbers or none.",
+            file=sys.stderr,
+        )
 
 
 @contextmanager

@@ -260,6 +260,34 @@ def test_tables_that_are_refused(
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "--time", "2026-03-01"),
+        ("observe", "1", "x=0.5", "--time", "2026-03-01"),
+        ("import", "past.csv"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_loop_of_rounds_tells_that_its_first_date_makes_it_count_hours(
+    command: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("past.csv").write_text("time,x,y\n2026-03-01,0.5,1\n")
+    name, *rest = command
+    for unit, told in (("rounds", "Times are dates from now on, counted in hours"), ("days", "")):
+        assert run("new", f"{unit}.json", "x=0:1", "--unit", unit) == 0
+        capsys.readouterr()
+        assert run(name, f"{unit}.json", *rest) == 0
+        assert told in (said := capsys.readouterr().err)
+        assert bool(told) == bool(said)
+        assert run("ask", f"{unit}.json", "--pending", "2", "--time", "2026-03-02") == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, past = str(tmp_path / "loop.json"), tmp_path / "past.csv"
     past.write_text("x,y\n" + "".join(f"{x / 8},{-((x / 8 - 0.5) ** 2)}\n" for x in range(9)))
