@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -39,10 +39,20 @@ from botorch_tv.models.checks import (
 from botorch_tv.models.forgetting import Forgetting, age_noise, current, separate, temporal_kernel
 from botorch_tv.models.subset import batched_parameters, subset_batch_shapes
 from botorch_tv.models.transform_check import check_transform
-from botorch_tv.validation import require
+from botorch_tv.validation import refuse_unknown, require
 
 INITIAL_EPSILON = 0.01
 """The default ε: per median time between observations where learned, else per unit of time."""
+OTHER_NAMES = {
+    "epsilon": "Give forgetting=Markov(epsilon).",
+    "sigma_w2": "Give forgetting=Wiener(sigma_w2).",
+    "gamma": "Give forgetting=ExponentialWeights(gamma).",
+    "alpha": "Give forgetting=UncertaintyInjection(alpha).",
+    "decay": "Give forgetting=, a decay.",
+    "kernel": "Give spatial_module=, a kernel over the columns other than time.",
+    "noise": "Give train_Yvar=, the noise variance of every observation.",
+}
+"""What to give instead of names that arguments have elsewhere in this package."""
 
 
 class TimeVaryingGP(AgingGP):
@@ -92,11 +102,13 @@ class TimeVaryingGP(AgingGP):
         spatial_module: Kernel over the columns other than time; BoTorch's default if None.
         learn_forgetting: Whether fitting learns the parameters of ``forgetting``, such as ε, σ_w²,
             γ, α and κ; otherwise they are fixed and have no priors.
+        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform touches time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
+        TypeError: If there is no such argument.
         ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
             overrides ``marginal`` or ``__call__``.
 
@@ -123,7 +135,9 @@ class TimeVaryingGP(AgingGP):
         now: float | Tensor | None = None,
         spatial_module: Kernel | None = None,
         learn_forgetting: bool = True,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown("TimeVaryingGP", unknown, TimeVaryingGP, OTHER_NAMES)
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         warn_of_no_time(train_X, time)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from statistics import fmean, median, pstdev
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import optuna
 import torch
@@ -32,10 +32,18 @@ from botorch_tv.strategies.fantasies import as_if_measured
 from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import require, require_integer, shown
+from botorch_tv.validation import refuse_unknown, require, require_integer, shown
 
 FIRST = 8
 """Values that set the units for strategies that do not estimate them."""
+STRATEGY_TAKES_IT = "A strategy takes it, DriftSampler(tv_gp_ucb(kernel=..., noise=..., ...))."
+OTHER_NAMES = {
+    **dict.fromkeys(("kernel", "noise", "epsilon", "width", "mean"), STRATEGY_TAKES_IT),
+    **dict.fromkeys(
+        ("maximize", "minimize", "direction"), "Give optuna.create_study(direction=...)."
+    ),
+}
+"""What to give instead of arguments that a strategy or a study takes."""
 
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
@@ -110,8 +118,10 @@ class DriftSampler(BaseSampler):
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
             trial; random by default.
         warn_independent_sampling: Whether to log its use after the first trials.
+        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
+        TypeError: If there is no such argument.
         ValueError: If an argument is of the wrong type or out of range.
 
     Example:
@@ -130,7 +140,9 @@ class DriftSampler(BaseSampler):
         seed: int | None = None,
         independent_sampler: BaseSampler | None = None,
         warn_independent_sampling: bool = True,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown("DriftSampler", unknown, DriftSampler, OTHER_NAMES)
         require(
             not isinstance(strategy, str),
             f"DriftSampler: strategy is {shown(strategy)}; if that is the user attribute with the "

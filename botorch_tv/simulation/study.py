@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 import torch
 import xarray as xr
@@ -31,8 +31,14 @@ from botorch_tv.simulation.runner import Runner, find_all
 from botorch_tv.simulation.settings import StudySettings
 from botorch_tv.simulation.worlds import World
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.validation import as_path, require_integer
+from botorch_tv.validation import as_path, refuse_unknown, require_integer
 
+OTHER_NAMES = {
+    **dict.fromkeys(("rounds", "T", "steps", "n_rounds"), "Give horizon=, the rounds per trial."),
+    **dict.fromkeys(("runs", "repeats", "repetitions", "seeds"), "Give trials=, worlds drawn."),
+    **dict.fromkeys(("jobs", "n_jobs", "threads"), "Give workers=, chunks computed in parallel."),
+}
+"""What to give instead of names that arguments have elsewhere."""
 WORKERS_ELSEWHERE = 16
 """Workers that trials are dealt out to by an executor, which does not say how many it has."""
 
@@ -53,6 +59,7 @@ def run_study(
     executor: Executor | None = None,
     compiled: bool | None = None,
     progress: bool = True,
+    **unknown: Never,
 ) -> StudyResult:
     """Run every strategy on the same worlds with the same noise.
 
@@ -111,6 +118,7 @@ def run_study(
             issued and the study runs without it. This has not yet been timed on a GPU, so it is off
             there by default.
         progress: Whether to show a progress bar; in a log file it is one line a minute.
+        unknown: Rejected, with the likely name if misspelt.
 
     Returns:
         Regret, resets and choices of every strategy, trial and round. Choices are arm indices,
@@ -127,9 +135,11 @@ def run_study(
             folder holds another study or a damaged one.
         OSError: If ``save_to`` cannot be read or written; finished chunks stay intact.
         RuntimeError: If a worker of ``executor`` has other versions of libraries.
+        TypeError: If there is no such argument.
         Exception: Any raised by a worker, or by the executor when it lost one, with a note on what
             happened and what to do; finished chunks are kept.
     """
+    refuse_unknown("run_study", unknown, run_study, OTHER_NAMES)
     trials, horizon, seed = check_study(world, strategies, trials, horizon, seed)
     place = _place_of(world, device, executor)
     workers = _number_of(workers, place, executor)

@@ -181,3 +181,16 @@ def test_strategy_is_not_changed(told):
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     assert told.maximize is True
     assert isinstance(told, Strategy)
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("epsilon", r"A strategy takes it, DriftSampler\(tv_gp_ucb"),
+        ("direction", r"Give optuna\.create_study\(direction=\.\.\.\)\.$"),
+        ("seeds", r"Did you mean seed\?$"),
+    ],
+)
+def test_an_argument_that_there_is_not(name, fix):
+    with pytest.raises(TypeError, match=rf"^DriftSampler: there is no argument {name}\. {fix}"):
+        DriftSampler(**{name: 0.1})

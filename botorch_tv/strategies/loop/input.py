@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.parameters import BoxParameter, Choice
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import decimal_comma, did_you_mean, shown
+from botorch_tv.validation import decimal_comma, refuse_unknown, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
@@ -31,29 +31,18 @@ Column = Numbers | None
 
 STRATEGYS_OWN = ("kernel", "noise", "epsilon", "width", "mean", "forgetting", "exploration")
 """Arguments that a loop is given by mistake."""
+STRATEGY_TAKES_IT = "A strategy takes it, Loop(tv_gp_ucb(kernel=..., ...), domain)."
+DIRECTIONS = ("minimize", "minimise", "direction", "goal")
 
 
-def check_names(call: str, unknown: Mapping[str, object], known: Iterable[str]) -> None:
-    """That a loop is begun with arguments that there are.
-
-    Args:
-        call: Who was called.
-        unknown: Arguments that there are not.
-        known: Names of those that there are.
-
-    Raises:
-        TypeError: As of any call, but with the name that people know the class by, and the
-            argument that was meant.
-    """
+def check_names(call: str, unknown: Mapping[str, object], called: Callable[..., object]) -> None:
+    """Refuse keyword arguments with which no loop begins; see :func:`refuse_unknown`."""
+    fixes = dict.fromkeys(STRATEGYS_OWN, STRATEGY_TAKES_IT)
     for name, value in unknown.items():
-        meant = did_you_mean(name, known)
-        if name in ("minimize", "minimise", "direction", "goal"):
-            meant = " Give maximize=False where the smallest value is wanted."
-        elif isinstance(value, (tuple, BoxParameter, Choice)):
-            meant = f" Parameters go in a dict, Loop({{{name!r}: {shown(value)}}})."
-        elif name in STRATEGYS_OWN:
-            meant = " A strategy takes it, Loop(tv_gp_ucb(kernel=..., ...), domain)."
-        raise TypeError(f"{call}: there is no argument {name}.{meant}")
+        if isinstance(value, (tuple, BoxParameter, Choice)):
+            fixes[name] = f"Parameters go in a dict, Loop({{{name!r}: {shown(value)}}})."
+    fixes |= dict.fromkeys(DIRECTIONS, "Give maximize=False where the smallest value is wanted.")
+    refuse_unknown(call, unknown, called, fixes)
 
 
 def as_number(name: Words, value: object, fix: Words) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -187,7 +186,7 @@ class Loop(Inspection):
             TypeError: If there is no such argument.
             ValueError: If there is no domain, X or y.
         """
-        check_names("Loop.from_table", unknown, inspect.signature(cls.from_table).parameters)
+        check_names("Loop.from_table", unknown, cls.from_table)
         *who, X, y = _in_order(strategy, domain, X, y)
         loop = cls(
             *who,

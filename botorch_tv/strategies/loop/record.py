@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import inspect
 from os import PathLike
 from pathlib import Path
 from typing import Never, Self
@@ -64,7 +63,7 @@ class Record:
         device: torch.device | str | None = None,
         **unknown: Never,
     ) -> None:
-        check_names("Loop", unknown, inspect.signature(Record).parameters)
+        check_names("Loop", unknown, Record)
         seed = _checked_seed(seed)
         strategy, domain = _strategy_and_domain(strategy, domain, maximize)
         self._lock = LoopLock()
