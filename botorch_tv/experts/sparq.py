@@ -157,33 +157,9 @@ class SparQ(Strategy):
             limit=min(size, state.told),
         )
 
-    @without_gradients
-    def absorb(
-        self,
-        state: State,
-        consultation: Consultation,
-        y: Tensor,
-        *,
-        ok: Tensor | None = None,
-        check: bool = True,
+    def _absorb(
+        self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
     ) -> State:
-        """Add an expert's answers, which replace earlier answers and older observations.
-
-        Args:
-            state: The newest state: that of the consultation, or a later one.
-            consultation: What was asked.
-            y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
-            ok: Which points were answered, bool, `batch_shape x Q`; all by default.
-            check: Whether to validate the values, which synchronises with the device.
-
-        Returns:
-            The new state. ``state.expert.unanswered`` counts the points without an answer.
-
-        Raises:
-            InputDataError: If the number of answers differs from the number of points, an answer is
-                NaN or infinite, or the consultation is from another run or superseded.
-        """
-        require_state(state)
         check_order(state, consultation)
         check_shapes(state, consultation, y, ok)
         answered = consultation.mask if ok is None else consultation.mask & ok
@@ -198,7 +174,7 @@ class SparQ(Strategy):
                 f"{any_answer.numel()} trials after round {consultation.told}; they go on with the "
                 "data they have.",
                 ExpertWarning,
-                stacklevel=3,
+                stacklevel=4,  # that of the caller of absorb
             )
         asked = consultation.side_queries
         expert = ExpertData(

@@ -376,6 +376,7 @@ class Strategy(Predictor):
         require_state(state)
         return None
 
+    @without_gradients
     def absorb(
         self,
         state: State,
@@ -385,19 +386,30 @@ class Strategy(Predictor):
         ok: Tensor | None = None,
         check: bool = True,
     ) -> State:
-        """Add an expert's answers.
+        """Add an expert's answers, which replace earlier answers and older observations.
 
         Args:
-            state: That of the consultation, or a later one.
+            state: The newest state: that of the consultation, or a later one.
             consultation: What was asked.
-            y: The answers, `batch_shape x Q`.
+            y: The answers, `batch_shape x Q`; arbitrary where ``consultation.mask`` is False.
             ok: Which points were answered, bool, `batch_shape x Q`; all by default.
             check: Whether to validate the values, which synchronises with the device.
 
+        Returns:
+            The new state. ``state.expert.unanswered`` counts the points without an answer.
+
         Raises:
-            InputDataError: If the answers do not fit, or this strategy consults no expert.
+            InputDataError: If this strategy consults no expert, the number of answers differs from
+                the number of points, an answer is NaN or infinite, or the consultation is from
+                another run or superseded.
         """
         require_state(state)
+        return self._absorb(state, consultation, y, ok, check)
+
+    def _absorb(
+        self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
+    ) -> State:
+        """The state with an expert's answers; see :meth:`absorb`."""
         raise InputDataError(
             f"{self!r} consults no expert, so it has no use for answers; tell() takes observations."
         )

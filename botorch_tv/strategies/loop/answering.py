@@ -1,4 +1,4 @@
-"""An answer written into the file of a loop, without telling all others anew."""
+"""Write an answer into the file of a loop, without telling the strategy all others again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from botorch.exceptions import InputDataError
 
-from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.cures import Act, Cure
 from botorch_tv.strategies.loop.file import LoopFile
@@ -16,40 +15,35 @@ from botorch_tv.strategies.loop.input import SAYS_FAILED, as_number
 from botorch_tv.strategies.loop.log import Answer, extended
 from botorch_tv.strategies.loop.units import Units, parameters_of
 from botorch_tv.strategies.loop.waiting import OpenSuggestions
-from botorch_tv.validation import largest, latest, require
+from botorch_tv.validation import largest, latest
 
 
 def answer_in_file(
     path: Path,
     y: float | None,
     *,
-    strategy: Strategy | None = None,
     suggestion: int | None = None,
     time: Time | None = None,
 ) -> None:
-    """What ``Loop.load``, ``tell`` and ``save`` make of a file, in the time that reading it takes.
+    """Do what ``Loop.load``, ``tell`` and ``save`` do, in the time that reading the file takes.
 
-    A loop that is loaded tells every answer anew, which whoever only adds one can do without, if
-    nothing is compared with predictions and nothing forgotten by rules.
+    A loop that is loaded tells its strategy every answer again. Adding one does not need that under
+    :func:`~botorch_tv.strategies.adaptive_gp_ucb`, the only strategy served here: it compares no
+    answer with a prediction, and no rule of retention drops any.
 
     Args:
         path: The file.
-        y: What came out; None where the measurement failed.
-        strategy: Of the loop; :func:`~botorch_tv.strategies.adaptive_gp_ucb` unless given.
-        suggestion: The number of what it answers; the only open one unless given.
-        time: When it was really measured; the suggestion's time unless given.
+        y: The value measured; None if the measurement failed.
+        suggestion: Number of the suggestion answered; by default the only open one.
+        time: When it was measured; by default the suggestion's time.
 
     Raises:
-        InputDataError: If the suggestion is not open, or a number out of range.
-        ValueError: If the file is damaged or another strategy's, or this one compares.
-        OSError: If the file cannot be read or written. In all cases it is as it was.
+        InputDataError: If the suggestion is not open, or a number is out of range.
+        ValueError: If the file is damaged, or of another strategy.
+        OSError: If the file cannot be read or written. In all cases it stays as it was.
     """
-    require(
-        strategy is None or (not strategy.compares and not strategy.process.retention),
-        f"{strategy!r} forgets by rules, for which all answers are needed; use Loop.load.",
-    )
     file = LoopFile.read(path)
-    file.strategy_or(strategy, path)
+    file.strategy_or(None, path)  # which refuses any other
     domain = file.domain_or(None, file.place("cpu", path), path)
     file.check(domain, path)
     units = Units(parameters_of(domain), LoopClock.of(file.clock), file.kind)

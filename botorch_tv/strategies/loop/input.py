@@ -233,7 +233,7 @@ def _is_numbers(value: object) -> bool:
     return True
 
 
-def as_place(name: str, value: object, state: State) -> Tensor:
+def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
@@ -246,13 +246,13 @@ def as_place(name: str, value: object, state: State) -> Tensor:
             told = (shown(value) if len(parameters) == 1 else "...",) * len(parameters)
             form = f"{{{', '.join(f'{one!r}: {text}' for one, text in zip(parameters, told))}}}"
         raise InputDataError(
-            f"{name} is {shown(value)}, but a point is a row of {state.domain.dim}, so that it "
+            f"X is {shown(value)}, but a point is a row of {state.domain.dim}, so that it "
             f"cannot be swapped with a value; give {form}, and the value behind it."
         )
-    X = as_places(name, value, state)
+    X = as_places("X", value, state)
     if len(X) != 1:
         raise InputDataError(
-            f"{name} holds {len(X)} points, but one is needed; pass one after the other, or begin "
+            f"X holds {len(X)} points, but one is needed; pass one after the other, or begin "
             "with all of them by Loop.from_table."
         )
     return X[0]

@@ -326,7 +326,7 @@ class Loop(Inspection):
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
-        point = self._columns(as_place("X", X, self.state), context)
+        point = self._columns(as_place(X, self.state), context)
         value = as_number("y", y, "leave out measurements that failed.")
         clock = self._begun(time)
         time = clock.now() if time is None else time

@@ -2,7 +2,7 @@
 
 import shutil
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +18,14 @@ START, HOUR = datetime(2026, 3, 1, 8, tzinfo=UTC), timedelta(hours=1)
 BOX = {"x": (0, 1), "rate": Float(1e-4, 1.0, log=True), "layers": Integer(1, 6)}
 BANK = Bank(rates=(0.0, 0.03), lengthscales=(0.3,), noise_ratios=(0.01,), features=12)
 ADAPTIVE = adaptive_gp_ucb(bank=BANK)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """The strategy of files without another, with a bank that is told in little time."""
+    monkeypatch.setattr(
+        "botorch_tv.strategies.loop.file.adaptive_gp_ucb", partial(adaptive_gp_ucb, bank=BANK)
+    )
 
 
 @cache
@@ -49,7 +57,7 @@ def test_as_by_a_loop(y, number, hours, dated, tmp_path):
     begun(short, dated=dated)
     shutil.copy(short, whole)
     time = None if hours is None else (START + hours * HOUR if dated else hours)
-    answer_in_file(short, y, strategy=ADAPTIVE, suggestion=number, time=time)
+    answer_in_file(short, y, suggestion=number, time=time)
     loop = Loop.load(whole, ADAPTIVE)
     loop.tell(y, suggestion=number, time=time, ok=y is not None)
     loop.save(whole)
@@ -63,8 +71,6 @@ REFUSED = {
     "NaN": ({"y": float("nan")}, InputDataError, "y is nan, but it must be finite"),
     "large": ({"y": 1e200}, InputDataError, r"y is 1e\+200, but in size at most 1e\+150"),
     "number for a date": ({"time": 3.0}, InputDataError, "the times of this loop are datetimes"),
-    "other": ({"strategy": adaptive_gp_ucb(maximize=False)}, ValueError, "another strategy"),
-    "rules": ({"strategy": STRATEGIES["trigger"]()}, ValueError, "forgets by rules.*Loop.load"),
 }
 
 
@@ -74,9 +80,20 @@ def test_refused_and_the_file_is_as_it_was(name, tmp_path):
     path = tmp_path / "loop.json"
     begun(path, dated=True)
     before = path.read_bytes()
-    given = {"strategy": ADAPTIVE, "y": 0.5, "suggestion": 11} | wrong
+    given = {"y": 0.5, "suggestion": 11} | wrong
     with pytest.raises(error, match=message):
         answer_in_file(path, **given)
+    assert path.read_bytes() == before
+
+
+def test_the_file_of_another_strategy_is_refused(tmp_path):
+    path = tmp_path / "loop.json"
+    loop = Loop(STRATEGIES["trigger"](), BOX)
+    loop.ask(now=0.0)
+    loop.save(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="another strategy"):
+        answer_in_file(path, 0.5, suggestion=1)
     assert path.read_bytes() == before
 
 
@@ -90,4 +107,4 @@ def test_no_other_answer_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(ADAPTIVE), "tell", told)
     monkeypatch.setattr(type(ADAPTIVE), "init", told)
-    answer_in_file(path, 0.5, strategy=ADAPTIVE, suggestion=11)
+    answer_in_file(path, 0.5, suggestion=11)
