@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.models.model import Model
-from botorch.posteriors import GPyTorchPosterior, Posterior
+from botorch.posteriors import Posterior
 from torch import Size, Tensor
 
+from botorch_tv.strategies.predictor import Predictor
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import require
-
-
-class Believer(Protocol):
-    """Who has a posterior."""
-
-    def posterior(
-        self,
-        state: State,
-        X: Tensor,
-        *,
-        now: float | Tensor | None = None,
-        observation_noise: bool = False,
-    ) -> GPyTorchPosterior:
-        """See :meth:`Strategy.posterior`."""
 
 
 class StrategyModel(Model):  # type: ignore[misc]
@@ -45,7 +30,9 @@ class StrategyModel(Model):  # type: ignore[misc]
         >>> X, value = optimize_acqf(acqf, domain.bounds, q=1, num_restarts=4, raw_samples=64)
     """
 
-    def __init__(self, strategy: Believer, state: State, now: float | Tensor | None = None) -> None:
+    def __init__(
+        self, strategy: Predictor, state: State, now: float | Tensor | None = None
+    ) -> None:
         super().__init__()
         # A clock of the caller may go on in place.
         now = now.clone() if isinstance(now, Tensor) else now
