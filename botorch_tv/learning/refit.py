@@ -86,7 +86,7 @@ class Refit:
 
     Args:
         every: Rounds between fits, at least 1.
-        least: Observations in use that a loop needs before it is refitted, at least 1.
+        least: Minimum number of observations in use before a loop is fitted, at least 1.
         lengthscale: Of the kernel, one per column if it has several; None to keep it fixed.
         outputscale: Of a ``ScaleKernel``; None to keep it fixed.
         noise: Variance σ² of a new observation; None to keep it fixed.

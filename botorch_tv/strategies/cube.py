@@ -1,4 +1,4 @@
-"""Named parameters, and the unit cube that they are the coordinates of."""
+"""Named parameters, mapped to the coordinates of a unit cube."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Parameter = BoxParameter | Choice
 
 
 class Parameters(Mapping[str, Parameter]):
-    """Named parameters, the coordinates of a unit cube in their order.
+    """Named parameters, mapped in their order to the coordinates of a unit cube.
 
     Args:
         bounds: By name, a :class:`Float`, an :class:`Integer`, a :class:`Choice`, or a tuple
             ``(low, high)`` for a float.
 
     Attributes:
-        space: The parameters side by side; numbers take a coordinate each.
-        mixed: Whether one of them is a choice.
+        space: The coordinates of all parameters; a number takes one.
+        mixed: Whether any parameter is a choice.
 
     Raises:
-        InputDataError: If there is none, a name is no string, or bounds are something else, naming
-            the parameter.
+        InputDataError: If there are no parameters, a name is not a string, or bounds are of
+            another type; the error names the parameter.
     """
 
     def __init__(self, bounds: Mapping[str, Parameter | tuple[float, float]]) -> None:
@@ -57,16 +57,16 @@ class Parameters(Mapping[str, Parameter]):
 
     @property
     def all_float(self) -> bool:
-        """Whether every point of the cube is a point."""
+        """Whether all parameters are floats, so that every point of the cube is a valid point."""
         return not self._whole and not self.mixed
 
     @property
     def columns(self) -> int:
-        """Coordinates d of the cube."""
+        """Number d of coordinates of the cube."""
         return self.space.columns
 
     def named(self, place: Tensor) -> dict[str, Any]:
-        """The values at a place of the cube, `d`, rounded as they are kept."""
+        """The values of the parameters at a point of the cube, `d`, rounded as they are stored."""
         row, values = place.tolist(), {}
         for (name, one), axis, at in zip(self.items(), self.space.axes, self.space.places):
             if isinstance(one, Choice):
@@ -76,12 +76,12 @@ class Parameters(Mapping[str, Parameter]):
         return values
 
     def place(self, point: object, like: Tensor, name: str = "X") -> Tensor:
-        """Where a point lies in the cube, `d`, in the dtype and on the device of ``like``.
+        """The coordinates of a point in the cube, `d`, in the dtype and on the device of ``like``.
 
         Args:
             point: A value for each parameter.
-            like: Any tensor.
-            name: What it is, for errors.
+            like: A tensor with the dtype and device wanted.
+            name: Name of the point in errors.
 
         Raises:
             InputDataError: If parameters are missing or unknown, or a value lies outside or is not
@@ -110,14 +110,14 @@ class Parameters(Mapping[str, Parameter]):
         return like.new_tensor(columns)
 
     def rounded(self, U: Tensor) -> Tensor:
-        """Places of parameters nearest to points of the cube, `* x d`."""
+        """The nearest coordinates at which all parameters have valid values, `* x d`."""
         return self.space.rounded(U.reshape(-1, U.shape[-1])).view_as(U)
 
     def from_uniform(self, U: Tensor) -> Tensor:
-        """Places of parameters from points of a cube in which integers have equal shares.
+        """Coordinates in the cube, from those of a cube in which integers have equal shares.
 
         The gradient is that of the map without rounding, up to a factor per parameter, so that
-        ascents go on.
+        gradient ascent does not stop at integers.
 
         Args:
             U: `* x d`, from 0 to 1.
@@ -133,7 +133,7 @@ class Parameters(Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def to_uniform(self, X: Tensor) -> Tensor:
-        """Back from places, `* x d`: each integer lies within its share."""
+        """Inverse of :meth:`from_uniform`, `* x d`: each integer lies within its share."""
         columns = list(X.unbind(-1))
         for number in self._whole:
             one, low, high = self._ends(number)
@@ -142,12 +142,12 @@ class Parameters(Mapping[str, Parameter]):
         return torch.stack(columns, -1)
 
     def data(self) -> dict[str, dict[str, Any]]:
-        """As readable data."""
+        """The parameters as JSON-compatible data."""
         return {name: {"type": type(one).__name__} | asdict(one) for name, one in self.items()}  # type: ignore[arg-type]
 
     @classmethod
     def from_data(cls, data: Mapping[str, Mapping[str, Any]]) -> Parameters:
-        """Back from :meth:`data`.
+        """Inverse of :meth:`data`.
 
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If they are damaged.
@@ -158,7 +158,7 @@ class Parameters(Mapping[str, Parameter]):
         return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
 
     def _ends(self, number: int) -> tuple[BoxParameter, float, float]:
-        """An integer, and the ends of all that is rounded to it, on its scale."""
+        """An integer parameter, and the range of values rounded to its integers, on its scale."""
         one = list(self._parameters.values())[number]
         assert isinstance(one, Integer)
         return one, one.scaled(one.low - 0.5), one.scaled(one.high + 0.5)
@@ -173,7 +173,7 @@ def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> f
             f"{one.high:g}.{decimal_comma(value)}"
         )
     number = float(value)
-    # As far outside as rounding makes of it, for values computed elsewhere.
+    # Values computed elsewhere may lie outside by rounding errors.
     if not one.low - 1e-9 * abs(one.low) <= number <= one.high + 1e-9 * abs(one.high):
         raise InputDataError(
             f"{name} is {number:g}, but it lies from {one.low:g} to {one.high:g}; leave it "
@@ -211,10 +211,10 @@ def _values(one: Parameter) -> Number | Choice:
 
 
 def _checked(name: str, one: Choice) -> Choice:
-    """A choice whose things can be told apart, and written down.
+    """A choice, after checking that its values are distinct and can be saved.
 
     Raises:
-        InputDataError: If it is not.
+        InputDataError: If they are not.
     """
     kinds = (str, bool, int, float, type(None))
     odd = [each for each in one.choices if type(each) not in kinds or each != each]
@@ -255,7 +255,7 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
 
 
 def _meant(bounds: object) -> str:
-    """A valid spelling of bounds that were written wrongly; empty if none can be guessed."""
+    """A valid form of invalid bounds; empty if none can be guessed."""
     if bounds is bool:
         return "Choice(True, False)"
     if not isinstance(bounds, (list, tuple, set, range)) or not bounds:

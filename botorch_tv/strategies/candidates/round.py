@@ -1,4 +1,4 @@
-"""What an exploration sees in a round, wherever it chooses."""
+"""Candidates of a round, as an exploration sees them on grids and boxes alike."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Round:
     """What is the same for all candidates of a round.
 
     Attributes:
-        data: What is left of what has been told.
-        number: The round t that is decided, counted from 1.
-        sign: 1 where the largest value is wanted, -1 where the smallest is.
-        noise: Tells the noise variance of an observation, `batch_shape`.
+        data: The observations in use.
+        number: The round t to decide, from 1.
+        sign: 1 when maximising, -1 when minimising.
+        noise: Returns the noise variance of an observation, `batch_shape`.
         sqrt_beta: √beta, a number or `batch_shape`.
         offset: The prior mean, a number or `batch_shape`.
-        unit: What predictions are multiples of, `batch_shape`; None for 1.
-        memory: What the exploration remembers.
+        unit: Unit of predictions, `batch_shape`; None for 1.
+        memory: Memory of the exploration.
         draws: Random numbers.
     """
 
@@ -97,18 +97,18 @@ class RoundCandidates(Candidates, ABC):
 
 
 def best_of(values: Tensor, use: Tensor, sign: int) -> Tensor:
-    """The largest of some values, those in use, times a sign; 0 where there is none."""
+    """The largest of the values in use, times the sign; 0 if none is in use."""
     values = torch.nn.functional.pad(values.masked_fill(~use, -math.inf), (0, 1), value=-math.inf)
     return sign * torch.where(use.any(-1), values.amax(-1), 0.0)
 
 
 def _beside(value: float | Tensor) -> float | Tensor:
-    """A number per trial, beside tensors `batch_shape x M`."""
+    """A number per trial as `batch_shape x 1`, to be used with tensors `batch_shape x M`."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value
 
 
 def checked_scores(score: Score, values: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Scores as such: one for each candidate, and a number where looking costs no waiting."""
+    """Scores, after checking their shape and dtype; on a CPU also that none is NaN."""
     if is_ours(score):
         return values
     if not isinstance(values, Tensor) or tuple(values.shape) != tuple(wanted):

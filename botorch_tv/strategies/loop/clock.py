@@ -1,4 +1,4 @@
-"""Times as people have them: numbers, or dates and times of day."""
+"""Times of a loop: numbers, or dates with a time of day."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Time = float | datetime
 
 @dataclass(frozen=True, slots=True)
 class ClockData:
-    """A clock as a file has it.
+    """A clock in a file.
 
     Attributes:
-        start: Which is time 0, by ISO 8601; None where no time has been told.
-        unit: Of the numbers with which all is computed.
+        start: The date of time 0 by ISO 8601; None if no time is known yet.
+        unit: Unit of the numbers used in computations.
     """
 
     start: str | None
@@ -41,18 +41,18 @@ class ClockData:
 
 
 class LoopClock:
-    """Turns datetimes into numbers and back; numbers are left alone.
+    """Converts datetimes to numbers and back; numbers stay as they are.
 
-    The first time decides which of them a loop has. Datetimes are counted from the first of them,
-    in a unit; those with a zone are counted through changes to and from summer time, those without
+    The first time decides which of the two a loop has. Datetimes are counted from the first, in a
+    unit. With a time zone, changes to and from summer time are accounted for; without one they
     cannot be.
 
     Args:
         unit: ``"seconds"``, ``"minutes"``, ``"hours"``, ``"days"`` or ``"weeks"``, for loops whose
-            times are datetimes; None where the first time decides, and hours are counted then.
+            times are datetimes; None if the first time decides, and datetimes are counted in hours.
 
     Raises:
-        ValueError: If it is another.
+        ValueError: If there is no such unit.
     """
 
     def __init__(self, unit: str | None) -> None:
@@ -66,7 +66,7 @@ class LoopClock:
 
     @classmethod
     def of(cls, data: ClockData | None) -> LoopClock:
-        """That of a file.
+        """The clock of a file.
 
         Raises:
             ValueError: If the data are damaged.
@@ -78,13 +78,13 @@ class LoopClock:
 
     @property
     def data(self) -> ClockData | None:
-        """As a file has it; None where times are numbers."""
+        """The clock for a file; None if times are numbers."""
         if self.unit is None:
             return None
         return ClockData(None if self.start is None else self.start.isoformat(), self.unit)
 
     def begin(self, first: object) -> LoopClock:
-        """A clock for a loop that knows no time yet, whose first one this is."""
+        """A clock for a loop whose first time this is."""
         clock, when = LoopClock(self._declared), as_datetime("time", first)
         if when is not None:
             clock.start, clock.unit = when, self._declared or "hours"
@@ -94,7 +94,7 @@ class LoopClock:
         """A time as a number.
 
         Raises:
-            InputDataError: If it is none, or of another kind than the loop's.
+            InputDataError: If it is not a time, or not of the kind of the loop's times.
         """
         when = as_datetime(name, value)
         if self.start is None and self.unit is None:
@@ -125,7 +125,7 @@ class LoopClock:
         return (_universal(when) - _universal(self.start)) / SPANS[self._unit]
 
     def numbers(self, value: object, rows: int) -> list[float]:
-        """Times of a table, of which the earliest begins; see :meth:`number`."""
+        """The times of a table as numbers, counted from the earliest; see :meth:`number`."""
         if earliest(value) is None and self.start is None:
             text = next((one for one in _rows(value) if isinstance(one, str)), None)
             if text is not None:
@@ -148,7 +148,7 @@ class LoopClock:
         return [self.number("time", one, "give the time of the measurement.") for one in whole]
 
     def shown(self, number: float) -> Time:
-        """A number as people have it."""
+        """A time in the user's form."""
         if self.start is None:
             return number
         when = _universal(self.start) + number * SPANS[self._unit]
@@ -160,7 +160,7 @@ class LoopClock:
         return f"{when:g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
 
     def now(self) -> datetime | None:
-        """The present by the clock of this computer; None where times are numbers."""
+        """The present by this computer's clock; None if times are numbers."""
         if self.unit is None:
             return None
         zone = UTC if self.start is None else self.start.tzinfo
@@ -172,10 +172,10 @@ class LoopClock:
 
 
 def as_datetime(name: Words, value: object) -> datetime | None:
-    """A datetime of Python, also from those of NumPy and pandas; None where it is none.
+    """A datetime of Python, NumPy or pandas as one of Python; None for other types.
 
     Raises:
-        InputDataError: If it is none that says a time, as pandas's NaT.
+        InputDataError: If it is not a time, such as NaT of pandas.
     """
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
@@ -189,7 +189,7 @@ def as_datetime(name: Words, value: object) -> datetime | None:
 
 
 def earliest(column: object) -> datetime | None:
-    """The first of the datetimes in a column; None where there is none.
+    """The earliest datetime in a column; None if there is none.
 
     Raises:
         InputDataError: If some have a zone and others have none.

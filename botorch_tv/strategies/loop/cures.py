@@ -1,4 +1,4 @@
-"""What helps where a loop refuses something, so that whoever shows it can say it in other words."""
+"""Advice in a loop's errors, which the command line can express as shell commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from botorch.exceptions import InputDataError
 
 
 class Act(Enum):
-    """What a person says or does to a loop, in Python; ``{}`` stands for a number."""
+    """A call or argument that an error may advise, in Python; ``{}`` stands for a number."""
 
     ASK = "ask()"
     TELL = "tell(y, suggestion={})"
@@ -32,11 +32,11 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class Cure:
-    """An act that a message advises or names.
+    """A call or argument that a message advises.
 
     Args:
-        act: It.
-        number: Of a suggestion, or how many.
+        act: The call or argument.
+        number: The number of a suggestion, or how many are meant.
     """
 
     act: Act
@@ -51,13 +51,13 @@ Words = str | Cure | tuple["Words", ...]
 
 
 class Refusal(Exception):
-    """An error whose message is made of words and cures.
+    """An error whose message consists of words and cures.
 
     Args:
-        words: These, one after the other.
+        words: The parts of the message, in order; parts may be nested in tuples.
 
     Attributes:
-        parts: The same, side by side.
+        parts: The parts as a flat tuple.
     """
 
     def __init__(self, *words: Words) -> None:

@@ -32,12 +32,12 @@ from botorch_tv.validation import require
 
 FORMAT = "botorch_tv loop"
 VERSION = 2
-"""Changes whenever files of an older version could not be gone on with."""
+"""Version of the format; it changes when older files can no longer be read."""
 CHECKSUM = b',\n  "sha256": '
-"""Begins the last line, a digest of all before; a file from which it is removed is not checked."""
+"""Start of the last line, a digest of all lines before; without that line nothing is checked."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 ROWS = ("open", "answers", "consultations", "replies")
-"""Fields whose rows stand there with the names and units of people."""
+"""Fields whose rows have names and the user's units."""
 ANEW: Words = ("begin a new loop: ", Cure(Act.TABLE), " takes in old measurements.")
 COPY: Words = ("give a copy of it, or ", ANEW)
 DAMAGE = (
@@ -51,27 +51,27 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""Errors raised when reading content that no loop has written."""
+"""Errors that content not written by a loop may raise when it is read."""
 
 
 @dataclass(frozen=True)
 class LoopFile:
-    """What a file holds, field by field.
+    """The content of a file.
 
     Attributes:
-        strategy: Description of the strategy, which is given again when the file is read.
+        strategy: Description of the strategy, to compare with the one given when the file is read.
         domain: Description of the domain.
-        dtype: Name of the dtype in which all is computed.
-        device: Where it was computed.
-        pending: Most suggestions open at once.
-        asked: Suggestions made.
-        consulted: Consultations made.
-        generator: State of the random numbers, in base 64; None where none are drawn.
+        dtype: Name of the dtype of all computations.
+        device: Device of all computations.
+        pending: Maximum number of open suggestions.
+        asked: Number of suggestions made.
+        consulted: Number of consultations made.
+        generator: State of the random number generator, in base 64; None if none is used.
         open: Suggestions without an answer.
-        answers: In order of time.
-        consultations: Those without answers.
-        replies: What the expert answered, oldest first.
-        clock: How datetimes are counted; None where times are numbers.
+        answers: All answers, in order of time.
+        consultations: Consultations without answers.
+        replies: The expert's answers, oldest first.
+        clock: The clock of datetimes; None if times are numbers.
     """
 
     strategy: Any
@@ -90,7 +90,7 @@ class LoopFile:
 
     @property
     def kind(self) -> torch.dtype:
-        """The dtype in which all is computed."""
+        """The dtype of all computations."""
         return DTYPES[self.dtype]
 
     def write(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a loop accepts from people, and the numbers and tensors it makes of it."""
+"""Input of a loop, converted to numbers and tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from botorch_tv.validation import decimal_comma, refuse_unknown, shown
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
 Points = Any
-"""As numbers, or with named parameters a dict, a list of dicts or a DataFrame."""
+"""Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """A column of a table, or None if the table lacks it."""
@@ -49,7 +49,7 @@ def as_number(name: Words, value: object, fix: Words) -> float:
     """A finite number: a float, an int, or a tensor or array with one element.
 
     Raises:
-        InputDataError: If it is none.
+        InputDataError: If it is not one.
     """
     try:
         if isinstance(value, (str, bytes, bool)):
@@ -65,10 +65,10 @@ def as_number(name: Words, value: object, fix: Words) -> float:
 
 
 def as_truth(name: str, value: object) -> bool:
-    """True or False, of Python or an array, or the numbers 1 and 0.
+    """A bool of Python or an array, or one of the numbers 1 and 0.
 
     Raises:
-        InputDataError: If it is anything else: all words are true to Python, "no" as well.
+        InputDataError: If it is anything else. Python would take every string for True, even "no".
     """
     one = getattr(value, "item", None)
     try:
@@ -84,13 +84,13 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
     """Points `q x columns` in the dtype and on the device of a state.
 
     Args:
-        name: What they are.
-        value: Points, or a single one; numbers alone where there is one column.
-        columns: Coordinates of each.
-        state: Whose dtype and device they get.
+        name: Name of the argument, for errors.
+        value: Points, or one point; plain numbers if there is one column.
+        columns: Number of coordinates of a point.
+        state: The state whose dtype and device the points get.
 
     Raises:
-        InputDataError: If they are of another shape.
+        InputDataError: If the points have another shape.
     """
     own = like(state)
     try:
@@ -110,10 +110,10 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
 
 
 def as_places(name: str, value: object, state: State) -> Tensor:
-    """Points `q x d` of a domain, also from a dict of named parameters, or a list of such.
+    """Points of a domain, `q x d`, from numbers, a dict of named parameters or a list of dicts.
 
     Raises:
-        InputDataError: If they are none, naming the parameter.
+        InputDataError: If a point is invalid; the error names the parameter.
     """
     parameters = _parameters(state)
     if parameters is not None and isinstance(value, Tensor):
@@ -134,10 +134,10 @@ def as_places(name: str, value: object, state: State) -> Tensor:
 
 
 def _check_columns(name: str, columns: Iterable[Any], parameters: Parameters) -> None:
-    """That a table has columns for parameters alone; which lack one is told row by row.
+    """Refuse a table with all parameters and other columns; missing ones are found row by row.
 
     Raises:
-        InputDataError: If it has others besides all of them.
+        InputDataError: If there are such columns.
     """
     others = [one for one in columns if one not in parameters]
     if others and set(parameters) <= set(columns):
@@ -148,10 +148,10 @@ def _check_columns(name: str, columns: Iterable[Any], parameters: Parameters) ->
 
 
 def _as_cube(name: str, value: Tensor, parameters: Parameters, state: State) -> Tensor:
-    """Places in the unit cube, as ``suggestion.X`` and a strategy have them, `q x d`.
+    """Points in the unit cube, `q x d`, such as ``suggestion.X``.
 
     Raises:
-        InputDataError: If they are none, as values in units of their own seldom are.
+        InputDataError: If they lie outside the cube, as values in their own units usually do.
     """
     d = parameters.columns
     inside = value.dim() > 0 and value.shape[-1] == d
@@ -170,11 +170,11 @@ def _parameters(state: State) -> Parameters | None:
 
 
 def as_table(X: object, y: object, state: State) -> Tensor:
-    """Points of a table, `n x d`, which cannot be mistaken for its values.
+    """The points of a table, `n x d`, after checking that X and y are not swapped.
 
     Raises:
-        InputDataError: If they are none, or could as well be the values: in one dimension rows are
-            wanted for the points, and plain numbers for the values.
+        InputDataError: If a point is invalid, or if in one dimension X is not `n x 1` or y not `n`,
+            so that they could be swapped.
     """
     if state.domain.dim == 1 and _parameters(state) is None:
         for name, column, dim, shape in (("X", X, 2, "n x 1"), ("y", y, 1, "n")):
@@ -190,14 +190,14 @@ def as_table(X: object, y: object, state: State) -> Tensor:
 def check_labels(columns: Mapping[str, object]) -> None:
     """Refuse columns of pandas whose rows have different labels.
 
-    Rows belong together by their place; pandas puts them together by their labels, and a column
-    that was sorted or filtered by itself has these in another order.
+    This package matches rows by position, pandas by label. A column that was sorted or filtered by
+    itself has its labels in another order.
 
     Args:
-        columns: Of a table, by the names of the arguments.
+        columns: The columns of a table, by the names of the arguments.
 
     Raises:
-        InputDataError: Naming two of them.
+        InputDataError: If two columns differ; the error names them.
     """
     found = ((name, _labels(column)) for name, column in columns.items())
     labelled = [(name, labels) for name, labels in found if labels is not None]
@@ -212,20 +212,20 @@ def check_labels(columns: Mapping[str, object]) -> None:
 
 
 def _tensor(value: Any, **wanted: Any) -> Tensor:
-    """As ``torch.as_tensor``, which warns of the read-only arrays that pandas hands out."""
+    """``torch.as_tensor`` without its warning about read-only arrays, which pandas returns."""
     if not getattr(getattr(value, "flags", None), "writeable", True):
         value = value.copy()
     return torch.as_tensor(value, **wanted)
 
 
 def _labels(value: object) -> Any:
-    """The index of a DataFrame or Series; None for all else, such as the method of a list."""
+    """The index of a DataFrame or Series; None for other types (a list's is a method)."""
     labels = getattr(value, "index", None)
     return labels if hasattr(labels, "equals") else None
 
 
 def _is_numbers(value: object) -> bool:
-    """Whether it is a column or rows of numbers."""
+    """Whether a value is a column or rows of numbers."""
     try:
         _tensor(value)
     except (TypeError, ValueError, RuntimeError):
@@ -237,7 +237,8 @@ def as_place(value: object, state: State) -> Tensor:
     """One point, `d`; see :func:`as_places`.
 
     Raises:
-        InputDataError: If it is a plain number, which could as well be a value, or as there.
+        InputDataError: If it is a plain number, which might be an observation; if there are several
+            points; or as for :func:`as_places`.
     """
     if isinstance(value, numbers.Real):
         parameters = _parameters(state)
@@ -259,10 +260,10 @@ def as_place(value: object, state: State) -> Tensor:
 
 
 def as_known(state: State, context: Numbers | None) -> Tensor | None:
-    """What is known before a round, `c`; None where the domain has no context.
+    """The context of a round, `c`; None if the domain has none.
 
     Raises:
-        InputDataError: If it is missing, of another size, or not asked for.
+        InputDataError: If it is missing, of another size, or given for a domain without context.
     """
     c = state.domain.columns - state.domain.dim
     if context is None and c:
@@ -291,18 +292,18 @@ def measurements(
     noise: Column,
     context: Column,
 ) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
-    """The rows of a table in order of time: point, value, time, noise and context.
+    """Yield the rows of a table in order of time: point, value, time, noise and context.
 
     Args:
-        state: Of the loop they are for.
-        points: `n x d`.
-        y: `n`.
-        time: `n`; 1, 2, ..., n where None.
-        noise: `n`; None for the strategy's.
-        context: `n x c`; None where there is none.
+        state: The state of the loop.
+        points: The points, `n x d`.
+        y: The observations, `n`.
+        time: Their times, `n`; 1, 2, ..., n by default.
+        noise: Their noise variances, `n`; the strategy's by default.
+        context: Their contexts, `n x c`; None if there are none.
 
     Raises:
-        InputDataError: If the columns do not fit each other, or a number is not finite.
+        InputDataError: If columns differ in length, or a number is not finite.
     """
     c = state.domain.columns - state.domain.dim
     n = len(points)
@@ -338,15 +339,15 @@ def as_series(name: str, value: object, rows: int) -> list[float]:
 
 
 def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
-    """What an expert answered, point by point; None where it did not.
+    """An expert's answers, one per point; None where a point was not answered.
 
     Args:
-        y: The values; anything where ``ok`` is False.
-        ok: Which points were answered: one bool for all, one for each, or None for all of them.
-        points: How many it was asked about.
+        y: The answers; arbitrary where ``ok`` is False.
+        ok: Which points were answered: one bool for all points, or one per point; all by default.
+        points: Number of points asked about.
 
     Raises:
-        InputDataError: If there is not one value per point, or one of those answered is not finite.
+        InputDataError: If there is not one value per point, or an answer is not finite.
     """
     asked = f"the expert was asked about {counted(points, 'points')}; give one"
     rest = "for each, and ok=False for points without answer."
@@ -371,7 +372,7 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
 def _column(
     name: str, value: object, rows: int, fix: str, dtype: torch.dtype = torch.float64
 ) -> list[Any]:
-    """One value per row, whatever it is."""
+    """A column as a list with one value per row."""
     try:
         series = _tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
         if series.dtype != dtype:  # numbers would all be taken for True

@@ -1,4 +1,4 @@
-"""Points and times as people have them, and as a loop computes with them."""
+"""Conversion of points and times between the user's units and those of a loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from botorch_tv.strategies.loop.log import Planned, Question, short
 from botorch_tv.validation import require
 
 CONTEXT = "(context)"
-"""Under which the context stands beside named parameters in a file."""
+"""Key of the context beside named parameters in a file."""
 TIMES = ("time", "planned_for")
 Values = list[float] | dict[str, Any]
 """A point: coordinates, or named parameters in their own units."""
@@ -27,12 +27,12 @@ class Units:
     """The names and units of a loop.
 
     Args:
-        parameters: What is chosen; None where coordinates have no names.
-        clock: What times are.
-        dtype: In which places in the unit cube are computed.
+        parameters: The named parameters; None if coordinates have no names.
+        clock: Converts times.
+        dtype: The dtype of points in the unit cube.
 
     Raises:
-        ValueError: If a parameter has the name under which a file keeps the context.
+        ValueError: If a parameter is named as the context is in a file.
     """
 
     def __init__(self, parameters: Parameters | None, clock: LoopClock, dtype: torch.dtype) -> None:
@@ -44,13 +44,13 @@ class Units:
         self.parameters, self.clock, self.dtype = parameters, clock, dtype
 
     def point(self, point: Sequence[float]) -> Values:
-        """A point, context left out where parameters have names."""
+        """A point in its own units; with named parameters, without the context."""
         if self.parameters is None:
             return [float(one) for one in point]
         return self.parameters.named(self._tensor(point)[: self.parameters.columns])
 
     def settled(self, X: Tensor) -> Tensor:
-        """Points `* x (d + c)` as their values are kept, so that a file gives back the same."""
+        """Points `* x (d + c)`, rounded as values are stored, so that a file restores them."""
         if self.parameters is None:
             return X
         d, rows = self.parameters.columns, X.reshape(-1, X.shape[-1])
@@ -72,7 +72,7 @@ class Units:
     # ---------------------------------------------------------------- rows of a file
 
     def written(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A row of numbers with the names and units of people."""
+        """A row of a file, with names and in the user's units."""
         own = dict(row)
         for name in TIMES:
             if self.clock.start is not None and name in own:
@@ -85,7 +85,7 @@ class Units:
         return own
 
     def read(self, row: Any) -> Any:
-        """Back from :meth:`written`.
+        """Inverse of :meth:`written`.
 
         Raises:
             KeyError, TypeError, ValueError, InputDataError: If the row is damaged.
