@@ -192,10 +192,19 @@ class UniformChoice(Exploration):
 
 @dataclass(frozen=True)
 class BestMean(_BreaksTies):
-    """The best posterior mean: no exploration."""
+    """The best posterior mean, or the best lower bound mean(x) - caution sd(x): no exploration.
+
+    Args:
+        ties: See :class:`UpperConfidence`.
+        caution: Standard deviations by which the bound lies below the mean, or above it when
+            minimising.
+    """
+
+    caution: float = 0.0
 
     def score(self, candidates: Candidates) -> Tensor:
-        return candidates.sign * candidates.mean
+        best = candidates.sign * candidates.mean
+        return best - self.caution * candidates.sd if self.caution else best
 
 
 def draws_numbers(exploration: Exploration) -> bool:

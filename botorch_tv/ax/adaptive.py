@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import torch
+from ax.core.base_trial import BaseTrial
 from ax.core.data import Data
 from ax.core.experiment import Experiment
 from ax.core.experiment_status import ExperimentStatus
@@ -27,10 +30,11 @@ from botorch_tv.ax.space import TrialSpace
 from botorch_tv.inference.mixture.units import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
-from botorch_tv.strategies.mixed.history import RECENT, TrialHistory, TrialRow
+from botorch_tv.strategies.mixed.history import RECENT, Ended, TrialHistory, TrialRow
+from botorch_tv.strategies.mixed.retrial import retried
+from botorch_tv.strategies.outcomes import avoiding, elsewhere
 from botorch_tv.validation import require, require_integer
 
-MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 
 
 def adaptive_generation_strategy(
@@ -93,13 +97,19 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         self.seed = require_integer("seed", seed, 0, "give a whole number.")
         self._history: TrialHistory | None = None
         self._begun: Experiment | None = None
-        self._failed: list[tuple[float, tuple[float, ...]]] = []
+        self._failed: list[Ended] = []
+        self._stopped: list[Ended] = []
         self._made = 0
         self._now: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, without what can be recomputed from the experiment."""
-        return self.__dict__ | {"_history": None, "_begun": None, "_failed": []}
+        return self.__dict__ | {
+            "_history": None,
+            "_begun": None,
+            "_failed": [],
+            "_stopped": [],
+        }
 
     # ---------------------------------------------------------------- what Ax asks
 
@@ -145,13 +155,32 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         assert isinstance(history.space, TrialSpace)
         rows = measured(experiment, data, metric, history.space, self.time_parameter)
         self._history = history.brought_to(rows)
-        ended = [one for one in experiment.trials.values() if one.status.is_terminal][-RECENT:]
-        failed = [one for one in ended if one.status == TrialStatus.FAILED]
-        settings = [one.arm.parameters for one in failed if isinstance(one, Trial) and one.arm]
-        self._failed = [
-            (float(one[self.time_parameter]), history.space.place(one))
+        trials = experiment.trials.values()
+        recent = [one for one in trials if one.status.is_terminal][-RECENT:]
+        self._failed = self._ended(trials, TrialStatus.FAILED)
+        self._stopped = self._ended(recent, TrialStatus.EARLY_STOPPED)
+
+    def _ended(self, trials: Iterable[BaseTrial], status: TrialStatus) -> list[Ended]:
+        """When and where trials ended without a value."""
+        assert self._history is not None
+        space = self._history.space
+        assert isinstance(space, TrialSpace)
+        ended = [one for one in trials if one.status == status and isinstance(one, Trial)]
+        settings = [one.arm.parameters for one in ended if one.arm]
+        return [
+            (float(one[self.time_parameter]), space.place(one))
             for one in settings
-            if history.space.covers(one)
+            if space.covers(one)
+        ]
+
+    def likely(self, points: list[TParameterization], now: float) -> list[bool]:
+        """Which settings are likelier to succeed than to fail, by the trials that have ended."""
+        assert self._history is not None
+        chance, space = self._history.success(self._failed, now), self._history.space
+        assert isinstance(space, TrialSpace)
+        return [
+            chance is None or bool(chance.allows(torch.tensor(space.place(one), device="cpu")))
+            for one in points
         ]
 
     @without_gradients
@@ -172,8 +201,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         else:
             now = max(now, float(history.state.time))
             running = [space.place(one) for one in pending_parameters if space.covers(one)]
-            state = history.as_if_ended(sorted(self._failed), running, now)
-            X = history.quiet.ask(state, now=now).X
+            state = history.as_if_ended(self._stopped, running, now)
+            chance = history.success(self._failed, now)
+            again = partial(history.quiet.ask, avoiding(retried(state), chance), now=now)
+            X = elsewhere(history.quiet, state, now, again(), chance, again).X
         return space.parameterization(X) | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- what people ask
@@ -226,7 +257,7 @@ def measured(
     found = []
     for index, trial in experiment.trials.items():
         value = float(values.get(index, math.nan))
-        if trial.status not in MEASURED or not isinstance(trial, Trial) or not math.isfinite(value):
+        if trial.status != TrialStatus.COMPLETED or not isinstance(trial, Trial) or not math.isfinite(value):
             continue
         parameters = trial.arm.parameters
         if not space.covers(parameters):

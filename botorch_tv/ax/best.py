@@ -13,15 +13,18 @@ from ax.core.experiment import Experiment
 from ax.core.observation import ObservationFeatures
 from ax.core.optimization_config import OptimizationConfig
 from ax.core.trial import Trial
+from ax.core.trial_status import TrialStatus
 from ax.core.types import ComparisonOp
 from ax.exceptions.core import UnsupportedError, UserInputError
 from ax.generation_strategy.generator_spec import GeneratorSpec
 
 from botorch_tv.ax.acquisition import set_present
-from botorch_tv.ax.adaptive import MEASURED, AdaptiveNode
+from botorch_tv.ax.adaptive import AdaptiveNode
 from botorch_tv.ax.clock import Clock, check_fixed, check_now
 from botorch_tv.ax.space import TrialSpace
 from botorch_tv.validation import require_number, shown
+
+MEASURED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 
 
 def best_now(
@@ -32,7 +35,9 @@ def best_now(
     ``client.get_best_parameterization`` compares trials as they were when they ran, and an old
     success stays the best for ever. This compares their settings at one time, now, by the posterior
     mean of the model, fitted to all that has been measured. Where there are outcome constraints,
-    only settings whose predicted outcomes satisfy them count.
+    only settings whose predicted outcomes satisfy them count. With
+    :func:`adaptive_generation_strategy` only settings that are likelier to succeed than to fail
+    count.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or
@@ -47,7 +52,8 @@ def best_now(
     Raises:
         UserInputError: If the strategy is another one, the time is not that of its parameter, lies
             before a trial or out of bounds, nothing has been measured, an outcome under a
-            constraint in no trial, or no setting is predicted to keep the outcome constraints.
+            constraint in no trial, no setting is predicted to keep the outcome constraints, or each
+            is more likely to fail than to succeed.
         ValueError: If the time is no finite number.
         UnsupportedError: If there are several objectives, or a constraint is relative.
     """
@@ -61,6 +67,13 @@ def best_now(
     predicted = predict(points, now)
     _check_measured(config, predicted[0])
     eligible = [i for i in range(len(tried)) if _allowed(config, predicted[i])]
+    likely = _likely(client, points, now)
+    if eligible and not any(likely[i] for i in eligible):
+        raise UserInputError(
+            f"Each of the {len(eligible)} settings tried is more likely to fail than to succeed at "
+            f"{now}; run more trials."
+        )
+    eligible = [i for i in eligible if likely[i]]
     if not eligible:
         raise UserInputError(
             f"None of the {len(tried)} settings tried is predicted to keep the outcome constraints "
@@ -124,6 +137,17 @@ def _predictor(
         "no present time; give client.set_generation_strategy that of "
         "time_varying_generation_strategy, or ask client.get_best_parameterization."
     )
+
+
+def _likely(client: Client, points: list[TParameterization], now: float) -> list[bool]:
+    """Which settings are likelier to succeed than to fail; all where a strategy does not learn it.
+
+    After a prediction, which makes the strategy learn.
+    """
+    for node in client._generation_strategy._nodes:
+        if isinstance(node, AdaptiveNode):
+            return node.likely(points, now)
+    return [True] * len(points)
 
 
 def _by_node(

@@ -10,6 +10,7 @@ from optuna.study import Study
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.sampler import DriftSampler
 from botorch_tv.optuna.space import StudySpace
+from botorch_tv.strategies.outcomes import recommended
 from botorch_tv.validation import require
 
 
@@ -67,13 +68,13 @@ def best_now(
     known = sampler.known(study, space)
     valued = len(known.sorted.valued)
     require(
-        valued >= sampler.startup,
+        sampler.begins(known.sorted),
         f"best_now: {valued} trials have a value, but the model begins with "
         f"{sampler.startup}; run more, or lower n_startup_trials.",
     )
     present = known.time(sampler.clock.present(now, [time for time, _ in known.sorted.valued]))
     strategy, state = known.history.strategy, known.history.state
-    X = strategy.recommend(state, now=present)
+    X = recommended(strategy, state, present, None, sampler.success(known, present))
     posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
     mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
     center, scale, _ = known.unit

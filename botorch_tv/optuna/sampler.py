@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple, Never
@@ -21,6 +22,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from torch import Tensor
 
+from botorch_tv.inference.mixture.units import FIRST
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.default import default_strategy
@@ -29,12 +31,13 @@ from botorch_tv.optuna.trials import Sorted, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.fantasies import as_if_measured
-from botorch_tv.strategies.mixed.history import TrialHistory, TrialRow
+from botorch_tv.strategies.mixed.history import Ended, TrialHistory, TrialRow
 from botorch_tv.strategies.mixed.retrial import retried
+from botorch_tv.strategies.outcomes import Success, avoiding, elsewhere
 from botorch_tv.strategies.state import State
 from botorch_tv.validation import refuse_unknown, require, require_integer, shown
 
-FIRST = 8
+UNIT_FROM = 8
 """Values that set the units for strategies that do not estimate them."""
 STRATEGY_TAKES_IT = "A strategy takes it, DriftSampler(tv_gp_ucb(kernel=..., noise=..., ...))."
 OTHER_NAMES = {
@@ -67,8 +70,11 @@ class Known(NamedTuple):
 
     def time(self, clock_time: float) -> float:
         """The time inside the model, no earlier than that of the newest value."""
-        own = (clock_time - self.origin) / self.unit.tempo
-        return max(own, float(self.history.state.time))
+        return max(self.place(clock_time), float(self.history.state.time))
+
+    def place(self, clock_time: float) -> float:
+        """The time inside the model, even if it lies before that of the newest value."""
+        return (clock_time - self.origin) / self.unit.tempo
 
 
 class DriftSampler(BaseSampler):
@@ -112,8 +118,8 @@ class DriftSampler(BaseSampler):
             trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
             of a completed trial, the start of one that asks.
         unit: Unit of time stamps.
-        n_startup_trials: Trials with a value before the model is used; until then parameters are
-            spread over the space.
+        n_startup_trials: Trials with a value, or pruned, before the model is used, of which four
+            must have a value; until then parameters are spread over the space.
         seed: Seed of all random numbers; a different one in every sampler by default.
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
             trial; random by default.
@@ -205,7 +211,7 @@ class DriftSampler(BaseSampler):
             return {axis.name: axis.value([]) for axis in space.axes}
         now = self._clock.begun(trial)
         known = self.known(study, space)
-        if len(known.sorted.valued) < self._startup:
+        if not self.begins(known.sorted):
             return space.params(space.filling(trial.number, self._number(0, "spread") % 2**31))
         X = self._choice(known, trial.number, now)
         return space.params(X)
@@ -259,8 +265,13 @@ class DriftSampler(BaseSampler):
 
     @property
     def startup(self) -> int:
-        """Trials with a value before which there is no model."""
+        """Trials with a value, or pruned, before which there is no model."""
         return self._startup
+
+    def begins(self, trials: Sorted) -> bool:
+        """Whether enough trials have ended for a model."""
+        ended = len(trials.valued) + len(trials.pruned)
+        return ended >= self._startup and len(trials.valued) >= min(self._startup, FIRST)
 
     @property
     def clock(self) -> TrialClock:
@@ -292,44 +303,50 @@ class DriftSampler(BaseSampler):
             for (time, one), y in zip(valued, values)
             if (point := space.point_of(one)) is not None
         ]
-        if len(rows) >= self._startup:
+        if self.begins(trials):
             history = history.brought_to(rows)
         self._history = history
         return Known(history, trials, unit, origin)
 
+    def success(self, known: Known, now: float) -> Success | None:
+        """Where trials succeed; None where none has failed."""
+        return known.history.success(self._ended(known, known.sorted.failed, now), now)
+
     @without_gradients
     def _choice(self, known: Known, number: int, now: float) -> Tensor:
         """The point for a trial, `D`."""
-        history, trials = known.history, known.sorted
-        state, present = self._as_if_ended(known, known.time(now)), known.time(now)
+        history, trials, present = known.history, known.sorted, known.time(now)
+        pruned = self._ended(known, trials.pruned, present)
+        running = [history.space.point(trial.params) for trial in trials.running]
+        state = history.as_if_ended(pruned, running, present)
+        chance = self.success(known, present)
         for other in [one for one in trials.undecided if one.number < number][-3:]:
-            X = self._asked(history.quiet, state, other.number, present)
+            X = self._asked(history.quiet, state, other.number, present, chance)
             state = as_if_measured(history.quiet, state, X, present)
-        return self._asked(history.quiet, state, number, present)
+        return self._asked(history.quiet, state, number, present, chance)
 
-    def _asked(self, strategy: Strategy, state: State, number: int, now: float) -> Tensor:
+    def _asked(
+        self, strategy: Strategy, state: State, number: int, now: float, chance: Success | None
+    ) -> Tensor:
         generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
-        if self._strategy is None:
-            state = retried(state)
-        return strategy.ask(state, now=now, generator=generator).X
+        among = avoiding(retried(state) if self._strategy is None else state, chance)
+        again = partial(strategy.ask, among, now=now, generator=generator)
+        return elsewhere(strategy, state, now, again(), chance, again).X
 
-    def _as_if_ended(self, known: Known, now: float) -> State:
-        """The state in which all trials without a value are treated as measured."""
-        space, trials = known.history.space, known.sorted
-        measured = [(self._clock.measured(trial), trial) for trial in trials.failed]
-        failed = [
-            (now if when is None else known.time(when), space.point(trial.params))
+    def _ended(self, known: Known, trials: Iterable[FrozenTrial], now: float) -> list[Ended]:
+        """When and where trials without a value ended."""
+        measured = [(self._clock.measured(trial), trial) for trial in trials]
+        return [
+            (now if when is None else known.place(when), known.history.space.point(trial.params))
             for when, trial in measured
         ]
-        running = [space.point(trial.params) for trial in trials.running]
-        return known.history.as_if_ended(failed, running, now)
 
     def _unit(self, strategy: Strategy, values: list[float], times: list[float]) -> Unit:
         """The study's own units, or those of its first values for a default that needs units."""
-        first = values[:FIRST]
+        first = values[:UNIT_FROM]
         if len(first) < 2 or self._strategy is not None or isinstance(strategy, Adaptive):
             return Unit()
-        between = median(later - one for one, later in pairwise(times[:FIRST]))
+        between = median(later - one for one, later in pairwise(times[:UNIT_FROM]))
         return Unit(fmean(first), pstdev(first) or 1.0, between or 1.0)
 
     def _number(self, trial: int, what: str) -> int:

@@ -23,7 +23,9 @@ class Sorted(NamedTuple):
     valued: list[tuple[float, FrozenTrial]]
     """Complete, feasible and finite, with the time of measurement."""
     failed: list[FrozenTrial]
-    """Failed, pruned, infeasible or infinite, of the newest ``RECENT`` that have ended."""
+    """Failed, infeasible or infinite."""
+    pruned: list[FrozenTrial]
+    """Pruned, of the newest ``RECENT`` that have ended."""
     running: list[FrozenTrial]
     """With parameters and without an end, of the newest ``RECENT``."""
     undecided: list[FrozenTrial]
@@ -39,7 +41,7 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
             out of range, with a warning.
         clock: The times of trials. Complete trials without a time are left out with a warning.
     """
-    found = Sorted([], [], [], [])
+    found = Sorted([], [], [], [], [])
     ended = [one for one in trials if one.state.is_finished()]
     recent = {one.number for one in ended[-RECENT:]}
     for trial in trials:
@@ -49,9 +51,11 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
             elif not space.asks(trial):
                 found.undecided.append(trial)
         elif trial.state.is_finished() and space.holds(trial):
-            if not _has_value(trial):
+            if trial.state == TrialState.PRUNED:
                 if trial.number in recent:
-                    found.failed.append(trial)
+                    found.pruned.append(trial)
+            elif not _has_value(trial):
+                found.failed.append(trial)
             elif (time := clock.measured(trial)) is not None:
                 found.valued.append((time, trial))
             elif trial.number in recent:

@@ -172,9 +172,11 @@ class Adaptive(Strategy):
             choice = torch.where(beside, choice, self._start(decision))
         return decision.at(choice)
 
-    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+    def _best(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
+    ) -> Tensor:
         """As in other strategies; before the units are known, the best point measured."""
-        best, running = super()._best(state, now, context), running_mixture(state.data)
+        best, running = super()._best(state, now, context, caution), running_mixture(state.data)
         if running.settled or not state.told:
             return best
         log = state.history

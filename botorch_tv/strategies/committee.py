@@ -242,9 +242,11 @@ class Committee(Strategy):
         """As :meth:`Strategy.arm_means`, by the member that leads."""
         return self._led(state, lambda one, own: one.arm_means(own))
 
-    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
+    def _best(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
+    ) -> Tensor:
         """By the member that leads."""
-        return self._led(state, lambda one, own: one._best(own, now, context))
+        return self._led(state, lambda one, own: one._best(own, now, context, caution))
 
     def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
         """The joint posterior of the leading member."""

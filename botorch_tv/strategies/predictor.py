@@ -23,6 +23,7 @@ from botorch_tv.strategies.keeping import retained_at
 from botorch_tv.strategies.located import clock, grouped, located
 from botorch_tv.strategies.parts import Parts
 from botorch_tv.strategies.state import State, Suggestion
+from botorch_tv.validation import require_number
 
 if TYPE_CHECKING:  # BoTorch's models import SciPy, .3 s that most strategies do without
     from botorch_tv.strategies.model import StrategyModel
@@ -60,6 +61,7 @@ class Predictor(Parts):
         *,
         now: float | Tensor | None = None,
         context: Tensor | None = None,
+        caution: float = 0.0,
     ) -> Tensor:
         """The point with the best posterior mean now, without exploration, `batch_shape x d`.
 
@@ -69,16 +71,20 @@ class Predictor(Parts):
             state: The current state.
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
+            caution: Posterior standard deviations by which a point must be better: the point
+                maximises mean - caution sd, or minimises mean + caution sd. With 1 it is seldom one
+                that no measurement supports.
         """
         require_state(state)
-        best = self._best(state, now, as_context(state, context))
+        caution = require_number("recommend: caution", caution, "[0, inf)", "1 is usual.")
+        best = self._best(state, now, as_context(state, context), caution)
         return state.domain.points(best, state.basis.variance)
 
     @without_gradients
     def recommended_arm(self, state: State, *, now: float | Tensor | None = None) -> Tensor:
         """The index of the arm that :meth:`recommend` returns, `batch_shape`, int64; on a grid."""
         require_state(state)
-        return self._best(state, now, as_context(state, None))
+        return self._best(state, now, as_context(state, None), 0.0)
 
     @without_gradients
     def arm_means(self, state: State) -> Tensor:
@@ -212,10 +218,12 @@ class Predictor(Parts):
             context=context,
         )
 
-    def _best(self, state: State, now: float | Tensor | None, context: Tensor | None) -> Tensor:
-        """The choice of the best posterior mean."""
+    def _best(
+        self, state: State, now: float | Tensor | None, context: Tensor | None, caution: float
+    ) -> Tensor:
+        """The choice of the best posterior mean, less ``caution`` standard deviations."""
         decision = self.decision(state, now, context)
-        return decision.chosen(BestMean(), draws_from(None, state)).choice
+        return decision.chosen(BestMean(caution=caution), draws_from(None, state)).choice
 
     def _joint(self, state: State, choice: Tensor, now: float | Tensor | None) -> Joint:
         """The joint posterior of f_now within groups of arms or points."""

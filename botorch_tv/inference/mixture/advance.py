@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.filter import Datum, observed
-from botorch_tv.inference.mixture.moments import newest_jump, weights
+from botorch_tv.inference.mixture.filter import WIDER, Datum, log_student, observed
+from botorch_tv.inference.mixture.moments import newest_jump, scales, weights
 from botorch_tv.inference.mixture.prior import BankPrior, with_constant
 from botorch_tv.inference.mixture.running import SHAPE, RunningMixture, passages
 from botorch_tv.inference.mixture.units import MixtureUnits
@@ -48,21 +49,23 @@ def advanced(
     gap = (new.time - running.time) / units.clock
     passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
     groups, gain = [], []
+    y, share = (new.y - units.centre) / units.spread, weights(running.groups)
+    log_wrong = _log_wrong(prior, running, share, y)
     for place, group in enumerate(running.groups):
         both = features_at(prior, units, place, new.choice.unsqueeze(1))
         phi, left = (part.squeeze(1) for part in both)
         told = Datum(
             features=phi,
             residual=left,
-            y=(new.y - units.centre) / units.spread,
+            y=y,
             noise=new.ratio.unsqueeze(-1) * prior.members.noise,
             time=new.time,
             good=takes,
+            log_wrong=log_wrong,
         )
-        after, nats = observed(group, passage, told, running.shape, prior.members, consume=consume)
+        after, nats = observed(group, passage, told, running.shape, prior.members, prior.bank.outliers, consume=consume)
         groups.append(after)
         gain.append(nats)
-    share = weights(tuple(running.groups))
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))
     jump, chance = newest_jump(tuple(groups))
     jumps = takes & (jump > -torch.inf) & (chance > LIKELY)
@@ -74,6 +77,30 @@ def advanced(
         time=torch.where(takes, new.time, running.time),
         information_gain=running.information_gain + nats,
     )
+
+
+def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
+    """Logarithm of the chance that a reading is wrong, times its density then, `T`.
+
+    The density is Student's t with 4 degrees of freedom about the level. It is the same for all
+    members, so that a wrong reading says nothing of them either.
+
+    Args:
+        prior: Of the bank.
+        running: Before the reading.
+        share: Weights of its members, `T x L x K`.
+        y: The reading, `T`.
+    """
+    if not prior.bank.outliers:
+        return torch.full_like(y, -math.inf)
+    level, variance = torch.zeros_like(y), torch.zeros_like(y)
+    for own, group in zip(share.unbind(-2), running.groups):
+        flat = 1 + prior.members.noise + group.covariance[..., -1, -1]
+        level = level + (own * group.mean[..., -1]).sum(-1)
+        variance = variance + (own * scales(group, running.shape) * flat).sum(-1)
+    shape = torch.full_like(y, SHAPE)
+    density = log_student(y - level, WIDER * variance, shape, shape)
+    return math.log(prior.bank.outliers) + density
 
 
 def features_at(

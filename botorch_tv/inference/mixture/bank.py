@@ -54,6 +54,8 @@ class Bank:
         hazards: Chances h of a jump, from 0 to below 1.
         lengthscales: Lengthscales ℓ, positive; by the number of coordinates unless given.
         noise_ratios: Noise ratios ρ, positive.
+        outliers: Chance that a measurement is wrong and says nothing of the objective, from 0 to
+            below 1.
         histories: Histories of jumps that are kept of a member that jumps; the likeliest, and the
             two whose jumps are the newest.
         features: Most features per lengthscale. What they leave out of the prior variance counts
@@ -68,6 +70,7 @@ class Bank:
     hazards: tuple[float, ...] = (0.0, 0.02)
     lengthscales: tuple[float, ...] | None = None
     noise_ratios: tuple[float, ...] = (0.01, 0.05)
+    outliers: float = 0.02
     histories: int = 4
     features: int = 320
     tolerance: float = 1e-3
@@ -86,6 +89,7 @@ class Bank:
             if values is None and name == "lengthscales":
                 continue
             object.__setattr__(self, name, _settled(name, values, limit, fix))
+        require_number("Bank: outliers", self.outliers, *chance)
         require_integer(
             "Bank: histories", self.histories, 4, "fewer tell jumps from noise too soon."
         )

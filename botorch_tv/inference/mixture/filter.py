@@ -6,6 +6,7 @@ decays nor jumps. Everything is in units of the scale s, which is integrated out
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,8 @@ from botorch_tv.inference.mixture.bank import Members
 
 PROTECTED = 2
 """Number of newest histories that are never replaced, however unlikely."""
+WIDER = 2.0
+"""Variance of a wrong reading about the level, in units of that predicted without data."""
 
 
 class Group(NamedTuple):
@@ -58,6 +61,8 @@ class Datum(NamedTuple):
     """`T`, float64."""
     good: Tensor
     """Whether there is anything to learn from, `T`, bool."""
+    log_wrong: Tensor
+    """Logarithm of the chance that the reading is wrong, times its density then, `T`."""
 
 
 def kept(factor: Tensor, like: Tensor) -> Tensor:
@@ -78,6 +83,7 @@ def observed(
     told: Datum,
     shape: Tensor,
     members: Members,
+    outliers: float,
     *,
     consume: bool = False,
 ) -> tuple[Group, Tensor]:
@@ -94,6 +100,7 @@ def observed(
         told: The new one.
         shape: A of the inverse gamma on s² before it, `T`.
         members: Whose histories these are.
+        outliers: Chance that an observation is wrong.
         consume: Whether the covariance of ``group`` may become that of the new one.
 
     Returns:
@@ -108,23 +115,29 @@ def observed(
     # P of now times φ, without P of now; a row times a matrix is read once, and at twice the speed.
     g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
-    drift = torch.log1p(-H) + log_student(e, S, A, group.scale)
+    # A wrong reading says nothing of the objective: a history goes on as it was, with the share r.
+    right = log_student(e, S, A, group.scale) + math.log1p(-outliers)
+    wrong = told.log_wrong.unsqueeze(-1)
+    either = torch.logaddexp(right, wrong)
+    r, drift = (wrong - either).exp(), torch.log1p(-H) + either
     jump, jumping = None, slice(members.still, None)
     if H.shape[-1] > members.still:
         before = Group(*(part[:, jumping] for part in group))
         jump = after_jump(before, H[:, jumping], own[:, jumping], told, shape, members.histories)
     covariance = _scaled(P, left, fresh, consume=consume)
     # In place, and not as a product of matrices: of a covariance every pass over memory counts.
-    share = (g * (-learned / S).unsqueeze(-1)).unsqueeze(-1)
-    covariance.addcmul_(share, g.unsqueeze(-2))
+    squared, spread = e.square() / S, group.scale / A
+    scale = group.scale + 0.5 * learned * ((1 - r) * squared + r * spread)
+    weight = learned * (1 - r) * (r * squared * (A + 0.5) / scale - 1) / S
+    covariance.addcmul_((g * weight.unsqueeze(-1)).unsqueeze(-1), g.unsqueeze(-2))
     after = Group(
-        mean=z + g * (learned * e / S).unsqueeze(-1),
+        mean=z + g * (learned * (1 - r) * e / S).unsqueeze(-1),
         covariance=covariance,
-        scale=group.scale + 0.5 * learned * e.square() / S,
+        scale=scale,
         log_weight=group.log_weight + torch.where(good, drift, 0.0),
         since=group.since.clone(),
     )
-    nats = 0.5 * torch.where(good, S / told.noise, 1.0).log()
+    nats = 0.5 * (1 - r) * torch.where(good, S / told.noise, 1.0).log()
     if jump is not None:
         _take_in(after, jump, members)
     return after, nats

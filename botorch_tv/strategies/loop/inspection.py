@@ -19,10 +19,11 @@ from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import Numbers, Points, as_known, as_places
 from botorch_tv.strategies.loop.locking import locked
-from botorch_tv.strategies.loop.log import Answer
+from botorch_tv.strategies.loop.log import Answer, like
 from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.units import point_in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
+from botorch_tv.strategies.outcomes import Outcomes, Success, recommended, success
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.spans import counted
 
@@ -228,9 +229,23 @@ class Inspection(Record):
         return known and bool(self._strategy.predicts(self.state))
 
     def _best(self, present: float | None, context: Numbers | None) -> Tensor:
-        """The point whose predicted mean is best, with its context, `d + c`."""
-        known = as_known(self.state, context)
-        return self._strategy.recommend(self.state, now=present, context=known)
+        """The point to recommend, with its context, `d + c`."""
+        known, chance = as_known(self.state, context), self._success(present)
+        return recommended(self._strategy, self.state, present, known, chance)
+
+    def _success(self, present: float | None) -> Success | None:
+        """Where measurements succeed; None where none has failed."""
+        state, answers = self.state, self._replay.answers
+        if all(one.y is not None for one in answers):
+            return None
+        points = like(state).new_tensor([one.point[: self.domain.dim] for one in answers])
+        outcomes = Outcomes(
+            X=points,
+            ok=torch.tensor([one.y is not None for one in answers], device=points.device),
+            time=state.time.new_tensor([one.time for one in answers]),
+        )
+        now = state.time + self._strategy.step(state) if present is None else present
+        return success(state, outcomes, float(now))
 
     def _slices(self, now: Time | None, context: Numbers | None) -> list[Slice]:
         from botorch_tv.strategies.loop.picture import Slice

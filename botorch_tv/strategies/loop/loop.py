@@ -44,7 +44,6 @@ from botorch_tv.strategies.loop.log import (
     unpredicted,
 )
 from botorch_tv.strategies.loop.replay import fantasized
-from botorch_tv.strategies.loop.resting import elsewhere, resting
 from botorch_tv.strategies.loop.shown import (
     NumberedConsultation,
     NumberedSuggestion,
@@ -52,6 +51,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered_consultation,
 )
 from botorch_tv.strategies.mixed.retrial import retried
+from botorch_tv.strategies.outcomes import avoiding, elsewhere
 from botorch_tv.validation import shown
 
 CALLED = {
@@ -75,11 +75,10 @@ class Loop(Inspection):
     been answered with its predicted mean (GP-BUCB, Desautels et al., 2014), so that it goes
     elsewhere. Predictions reported with a suggestion use real answers only.
 
-    **Failures.** After a failure, ``tell(ok=False)``, a point is not suggested again until one
-    other answer has come in; after two failures in a row until three have, then seven, and so on.
-    On a box this applies to its neighbourhood: a twentieth of every side at first, twice as far
-    after each failure, up to a quarter. A success there ends it. If the strategy chooses a blocked
-    point, it draws again or takes the best of the others by its own confidence bound.
+    **Failures.** A failure, ``tell(ok=False)``, says nothing about the value of the objective. It
+    lowers the probability that measurements near it succeed, which is learned from successes and
+    failures and multiplies what a point promises, see :mod:`botorch_tv.strategies.outcomes`. Points
+    that are likelier to fail than not are neither suggested nor recommended.
 
     **Late answers.** An answer measured before the newest known one is inserted at its time, and
     those after it are replayed. This is cheap while they are fewer than 2 ``pending``; with many
@@ -233,15 +232,15 @@ class Loop(Inspection):
         present = self._present(now)
         known = as_known(self.state, context)
         state, strategy = self.state, self._for_fantasies
-        rest = resting(self._replay.answers, self.domain)
+        chance = self._success(present)
         waiting = list(self._open.rows.values())
         self._strategy.warn_of_absence(state, stacklevel=4)
         if waiting:
             state = fantasized(strategy, state, waiting, present)
-        among = retried(state) if isinstance(strategy, Adaptive) else state
+        among = avoiding(retried(state) if isinstance(strategy, Adaptive) else state, chance)
         chosen = partial(strategy.ask, among, now=present, context=known, generator=self._generator)
         try:
-            choice = elsewhere(strategy, state, present, chosen(), rest, chosen)
+            choice = elsewhere(strategy, state, present, chosen(), chance, chosen)
         except Exception as error:
             error.add_note(f"Loop: as suggestion {self._open.asked + 1} is chosen.")
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -14,17 +15,18 @@ from botorch_tv.strategies.fantasies import as_if_measured, for_fantasies
 from botorch_tv.strategies.late import is_kept
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Space
+from botorch_tv.strategies.outcomes import Outcomes, Success, success
 from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
 """States up to so many trials old are kept."""
 RECENT = 16
-"""Trials that have come to nothing are kept in mind while they are among the newest so many."""
+"""Running trials that count are among the newest so many."""
 
 Point = tuple[float, ...]
 """In the unit cube, `D`."""
-Failed = tuple[float, Point]
-"""When a trial without value was measured, and where."""
+Ended = tuple[float, Point]
+"""When a trial without a value was measured, and where."""
 
 
 class TrialRow(NamedTuple):
@@ -84,20 +86,36 @@ class TrialHistory(NamedTuple):
             states = [one for one in states if is_kept(one.told, newest, OLDEST)]
         return self._replace(rows=rows, states=tuple(states))
 
-    def as_if_ended(self, failed: Iterable[Failed], running: Iterable[Point], now: float) -> State:
-        """The state as if trials without value had one, told to the strategy that is ``quiet``.
+    def success(self, failed: Iterable[Ended], now: float) -> Success | None:
+        """Where trials succeed; None where none has failed.
 
         Args:
-            failed: Those that gave none; they count as the worst of all rows, or as the mean
-                predicted where that is worse.
+            failed: The failures.
+            now: The present, no earlier than the newest row.
+        """
+        ended = [(row.time, row.point, True) for row in self.rows]
+        ended += [(min(time, now), point, False) for time, point in failed]
+        ended.sort()
+        outcomes = Outcomes(
+            X=torch.stack([_place(point) for _, point, _ in ended]),
+            ok=torch.tensor([ok for _, _, ok in ended], device="cpu"),
+            time=_place(tuple(time for time, _, _ in ended)),
+        )
+        return success(self.state, outcomes, now)
+
+    def as_if_ended(self, pruned: Iterable[Ended], running: Iterable[Point], now: float) -> State:
+        """The state as if trials without a value had one, of the strategy that is ``quiet``.
+
+        Args:
+            pruned: Those stopped since others were better; they count as the median of all rows, or
+                as the mean predicted where that is worse.
             running: Where others are measured now; they count as the mean predicted.
             now: The present, no earlier than the newest row.
         """
-        state, worst = self.state, min if self.quiet.maximize else max
-        least = worst(row.value for row in self.rows)
-        for time, point in failed:
+        state, middle = self.state, median(row.value for row in self.rows)
+        for time, point in pruned:
             when = min(max(time, float(state.time)), now)
-            state = as_if_measured(self.quiet, state, _place(point), when, least)
+            state = as_if_measured(self.quiet, state, _place(point), when, middle)
         for point in running:
             state = as_if_measured(self.quiet, state, _place(point), now)
         return state

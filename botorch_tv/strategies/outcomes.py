@@ -1,0 +1,286 @@
+"""Where measurements succeed: a probability learned from successes and failures alone.
+
+A failure says nothing about the value of the objective. It says that the place fails, or that the
+machine fails anywhere from time to time. A few hypotheses stand side by side, weighted by how well
+each has predicted every outcome from those before it: failures that are independent of the place,
+at a rate of their own, and processes of success over the domain, which differ in lengthscale and in
+the rate at which they forget.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.inference.protocol import Looks
+from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.core import Strategy
+from botorch_tv.strategies.domains import Grid
+from botorch_tv.strategies.draws import Draws
+from botorch_tv.strategies.raw_points import raw_points
+from botorch_tv.strategies.search import DiscreteSearch, Region, Search, Sought
+from botorch_tv.strategies.state import State, Suggestion
+
+LIKELY = 0.5
+"""A point is chosen, and recommended, only where success is likelier than this."""
+PRIOR = 0.8
+"""Probability of success before any outcome."""
+LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
+"""Prior variances of labels: of all places alike, of each place, and of an outcome there."""
+LENGTHSCALES = (0.15, 0.45)
+"""Of the local part, as fractions of the ranges, in up to two dimensions."""
+RATES = (0.0, 0.05)
+"""At which outcomes are forgotten, per median time between them."""
+GLITCH = 0.9
+"""Prior probability that failures are independent of the place."""
+LEAST = 0.02
+"""Least probability that a hypothesis gives to an outcome."""
+NEWEST = 200
+"""Outcomes that count."""
+CAUTION = 1.0
+"""Standard deviations by which the lower bound of a recommendation lies below the mean."""
+DRAWS = 8
+"""How often a strategy that draws random numbers is asked again."""
+STARTS, POINTS, BLOCK = 64, 1024, 256
+
+
+class Outcomes(NamedTuple):
+    """Whether measurements succeeded, in order of time."""
+
+    X: Tensor
+    """Points chosen, without context, `n x d`."""
+    ok: Tensor
+    """`n`, bool."""
+    time: Tensor
+    """`n`, float64."""
+
+
+class Success:
+    """The probability that a measurement succeeds now.
+
+    Outcomes are labels of ±1. Under each hypothesis they are a Gaussian process with noise: of mean
+    2 · PRIOR - 1 and covariance (LEVEL + LOCAL exp(-|u - u'|² / 2ℓ²)) (1 - ε)^(|t - t'| / 2), on
+    points u of the unit cube; without the local part failures are independent of the place. A point
+    succeeds with probability (1 + mean) / 2.
+
+    Args:
+        outcomes: At least one.
+        corners: Of the domain, `2 x d`.
+        now: The present, no earlier than the outcomes.
+    """
+
+    def __init__(self, outcomes: Outcomes, corners: Tensor, now: float) -> None:
+        X, ok, time = (part[-NEWEST:] for part in outcomes)
+        self._lower, self._upper = corners.to(X)
+        self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
+        age = (now - time).to(X) / float(median_gap(time))
+        apart = torch.cdist(self._U, self._U).square()
+        reach = math.sqrt(max(X.shape[-1], 2) / 2)
+        self._terms: list[tuple[float, Tensor]] = []
+        told = []
+        for length, rate in product((*LENGTHSCALES, 0.0), RATES):
+            stays = 0.5 * math.log1p(-rate)
+            K = torch.full_like(apart, LEVEL)
+            if length:
+                K += LOCAL * torch.exp(-0.5 * apart / (reach * length) ** 2)
+            K *= torch.exp(stays * (age[:, None] - age).abs())
+            K.diagonal().add_(NOISE)
+            L = torch.linalg.cholesky(K)
+            residual = (label - (2 * PRIOR - 1)).unsqueeze(-1)
+            white = torch.linalg.solve_triangular(L, residual, upper=False)
+            alpha = torch.linalg.solve_triangular(L.T, white, upper=True).squeeze(-1)
+            self._terms.append((reach * length, alpha * torch.exp(stays * age)))
+            # Each outcome as predicted from those before it.
+            before = label - L.diagonal() * white.squeeze(-1)
+            chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
+            told.append(chance.log().sum() + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH))
+        self._shares = torch.stack(told).softmax(0).tolist()
+
+    def at(self, X: Tensor) -> Tensor:
+        """The probability at points `* x d`, `*`; differentiable."""
+        U = self._unit(X).reshape(-1, X.shape[-1])
+        apart, total = torch.cdist(U, self._U).square(), X.new_zeros(len(U))
+        for share, (length, weight) in zip(self._shares, self._terms):
+            mean = 2 * PRIOR - 1 + LEVEL * weight.sum()
+            if length:
+                mean = mean + LOCAL * torch.exp(-0.5 * apart / length**2) @ weight
+            total = total + share * (1 + mean.clamp(-1, 1)) / 2
+        return total.view(X.shape[:-1])
+
+    def allows(self, X: Tensor) -> Tensor:
+        """Whether points `* x d` are likelier to succeed than not, `*`, bool."""
+        return self.at(X) > LIKELY
+
+    def _unit(self, X: Tensor) -> Tensor:
+        return (X - self._lower) / (self._upper - self._lower)
+
+
+def success(state: State, outcomes: Outcomes, now: float) -> Success | None:
+    """Where measurements succeed; None where none has failed.
+
+    Args:
+        state: Of one trial.
+        outcomes: In order of time.
+        now: The present.
+    """
+    if bool(outcomes.ok.all()):
+        return None
+    domain = state.domain
+    if isinstance(domain, Box):
+        corners = domain.bounds
+    else:
+        assert isinstance(domain, Grid)
+        corners = torch.stack([domain.X.amin(0), domain.X.amax(0)])
+        corners[1] += corners[0] == corners[1]
+    return Success(outcomes, corners, now)
+
+
+def avoiding(state: State, chance: Success | None) -> State:
+    """The state, in which a search of a box weighs points by their probability of success."""
+    if chance is None or not isinstance(state.domain, Box):
+        return state
+    domain = copy.copy(state.domain)
+    domain.search = Weighted(domain.search, chance)
+    return state._replace(domain=domain)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(Search):
+    """Another search, of scores times the probability of success.
+
+    Scores count from the lowest of those that the search may start from, so that the product is
+    higher where either factor is. Points that are likelier to fail come behind all others.
+
+    Args:
+        search: The other search.
+        chance: The probability.
+    """
+
+    search: Search
+    chance: Success
+
+    def check(self, box: Region) -> None:
+        self.search.check(box)
+
+    def best(self, box: Region, sought: Sought) -> Tensor:
+        points = box.from_unit(raw_points(STARTS, box.dim, sought.told, sought.observed))
+        points = points.expand(len(sought.observed), *points.shape)
+        with torch.no_grad():
+            lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
+
+        def score(X: Tensor, trials: Tensor | None) -> Tensor:
+            return _promise(sought.score(X, trials), lowest, self.chance.at(X), sought.unit)
+
+        def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
+            assert sought.climbed is not None
+            value, by = sought.climbed(X, trials, 1.0)
+            with torch.enable_grad():
+                value, X = value.requires_grad_(), X.detach().requires_grad_()
+                total = _promise(value, lowest, self.chance.at(X), sought.unit)
+                by_value, by_chance = torch.autograd.grad(factor * total.sum(), (value, X))
+            return factor * total.detach(), by_value.unsqueeze(-1) * by + by_chance
+
+        return self.search.best(
+            box, sought._replace(score=score, climbed=climbed if sought.climbed else None)
+        )
+
+    def numbers(self, dim: int, looks: Looks, trials: int) -> int:
+        return self.search.numbers(dim, looks, trials)
+
+    def first(self, box: Region, like: Tensor) -> Tensor:
+        return self.search.first(box, like)
+
+    def anywhere(self, box: Region, draws: Draws) -> Tensor:
+        return self.search.anywhere(box, draws)
+
+
+def elsewhere(
+    strategy: Strategy,
+    state: State,
+    now: float | None,
+    choice: Suggestion,
+    chance: Success | None,
+    again: Callable[[], Suggestion],
+) -> Suggestion:
+    """A strategy's choice, or another point where success is likelier than not.
+
+    Strategies that draw random numbers draw again. Others get the point with the highest upper
+    confidence bound times the probability of success, of the arms or of points that fill the box.
+
+    Args:
+        strategy: The strategy that chose.
+        state: In which it chose.
+        now: The present, as in ``ask``.
+        choice: The choice.
+        chance: The probability of success; None where nothing has failed.
+        again: Asks the strategy once more.
+    """
+    d = state.domain.dim
+    for _ in range(DRAWS if chance is not None and strategy.draws else 0):
+        if chance is None or bool(chance.allows(choice.X[:d])):
+            return choice
+        choice = again()
+    X = _allowed(strategy, state, now, choice.X, chance, float(choice.sqrt_beta))
+    return choice if X is choice.X else strategy.suggestion_at(state, X, now=now)
+
+
+def recommended(
+    strategy: Strategy,
+    state: State,
+    now: float | None,
+    context: Tensor | None,
+    chance: Success | None,
+) -> Tensor:
+    """The point with the best lower bound, where success is likelier than not, `d + c`.
+
+    Args:
+        strategy: The strategy that predicts.
+        state: Of one trial.
+        now: The present, as in ``ask``.
+        context: The context, `c`.
+        chance: The probability of success; None where nothing has failed.
+    """
+    X = strategy.recommend(avoiding(state, chance), now=now, context=context, caution=CAUTION)
+    return _allowed(strategy, state, now, X, chance, -CAUTION)
+
+
+def _allowed(
+    strategy: Strategy,
+    state: State,
+    now: float | None,
+    X: Tensor,
+    chance: Success | None,
+    width: float,
+) -> Tensor:
+    """A point `d + c`, or the one with the best bound of those likelier to succeed than not."""
+    domain, d = state.domain, state.domain.dim
+    if chance is None or bool(chance.allows(X[:d])):
+        return X
+    if isinstance(domain, Grid):
+        points = domain.X.to(X)
+    else:
+        assert isinstance(domain, Box)
+        found = isinstance(domain.search, DiscreteSearch)
+        raw = raw_points(POINTS, d, state.told, X)
+        points = domain.search.X.to(X) if found else domain.from_unit(raw)
+    every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
+    bounds, sign = [], 1 if strategy.maximize else -1
+    for block in torch.split(every, BLOCK):
+        posterior = strategy.posterior(state, block, now=now)
+        mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).clamp_min(0).sqrt()
+        bounds.append(sign * mean + width * sd)
+    bound = torch.cat(bounds)
+    return every[_promise(bound, bound.amin(), chance.at(points), 1.0).argmax()]
+
+
+def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
+    """Scores times the probability of success; points likelier to fail come behind all others."""
+    return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)
