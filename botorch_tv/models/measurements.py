@@ -62,7 +62,7 @@ def check_points(
         InputDataError: If not.
     """
     U = (points.detach() - prior.lower) / (prior.upper - prior.lower)
-    out = (U < -beyond) | (U > 1 + beyond) | U.isnan()
+    out = ~((U - 0.5).abs() <= 0.5 + beyond)
     if bool(out.any()):
         raise InputDataError(
             f"a point has {points[out][0].item():g} in a column that goes from "
