@@ -1,6 +1,7 @@
 """Acquisition at the present: the same values as on all columns, and dense references."""
 
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -31,6 +32,7 @@ from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunctio
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
 from botorch.acquisition.proximal import ProximalAcquisitionFunction
+from botorch.acquisition.utils import prune_inferior_points
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
@@ -246,7 +248,8 @@ def test_noisy_improvement_is_over_values_of_today():
     test_X = torch.rand(4, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         found = acquisition(test_X).exp().numpy()
-        past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
+        with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+            past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
         old = past(with_time(test_X)).exp().numpy()
         pruned = qLogNoisyExpectedImprovementAtPresent(model, X[:, :2], sampler=sobol(512))
     assert (pruned.X_baseline[:, 2] == NOW).all()
@@ -293,6 +296,37 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
     assert torch.equal(now.X_pending, X[:2, :2])  # and nothing is said
 
 
+@pytest.mark.parametrize("forgetting", ["markov", "markov and weights", "weights"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(forgetting, m):
+    """Pruning, and noisy improvement under fixed features, pass none of our functions."""
+    model, X = build(forgetting, now=NOW, m=m), data()[0]
+    objective = {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(m).double())}
+    calls = [
+        lambda X: prune_inferior_points(model, X, **objective),
+        lambda X: prune_inferior_points(model, X, **objective, sampler=sobol(8)),
+        lambda X: qLogNoisyExpectedImprovement(model, X, sobol(8), **objective),
+        lambda X: qLogNoisyExpectedImprovement(
+            model, X, sobol(8), **objective, prune_baseline=False, cache_root=False
+        )(with_time(X[:2, None, :2])),
+    ]
+    for call in calls:
+        if forgetting != "weights":  # under which the function itself stands still
+            with pytest.warns(
+                InputDataWarning, match=r"at time \d.* now is 20, .*AtPresent, which"
+            ):
+                call(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", InputDataWarning)
+            call(X if forgetting == "weights" else with_time(X[:, :2]))
+    with warnings.catch_warnings():  # what it was like is a fair question
+        warnings.simplefilter("error", InputDataWarning)
+        posterior = model.posterior(X)
+        again = pickle.loads(pickle.dumps(posterior))
+        assert torch.equal(again.mean, posterior.mean)
+        assert posterior.rsample(torch.Size([2])).isfinite().all()
+
+
 def inside(kind, acquisition):
     """BoTorch's functions that keep another in them."""
     if kind == "penalised":
@@ -305,8 +339,10 @@ def inside(kind, acquisition):
 @pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
 def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
+    with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+        improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
     with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
-        acquisition = at_present(inside(kind, qLogNoisyExpectedImprovement(model, X, sobol(8))))
+        acquisition = at_present(inside(kind, improvement))
     assert len(said) == 1
     acquisition.set_X_pending(X[:2, :2])
     if kind != "proximal":  # has no pending points beside those of the function inside
