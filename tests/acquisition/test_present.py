@@ -39,7 +39,7 @@ from botorch.exceptions import (
     InputDataWarning,
     UnsupportedError,
 )
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
@@ -522,6 +522,54 @@ def test_models_that_do_not_know_the_time():
         at_present(hypervolume)
     with pytest.raises(UnsupportedError, match=r"acquisition function with a model, but .*SingleT"):
         at_present(SingleTaskGP(X, Y), NOW)
+
+
+@pytest.mark.parametrize("output_tasks", [[0], None], ids=["one", "both"])
+@pytest.mark.parametrize(
+    ("order", "task_feature", "time_dim"),
+    [
+        ("x x t k", -1, 2),  # x x t k of one task were taken for three columns and time
+        ("x x t k", 3, -2),
+        ("k x x t", 0, 3),
+        ("k x x t", -4, -1),
+        ("x k x t", 1, 3),
+        ("t x x k", -1, 0),
+    ],
+)
+def test_points_of_several_tasks_leave_out_the_column_of_tasks(
+    order, task_feature, time_dim, output_tasks
+):
+    (X, Y), tasks = data(), torch.arange(12.0).remainder(2).to(torch.float64)
+    columns = {"x": iter(X[:, :2].unbind(-1)), "t": iter([X[:, 2]]), "k": iter([tasks])}
+    whole = torch.stack([next(columns[name]) for name in order.split()], -1)
+    model = MultiTaskGP(whole, Y, task_feature, output_tasks=output_tasks)
+    column = order.replace("k", "").split().index("t")
+    of = {
+        "posterior_transform": ScalarizedPosteriorTransform(
+            torch.tensor([1.0, 0.5][: model.num_outputs], dtype=torch.float64)
+        )
+    }
+    baseline = with_time(X[:, :2], NOW, column)
+    made_of = {
+        "mean": PosteriorMean(model, **of),
+        "qLogEI": qLogExpectedImprovement(model, 0.3, sobol(16), **of),
+        "qLogNEI": qLogNoisyExpectedImprovement(model, baseline, sobol(16), **of),
+    }
+    test_X = torch.rand(4, 1, 2, dtype=torch.float64)
+    for acquisition in made_of.values():
+        expected = acquisition(with_time(test_X, NOW, column))
+        present = at_present(acquisition, NOW, time_dim=time_dim)
+        assert torch.equal(present(test_X), expected)
+        assert torch.equal(present(with_time(test_X, 3.0, column)), expected)
+        with pytest.raises(BotorchTensorDimensionError, match="Leave out the column of tasks"):
+            present(whole[:4].unsqueeze(1))
+    ours = qLogNoisyExpectedImprovementAtPresent(
+        model, X[:, :2], sobol(16), **of, prune_baseline=False, now=NOW, time_dim=time_dim
+    )
+    assert torch.equal(ours.X_baseline, torch.unique(baseline, dim=0))
+    assert ours(test_X).isfinite().all()
+    with pytest.raises(ValueError, match="that column of the MultiTaskGP holds tasks"):
+        at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 
 def test_models_of_a_list_have_time_in_one_column():
