@@ -131,8 +131,8 @@ def units_after(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: i
     moving = ~units.known
     for told in range(least, y.shape[-1] + 1):
         if bool(moving.any()):
-            so_far = (part[:, :told] for part in (y, good, time, context))
-            units, moving = renewed(units, *so_far, least)
+            y_now, good_now, time_now = (part[:, :told] for part in (y, good, time))
+            units, moving = renewed(units, y_now, good_now, time_now, context[:, :told], least)
         if checks_clock(told):
             units, _ = checked_clock(units, time[:, :told], good[:, :told])
     return units
