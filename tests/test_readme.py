@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from botorch import fit_gpytorch_mll
+from gpytorch.mlls import ExactMarginalLogLikelihood
 from lasting import players
 from strange_executors import PlainWorld, Queue
 
 from botorch_tv.acquisition import Candidates, WidthContext
 from botorch_tv.forgetting import Kept, Log, Observation
+from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation import run_study
 
 README = Path(__file__).parents[1] / "README.md"
@@ -52,7 +55,7 @@ def test_every_python_block_runs(
         assert text.count(long) == 1
         text = text.replace(long, short)
     code = blocks(text, "python")
-    assert len(code) == 19
+    assert len(code) == 20
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:
@@ -69,6 +72,26 @@ def test_every_python_block_runs(
         assert drift.startswith("It drifts (")
     assert (tmp_path / "regret.png").exists()
     assert (tmp_path / "night.png").exists()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("clean", [False, True], ids=["wrong", "clean"])
+def test_the_guide_finds_a_wrong_reading_and_loses_no_other(seed: int, clean: bool) -> None:
+    found = blocks(section(GUIDE, "Models"), "python")
+    (block,) = (one for one in found if "RobustRelevancePursuit" in one)
+    assert lines(block) <= OWN
+    planted = "read_Y[17] += 1.0"
+    assert planted in block
+    names = {
+        "torch": torch,
+        "TimeVaryingGP": TimeVaryingGP,
+        "fit_gpytorch_mll": fit_gpytorch_mll,
+        "ExactMarginalLogLikelihood": ExactMarginalLogLikelihood,
+    }
+    torch.manual_seed(seed)
+    exec(block.replace(planted, "") if clean else block, names)
+    assert names["wrong"] == ([] if clean else [17])
+    assert len(names["followed"].train_targets) == 40 - (not clean)
 
 
 def test_every_door_is_short() -> None:

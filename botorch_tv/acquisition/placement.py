@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
+from botorch.models import MultiTaskGP
 from botorch.models.model import Model, ModelList
 from torch import Tensor
 
@@ -25,11 +26,13 @@ class Placement:
         now: The present, `batch_shape`.
         time_dim: Column of time among all columns, counted from 0.
         columns: Number of columns with time, d.
+        tasks: Whether the model has a column for tasks besides, which points leave out.
     """
 
     now: Tensor
     time_dim: int
     columns: int
+    tasks: bool = False
 
     def __call__(self, X: Tensor) -> Tensor:
         """Points at the present, `... x q x d`.
@@ -42,10 +45,11 @@ class Placement:
             BotorchTensorDimensionError: If the columns are neither d nor d - 1.
         """
         if X.dim() < 2 or X.shape[-1] not in (self.columns, self.columns - 1):
+            tasks = " Leave out the column of tasks; output_tasks of MultiTaskGP says which count."
             raise BotorchTensorDimensionError(
                 f"X is {tuple(X.shape)}, but points at the present are ... x q x "
                 f"{self.columns - 1}, the columns other than time, or ... x q x {self.columns}, "
-                f"whose column {self.time_dim} is replaced."
+                f"whose column {self.time_dim} is replaced.{tasks * self.tasks}"
             )
         now = self.now.to(X)[..., None, None]
         batch = torch.broadcast_shapes(X.shape[:-2], now.shape[:-2])  # type: ignore[no-untyped-call]
@@ -68,9 +72,10 @@ class Placement:
 
         Args:
             model: A ``TimeVaryingGP``, an ``AdaptiveModel``, a list of models with one in it, or
-                any BoTorch model with training inputs.
+                any BoTorch model with training inputs. Points of a ``MultiTaskGP`` leave out the
+                column of tasks, as for its posterior of all tasks.
             now: The present, a number or `batch_shape`; the model's own where None.
-            time_dim: Column of time; the model's own where None.
+            time_dim: Column of time in the training inputs; the model's own where None.
 
         Raises:
             InputDataError: If ``now`` lies before an observation, or is not the ``now`` from which
@@ -86,7 +91,8 @@ class Placement:
             raise ValueError(
                 f"{type(model).__name__} does not know what time it is; give now and time_dim."
             )
-        (inputs, *_) = (known or parts)[0].train_inputs
+        first = (known or parts)[0]
+        (inputs, *_) = first.train_inputs
         present = like(now, inputs)
         require(
             bool(present.isfinite().all()),
@@ -105,7 +111,16 @@ class Placement:
                 f"{part.time_dim}; leave it out, and give all models of a list the same columns.",
             )
             _check_age(part, present)
-        return cls(present, time_dim % columns, columns)
+        time_dim %= columns
+        if not isinstance(first, MultiTaskGP):
+            return cls(present, time_dim, columns)
+        task = first._task_feature
+        require(
+            time_dim != task,
+            f"time_dim is {time_dim}, but that column of the MultiTaskGP holds tasks; name the one "
+            "of time, counted with that of tasks.",
+        )
+        return cls(present, time_dim - (time_dim > task), columns - 1, tasks=True)
 
 
 def _check_age(model: AgingGP | AdaptiveModel, now: Tensor) -> None:

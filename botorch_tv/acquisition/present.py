@@ -67,7 +67,8 @@ def at_present(
     Args:
         acq_function: The acquisition function.
         now: The present, a number or `batch_shape`; the model's ``now`` if None.
-        time_dim: Index of the time column; the model's if None.
+        time_dim: Index of the time column in the training inputs; the model's if None. Points of a
+            ``MultiTaskGP`` leave out the column of tasks: ``output_tasks`` says which count.
 
     Raises:
         InputDataError: If ``now`` lies before an observation, or the model's age noise is for

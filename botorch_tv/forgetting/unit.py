@@ -30,4 +30,6 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     gaps = torch.where(gaps.isfinite(), gaps, torch.nan)  # between two that do not count
     span = torch.where(gaps.isnan(), 0.0, gaps).sum(-1, keepdim=True)
     gaps = torch.where(gaps > NEGLIGIBLE * span, gaps, torch.nan)
-    return gaps.nanmedian(dim=-1).values.nan_to_num(nan=1.0)
+    # Of an even number PyTorch gives the lower of the two in the middle.
+    lower, upper = gaps.nanmedian(dim=-1).values, -(-gaps).nanmedian(dim=-1).values
+    return (0.5 * (lower + upper)).nan_to_num(nan=1.0)

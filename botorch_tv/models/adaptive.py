@@ -36,10 +36,12 @@ def adaptive_model(
     """A model without prior knowledge of rate, lengthscale, noise or scale, and without fitting.
 
     See :mod:`botorch_tv.inference.mixture` for its members. Observations may be in any units: the
-    first four in order of time, or more if these do not differ, set the units of y and of time, as
-    in ``adaptive_gp_ucb()``, which has the same posterior given the same data. The posterior is a
+    first four in order of time, with others made at the time of the fourth, or more if these do not
+    differ, set the units of y and of time, as in ``adaptive_gp_ucb()``, which has the same
+    posterior given the same data. The posterior is a
     mixture; acquisition functions draw a member, then a function. Predictions start at the newest
-    observation, so fix time with :func:`~botorch_tv.acquisition.present.at_present`.
+    observation, so fix time with :func:`~botorch_tv.acquisition.present.at_present`. Several
+    outcomes, such as an objective and its constraints, go into ``botorch.models.model.ModelList``.
 
     Args:
         train_X: Inputs, `batch_shape x n x d`, one column of which is time, in float64.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NoReturn, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
@@ -19,6 +19,7 @@ from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.models.adaptive_posterior import AdaptivePosterior
 from botorch_tv.models.checks import check_batches, check_inputs
 from botorch_tv.models.measurements import (
+    BEYOND,
     check_measurements,
     check_points,
     check_room,
@@ -62,6 +63,19 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         return 1
 
     @property
+    def likelihood(self) -> NoReturn:
+        """None: ``ModelListGP``, and whatever else takes Gaussian processes alone, asks for it.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            "an adaptive_model has no likelihood, as its posterior is a mixture of processes and "
+            "no Gaussian one; for several outcomes use botorch.models.model.ModelList, not "
+            "ModelListGP, and for noisy observations posterior(X, observation_noise=True)."
+        )
+
+    @property
     def batch_shape(self) -> Size:
         """The batch shape of the data."""
         return self.train_targets.shape[:-1]
@@ -93,6 +107,9 @@ class AdaptiveModel(Model):  # type: ignore[misc]
     ) -> AdaptivePosterior:
         """The mixture at the points and times in ``X``.
 
+        Points may lie up to a quarter of a side outside the bounds. Features of a kernel are a
+        projection there, too: each process extrapolates, and less and less of it is known.
+
         Args:
             X: `... x batch_shape x q x d`, no earlier than the newest observation.
             output_indices: None or [0].
@@ -101,7 +118,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             posterior_transform: A ``ScalarizedPosteriorTransform``.
 
         Raises:
-            InputDataError: If a point lies before the newest observation or out of bounds.
+            InputDataError: If a point lies before the newest observation or far out of bounds.
             UnsupportedError: For other transforms.
         """
         require(
@@ -115,7 +132,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         sets, trials, q = lead.numel(), self.batch_shape.numel(), X.shape[-2]
         flat = X.expand(*shape, *X.shape[-2:]).reshape(sets, trials, q, -1).transpose(0, 1)
         points, time = split(flat, self.time_dim)
-        check_points(self.prior, points, time, self.running.time[:, None, None])
+        check_points(self.prior, points, time, self.running.time[:, None, None], BEYOND)
         added = None
         if isinstance(observation_noise, Tensor):
             wide = observation_noise.expand(*shape, q, 1)

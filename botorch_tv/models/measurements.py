@@ -12,7 +12,10 @@ from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.models.checks import check_inputs, check_magnitude, check_times
 
 OUTSIDE = 1e-6
-"""Share of a side by which points may lie outside the bounds."""
+"""Share of a side by which measurements may lie outside the bounds."""
+BEYOND = 0.25
+"""The same of points asked about. BoTorch looks a tenth of the baseline's range past its ends for
+the least value that an objective may have; further away bounds or units are wrong."""
 MOST_NUMBERS = 2**28
 """Most numbers of all covariances, 2 GiB: every trial and fantasy has a matrix per member."""
 
@@ -43,7 +46,9 @@ def check_measurements(X: Tensor, Y: Tensor, time_dim: int) -> None:
     check_magnitude("Y", Y)
 
 
-def check_points(prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor) -> None:
+def check_points(
+    prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor, beyond: float = OUTSIDE
+) -> None:
     """Raise unless points lie within the bounds and no earlier than what was learned from.
 
     Args:
@@ -51,12 +56,13 @@ def check_points(prior: BankPrior, points: Tensor, time: Tensor, newest: Tensor)
         points: `... x q x d`.
         time: `... x q`.
         newest: Broadcast with it.
+        beyond: Share of a side by which they may lie outside.
 
     Raises:
         InputDataError: If not.
     """
     U = (points.detach() - prior.lower) / (prior.upper - prior.lower)
-    out = (U < -OUTSIDE) | (U > 1 + OUTSIDE) | U.isnan()
+    out = ~((U - 0.5).abs() <= 0.5 + beyond)
     if bool(out.any()):
         raise InputDataError(
             f"a point has {points[out][0].item():g} in a column that goes from "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Never, Self
 
 import torch
@@ -18,7 +20,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import Likelihood
 from gpytorch.means import Mean
 from gpytorch.priors import Prior
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Markov
 from botorch_tv.kernels import SpatioTemporalKernel
@@ -240,10 +242,21 @@ class TimeVaryingGP(AgingGP):
         """As for ``SingleTaskGP``, at the times in ``X``.
 
         With ``observation_noise=True`` observations at ``now`` or later have the noise of a new
-        one, and observations in the past that of their age.
+        one, and observations in the past that of their age. Samplers of BoTorch that draw values
+        before ``now`` from it warn: a setting that was best then need not be best at present.
         """
         check_inputs(X, self.train_inputs[0].shape[-1])
-        return super().posterior(X, output_indices, observation_noise, posterior_transform)
+        found = super().posterior(X, output_indices, observation_noise, posterior_transform)
+        kernel = self.covar_module
+        if not (isinstance(kernel, SpatioTemporalKernel) and kernel.temporal is None):
+            # On the instance, as BoTorch's outcome transforms take no posterior of another class.
+            found.rsample_from_base_samples = partial(
+                _samples_at,
+                X[..., self.time_dim].detach(),
+                self.now,
+                found.rsample_from_base_samples,
+            )
+        return found
 
     def condition_on_observations(self, X: Tensor, Y: Tensor, noise: Tensor | None = None) -> Self:
         """The model conditioned on q more observations, in O(n² q), equal to a refit on all data.
@@ -313,6 +326,31 @@ class TimeVaryingGP(AgingGP):
             subset._row_noise = rows[..., chosen, :]
         subset._tell_likelihood(subset.train_inputs[0])
         return subset  # type: ignore[no-any-return]
+
+
+def _samples_at(
+    times: Tensor,
+    now: Tensor,
+    draw: Callable[[Size, Tensor], Tensor],
+    sample_shape: Size,
+    base_samples: Tensor,
+) -> Tensor:
+    """What ``draw`` gives, with a warning where some of ``times`` lie before ``now``.
+
+    Functions of BoTorch that compare settings by samples, such as ``prune_inferior_points`` and
+    ``qLogNoisyExpectedImprovement``, know no time; all of them draw by a sampler.
+    """
+    past = times < now.unsqueeze(-1)
+    if bool(past.any()):
+        warnings.warn(
+            f"samples are drawn of values at time {times[past][0].item():g}, but now is "
+            f"{now.max().item():g}, when values are others; give points of a baseline, or those to "
+            "prune, the present as their time, or take qLogNoisyExpectedImprovementAtPresent, "
+            "which does.",
+            InputDataWarning,
+            stacklevel=3,
+        )
+    return draw(sample_shape, base_samples)
 
 
 def _separated(

@@ -72,7 +72,8 @@ class Adaptive(Strategy):
 
     Args:
         bank: The candidate processes.
-        starts: Measurements that set the units; more if the first do not differ.
+        starts: Measurements that set the units; more if the first do not differ, or others are made
+            at the time of the last of them.
 
     Raises:
         ValueError: If a part is given that the bank determines.

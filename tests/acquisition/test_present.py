@@ -1,6 +1,7 @@
 """Acquisition at the present: the same values as on all columns, and dense references."""
 
 import inspect
+import pickle
 import warnings
 
 import numpy as np
@@ -31,13 +32,14 @@ from botorch.acquisition.penalized import L2Penalty, PenalizedAcquisitionFunctio
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.prior_guided import PriorGuidedAcquisitionFunction
 from botorch.acquisition.proximal import ProximalAcquisitionFunction
+from botorch.acquisition.utils import prune_inferior_points
 from botorch.exceptions import (
     BotorchTensorDimensionError,
     InputDataError,
     InputDataWarning,
     UnsupportedError,
 )
-from botorch.models import ModelListGP, SingleTaskGP
+from botorch.models import ModelListGP, MultiTaskGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.utils.datasets import SupervisedDataset
@@ -246,7 +248,8 @@ def test_noisy_improvement_is_over_values_of_today():
     test_X = torch.rand(4, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         found = acquisition(test_X).exp().numpy()
-        past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
+        with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+            past = qLogNoisyExpectedImprovement(model, X, **options, **sharp)
         old = past(with_time(test_X)).exp().numpy()
         pruned = qLogNoisyExpectedImprovementAtPresent(model, X[:, :2], sampler=sobol(512))
     assert (pruned.X_baseline[:, 2] == NOW).all()
@@ -293,6 +296,35 @@ def test_points_of_the_past_that_are_held_are_pointed_out():
     assert torch.equal(now.X_pending, X[:2, :2])  # and nothing is said
 
 
+@pytest.mark.parametrize("forgetting", ["markov", "markov and weights", "weights"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_samples_of_the_past_are_pointed_out_where_botorch_compares_settings(forgetting, m):
+    """Pruning, and noisy improvement under fixed features, pass none of our functions."""
+    model, X = build(forgetting, now=NOW, m=m), data()[0]
+    objective = {"posterior_transform": ScalarizedPosteriorTransform(torch.ones(m).double())}
+    calls = [
+        lambda X: prune_inferior_points(model, X, **objective),
+        lambda X: prune_inferior_points(model, X, **objective, sampler=sobol(8)),
+        lambda X: qLogNoisyExpectedImprovement(model, X, sobol(8), **objective),
+        lambda X: qLogNoisyExpectedImprovement(
+            model, X, sobol(8), **objective, prune_baseline=False, cache_root=False
+        )(with_time(X[:2, None, :2])),
+    ]
+    for call in calls:
+        if forgetting != "weights":  # under which the function itself stands still
+            with pytest.warns(InputDataWarning, match=r"at time \d.* now is 20, .*AtPresent"):
+                call(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", InputDataWarning)
+            call(X if forgetting == "weights" else with_time(X[:, :2]))
+    with warnings.catch_warnings():  # what it was like is a fair question
+        warnings.simplefilter("error", InputDataWarning)
+        posterior = model.posterior(X)
+        again = pickle.loads(pickle.dumps(posterior))
+        assert torch.equal(again.mean, posterior.mean)
+        assert posterior.rsample(torch.Size([2])).isfinite().all()
+
+
 def inside(kind, acquisition):
     """BoTorch's functions that keep another in them."""
     if kind == "penalised":
@@ -305,8 +337,10 @@ def inside(kind, acquisition):
 @pytest.mark.parametrize("kind", ["penalised", "guided", "proximal"])
 def test_points_of_the_past_are_pointed_out_inside_other_functions(kind):
     X, model = data()[0], made()
+    with pytest.warns(InputDataWarning, match="samples are drawn of values at time"):
+        improvement = qLogNoisyExpectedImprovement(model, X, sobol(8))
     with pytest.warns(InputDataWarning, match="X_baseline of qLogNoisy") as said:
-        acquisition = at_present(inside(kind, qLogNoisyExpectedImprovement(model, X, sobol(8))))
+        acquisition = at_present(inside(kind, improvement))
     assert len(said) == 1
     acquisition.set_X_pending(X[:2, :2])
     if kind != "proximal":  # has no pending points beside those of the function inside
@@ -488,6 +522,54 @@ def test_models_that_do_not_know_the_time():
         at_present(hypervolume)
     with pytest.raises(UnsupportedError, match=r"acquisition function with a model, but .*SingleT"):
         at_present(SingleTaskGP(X, Y), NOW)
+
+
+@pytest.mark.parametrize("output_tasks", [[0], None], ids=["one", "both"])
+@pytest.mark.parametrize(
+    ("order", "task_feature", "time_dim"),
+    [
+        ("x x t k", -1, 2),  # x x t k of one task were taken for three columns and time
+        ("x x t k", 3, -2),
+        ("k x x t", 0, 3),
+        ("k x x t", -4, -1),
+        ("x k x t", 1, 3),
+        ("t x x k", -1, 0),
+    ],
+)
+def test_points_of_several_tasks_leave_out_the_column_of_tasks(
+    order, task_feature, time_dim, output_tasks
+):
+    (X, Y), tasks = data(), torch.arange(12.0).remainder(2).to(torch.float64)
+    columns = {"x": iter(X[:, :2].unbind(-1)), "t": iter([X[:, 2]]), "k": iter([tasks])}
+    whole = torch.stack([next(columns[name]) for name in order.split()], -1)
+    model = MultiTaskGP(whole, Y, task_feature, output_tasks=output_tasks)
+    column = order.replace("k", "").split().index("t")
+    of = {
+        "posterior_transform": ScalarizedPosteriorTransform(
+            torch.tensor([1.0, 0.5][: model.num_outputs], dtype=torch.float64)
+        )
+    }
+    baseline = with_time(X[:, :2], NOW, column)
+    made_of = {
+        "mean": PosteriorMean(model, **of),
+        "qLogEI": qLogExpectedImprovement(model, 0.3, sobol(16), **of),
+        "qLogNEI": qLogNoisyExpectedImprovement(model, baseline, sobol(16), **of),
+    }
+    test_X = torch.rand(4, 1, 2, dtype=torch.float64)
+    for acquisition in made_of.values():
+        expected = acquisition(with_time(test_X, NOW, column))
+        present = at_present(acquisition, NOW, time_dim=time_dim)
+        assert torch.equal(present(test_X), expected)
+        assert torch.equal(present(with_time(test_X, 3.0, column)), expected)
+        with pytest.raises(BotorchTensorDimensionError, match="Leave out the column of tasks"):
+            present(whole[:4].unsqueeze(1))
+    ours = qLogNoisyExpectedImprovementAtPresent(
+        model, X[:, :2], sobol(16), **of, prune_baseline=False, now=NOW, time_dim=time_dim
+    )
+    assert torch.equal(ours.X_baseline, torch.unique(baseline, dim=0))
+    assert ours(test_X).isfinite().all()
+    with pytest.raises(ValueError, match="that column of the MultiTaskGP holds tasks"):
+        at_present(made_of["mean"], NOW, time_dim=task_feature)
 
 
 def test_models_of_a_list_have_time_in_one_column():

@@ -4,7 +4,9 @@ import pytest
 
 pytest.importorskip("ax.api.client")
 
+import numpy as np
 from ax.adapter.registry import Generators
+from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.core.observation import ObservationFeatures
 from ax.exceptions.core import UserInputError
@@ -12,6 +14,8 @@ from ax.exceptions.core import UserInputError
 from botorch_tv.acquisition import Constant
 from botorch_tv.ax import (
     PresentAcquisition,
+    adaptive_generation_strategy,
+    best_now,
     complete_trial_at,
     time_varying_generation_strategy,
 )
@@ -97,3 +101,62 @@ def test_data_that_ax_refuses_leave_no_trial_running(experiment, ask):
         assert [one.index for one in trials if one.status.is_running] == [index]
     late = complete_trial_at(client, index, {"y": 0.5}, {"t": 2.0})
     assert client._experiment.trials[late].status.is_completed
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"t": float("nan")}, ValueError, "t is nan, but it must be finite"),
+        ({"t": float("inf")}, ValueError, "t is inf, but it must be finite"),
+        ({"t": True}, ValueError, "t is True, which is no plain number"),
+        ({"t": "12"}, ValueError, "t is '12', which is no plain number"),
+        ({"t": np.ma.masked}, ValueError, "t is masked, which is no plain number"),
+        ({"t": None}, ValueError, "t is None, which is no plain number"),
+        ({"t": -7.0}, UserInputError, r"at -7\.0, but its bounds are \(0\.0, 100\.0\)"),
+        ({"t": 5000}, UserInputError, r"at 5000, but its bounds are \(0\.0, 100\.0\)"),
+        ({"x": 0.3}, UserInputError, r"is \{'x': 0\.3\}, .* give \{'t': time\} alone"),
+        ({"t": 3.0, "x": 0.3}, UserInputError, r"give \{'t': time\} alone"),
+        ({}, UserInputError, r"is \{\}, .* give \{'t': time\} alone"),
+        (12.5, UserInputError, r"is 12\.5, .* give \{'t': time\} alone"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["fitted", "adaptive"])
+def test_times_at_which_nothing_was_measured(experiment, ask, tell, kind, given, error, message):
+    """Such a trial was completed, and no suggestion could be made from then on."""
+    client = tell(experiment(), ROWS)
+    if kind == "adaptive":
+        client.set_generation_strategy(adaptive_generation_strategy("t", initialization_trials=3))
+    index, _ = ask(client, 6.0)
+    with pytest.raises(error, match=message):
+        complete_trial_at(client, index, {"y": 1.0}, given)
+    assert len(client._experiment.trials) == len(ROWS) + 1
+    assert client._experiment.trials[index].status.is_running
+    assert complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(7.0)}) == index + 1
+    assert ask(client, 8.0)[1]["t"] == 8.0
+    assert best_now(client, {"t": 8.0})[0]["t"] == 8.0
+
+
+def test_a_trial_is_completed_once(experiment, tell):
+    client = tell(experiment(), ROWS)
+    with pytest.raises(UserInputError, match="Trial 2 is COMPLETED, but only a running trial"):
+        complete_trial_at(client, 2, {"y": 1.0}, {"t": 5.0})
+    assert len(client._experiment.trials) == len(ROWS)
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+def test_times_with_a_strategy_that_knows_none(kind):
+    time = RangeParameterConfig(name="t", parameter_type=kind, bounds=(0, 9))
+    salt = ChoiceParameterConfig(name="salt", parameter_type="str", values=["sea", "rock"])
+    client = Client(random_seed=1)
+    client.configure_experiment(parameters=[time, X, salt])
+    client.configure_optimization(objective="y")
+    index = client.attach_trial({"t": 1 if kind == "int" else 1.0, "x": 0.5, "salt": "sea"})
+    for given in ({"t": 10}, {"t": float("nan")}, {"salt": "rock"}, {"t": 2, "x": 0.1}, {"u": 1}):
+        with pytest.raises((UserInputError, ValueError), match=r"; (give|configure)"):
+            complete_trial_at(client, index, {"y": 1.0}, given)
+    if kind == "int":
+        with pytest.raises(UserInputError, match=r"'t' is 3\.5, but the parameter takes whole"):
+            complete_trial_at(client, index, {"y": 1.0}, {"t": 3.5})
+    assert len(client._experiment.trials) == 1
+    late = complete_trial_at(client, index, {"y": 1.0}, {"t": np.float64(3)})
+    assert client._experiment.trials[late].arm.parameters == {"t": 3, "x": 0.5, "salt": "sea"}

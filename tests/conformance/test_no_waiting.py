@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from botorch_tv.strategies import bob_gp_ucb, gp_ucb, pe_gp_ucb, r_perp, w_dbo
+from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.strategies import adaptive_gp_ucb, bob_gp_ucb, gp_ucb, pe_gp_ucb, r_perp, w_dbo
 from botorch_tv.strategies.domains import Domain
 
 SETTING = Setting(points=5, kernel="se", noise=0.02, rounds=15)
@@ -253,6 +254,20 @@ def test_nor_do_those_that_are_no_presets_of_these(name: str) -> None:
         with NoWaiting():
             nowhere = play(strategy, nowhere, 5 if before else 2)
         assert nowhere.time.device == NOWHERE
+
+
+def test_nor_does_a_bank_once_time_has_made_its_units_final() -> None:
+    """Until the round after these, measurements at the same time may still change them."""
+    small = Bank(lengthscales=(0.4,), noise_ratios=(0.02,), features=16)
+    strategy = adaptive_gp_ucb(bank=small)
+    state = strategy.init(SETTING.domain, batch_shape=(TRIALS,))
+    for t in range(5):
+        y = torch.full((TRIALS,), float(t), dtype=torch.float64)
+        state, _ = strategy.tell(state, strategy.ask(state), y)
+    nowhere = emptied(state)
+    with NoWaiting():
+        for _ in range(2):  # the eighth checks the clock
+            nowhere = play_plainly(strategy, nowhere)
 
 
 @pytest.mark.parametrize("name", ["GP-UCB", "ET-GP-UCB"])

@@ -123,7 +123,7 @@ def test_median_gap():
     times = torch.tensor([[3.0, 0.0, 1.0, 0.3, 0.1 * 3], [5.0, 5.0, 5.0, 5.0, 5.0]], dtype=D)
     assert median_gap(times).tolist() == [pytest.approx(0.7), 1.0]  # of 0.3, 0.7 and 2
     live = torch.tensor([[True, True, True, False, False], [True, False, False, False, False]])
-    assert median_gap(times, live).tolist() == [1.0, 1.0]
+    assert median_gap(times, live).tolist() == [1.5, 1.0]  # of 1 and 2
     assert median_gap(times[:, :1]).tolist() == [1.0, 1.0]
     assert median_gap(1e6 * times)[0].item() == pytest.approx(7e5)
 

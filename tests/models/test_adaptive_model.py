@@ -11,20 +11,27 @@ from botorch.acquisition import (
     LogExpectedImprovement,
     UpperConfidenceBound,
     qKnowledgeGradient,
+    qLogExpectedImprovement,
     qLogNoisyExpectedImprovement,
+    qNoisyExpectedImprovement,
     qSimpleRegret,
     qUpperConfidenceBound,
 )
+from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
+from botorch.acquisition.logei import qLogProbabilityOfFeasibility
 from botorch.acquisition.objective import (
     ExpectationPosteriorTransform,
+    GenericMCObjective,
     ScalarizedPosteriorTransform,
 )
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
+from botorch.models import ModelListGP
 from botorch.models.model import ModelList
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
 from botorch.sampling.get_sampler import get_sampler
 from inference.mixture.still import STILL, by_the_book
+from oracles import mixture
 
 from botorch_tv import Box, adaptive_gp_ucb
 from botorch_tv.acquisition.present import at_present, qLogNoisyExpectedImprovementAtPresent
@@ -383,6 +390,95 @@ def test_acquisition_functions_of_botorch_take_it():
     assert abs(float(greedy(query)) - float(mean)) < 5 * float(error)
 
 
+def noisy(model, X, now, **options):
+    return at_present(qLogNoisyExpectedImprovement(model, brought_to(now, X), **options), now)
+
+
+def brought_to(now, X):
+    return torch.cat([X[:, :2], torch.full_like(X[:, 2:], now)], -1)
+
+
+CONSTRAINED = {
+    "qLogNEI": noisy,
+    "qNEI": lambda model, X, now, **options: at_present(
+        qNoisyExpectedImprovement(model, brought_to(now, X), **options), now
+    ),
+    "at present": lambda model, X, now, **options: qLogNoisyExpectedImprovementAtPresent(
+        model, X, now=now, **options
+    ),
+    "qLogEI": lambda model, X, now, **options: at_present(
+        qLogExpectedImprovement(model, best_f=-1.0, **options), now
+    ),
+    "feasibility": lambda model, X, now, **options: at_present(
+        qLogProbabilityOfFeasibility(model, options["constraints"]), now
+    ),
+    "analytic": lambda model, X, now, **options: at_present(
+        LogConstrainedExpectedImprovement(model, -1.0, 0, {1: (None, 0.0)}), now
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:When all training points are infeasible")
+@pytest.mark.parametrize("name", list(CONSTRAINED))
+def test_constrained_acquisition_functions_of_botorch_take_a_list(name):
+    """Where nothing measured is feasible, BoTorch looks beyond the box for the least value."""
+    for seed in range(8):
+        generator = torch.Generator().manual_seed(seed)
+        x, noise = (torch.rand(10, 2, dtype=D, generator=generator) for _ in range(2))
+        X = torch.cat([x, torch.arange(10, dtype=D).unsqueeze(-1)], -1)
+        objective = -(x - 0.3).square().sum(-1, keepdim=True) + 0.02 * noise[:, :1]
+        cost = x.sum(-1, keepdim=True) - 0.4 + 0.02 * noise[:, 1:]  # below 0 in a corner
+        model = ModelList(*(adaptive_model(X, Y, bank=STILL) for Y in (objective, cost)))
+        function = CONSTRAINED[name](
+            model,
+            X,
+            now=10.0,
+            objective=GenericMCObjective(lambda Y, X=None: Y[..., 0]),
+            constraints=[lambda Y: Y[..., 1]],
+        )
+        q = 1 if name == "analytic" else 2
+        torch.manual_seed(seed)
+        chosen, value = optimize_acqf(
+            function, SQUARE, q=q, num_restarts=2, raw_samples=16, options={"maxiter": 15}
+        )
+        assert bool(((chosen >= 0) & (chosen <= 1)).all())
+        corners = torch.tensor([[1.0, 1.0], [0.9, 0.9]], dtype=D)[:q]  # too costly
+        assert float(value) > float(function(corners))
+
+
+def test_beyond_the_bounds_a_process_extrapolates():
+    """By the kernel itself, of which features are a projection; variance grows from the wall on."""
+    common = {"hazards": (0.0,), "lengthscales": (0.3,), "noise_ratios": (0.05,)}
+    bank = Bank(rates=(0.02,), **common, tolerance=1e-7)
+    out = torch.linspace(0, 0.25, 26, dtype=D)
+    for seed in range(3):
+        X, Y = data(20, seed)
+        model = adaptive_model(X, Y, bank=bank)
+        along = torch.rand(4, 1, dtype=D, generator=torch.Generator().manual_seed(seed))
+        walls = [torch.stack(torch.broadcast_tensors(one, along), -1) for one in (-out, 1 + out)]
+        x = torch.cat([*walls, *(one.flip(-1) for one in walls)])
+        query = torch.cat([x, model.newest.expand(16, 26, 1)], -1)
+        posterior = model.posterior(query)
+        mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+        assert float(variance.diff().min()) > 0
+        assert float((variance[:, -1] / variance[:, 0]).min()) > 1.2
+        points = torch.cat([X, query.flatten(0, 1)]).numpy()[:, :2]
+        apart = np.square(points[:, None] - points).sum(-1)
+        value, vectors = np.linalg.eigh(np.exp(-0.5 * apart / 0.3**2))
+        root = vectors * np.sqrt(value.clip(0))
+        _, wanted, covariance, _ = mixture.in_units_of_data(
+            [lambda one, root=root: root[:20] if len(one) == 20 else root[20:]],
+            *(bank.rates, bank.noise_ratios),
+            (X[:, :2].numpy(), Y[:, 0].numpy(), X[:, 2].numpy()),
+            (points[20:], query[..., 2].flatten().numpy()),
+            first=FIRST,
+            clock=float(X[:FIRST, -1].diff().median()),
+        )
+        sd = float(variance.max()) ** 0.5
+        np.testing.assert_allclose(mean.flatten(), wanted, rtol=0, atol=1e-4 * sd)
+        np.testing.assert_allclose(variance.flatten(), covariance.diagonal(), rtol=1e-4)
+
+
 def test_knowledge_gradient_at_present():
     X, Y = data(9)
     model = adaptive_model(X, Y, bank=JUMPY)
@@ -440,7 +536,8 @@ def test_what_it_cannot_do_it_refuses():
     query = asked(model, 2)
     for bad, cure in (
         (query - torch.tensor([0.0, 0.0, 9.0]), "at_present"),
-        (query + torch.tensor([1.0, 0.0, 0.0]), "give bounds"),
+        (query + torch.tensor([1.3, 0.0, 0.0]), "give bounds"),
+        (query * torch.nan, "give bounds"),
     ):
         with pytest.raises(InputDataError, match=cure):
             model.posterior(bad)
@@ -457,6 +554,11 @@ def test_what_it_cannot_do_it_refuses():
         model.condition_on_observations(query[:1], Y[:1], noise=Y[:1])
     with pytest.raises(InputDataError, match="anew"):
         model.condition_on_observations(X[3:4], Y[3:4])
+    outside = query[:1] * torch.tensor([0.0, 1.0, 1.0]) - torch.tensor([0.01, 0.0, 0.0])
+    with pytest.raises(InputDataError, match="give bounds"):
+        model.condition_on_observations(outside, Y[:1])
+    with pytest.raises(UnsupportedError, match=r"use botorch\.models\.model\.ModelList, not"):
+        ModelListGP(model, model)
     wide = query[:1].expand(1_000_000, 1, 3)
     with pytest.raises(UnsupportedError, match="smaller bank"):
         model.condition_on_observations(wide, Y[:1].expand(1_000_000, 1, 1))

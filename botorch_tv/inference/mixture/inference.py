@@ -27,7 +27,7 @@ from botorch_tv.inference.mixture.running import (
     passages,
     restarted,
 )
-from botorch_tv.inference.mixture.units import checked_clock, checks_clock, units_of, with_found
+from botorch_tv.inference.mixture.units import checked_clock, checks_clock, renewed
 from botorch_tv.inference.prior import Prior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Normal
@@ -94,7 +94,7 @@ class MixtureInference(Inference):
     def _with_units(
         self, data: Data, running: RunningMixture
     ) -> tuple[RunningMixture, Tensor | None]:
-        """Units of trials that have enough now, and which these are; None where there is none."""
+        """Units of trials until these are final, and which learn anew in others; None for none."""
         history, trials = data.history, running.shape.shape[0]
         n, prior = data.rounds, bank_prior(data)
         y, time = (part.tensor().reshape(trials, n) for part in (history.y, history.time))
@@ -102,16 +102,15 @@ class MixtureInference(Inference):
         context = y.new_zeros(trials, n, prior.context_dim)
         if prior.context_dim:
             context = history.choice.tensor().reshape(trials, n, -1)[..., len(prior.lower) :]
-        found, known = units_of(y, good, time, context, self.starts), running.units.known
-
-        units = with_found(running.units, found)
+        units, moving = renewed(running.units, y, good, time, context, self.starts)
         running = running._replace(units=units)
         if n < self.starts:
             return running, None
         # A device is waited for in these rounds alone.
-        anew = units.known & ~known
-        settled = bool(units.known.all())
-        return running._replace(settled=settled), anew if bool(anew.any()) else None
+        anew = moving & units.known & good[:, -1]
+        if not bool(moving.any()):
+            return running._replace(settled=True), None
+        return (restarted(prior, running, anew), anew) if bool(anew.any()) else (running, None)
 
     def _with_clock(
         self, data: Data, running: RunningMixture, anew: Tensor | None

@@ -47,7 +47,7 @@ class RunningMixture(NamedTuple):
     """Chance that the newest jump came just before it, as it was when last above ½,
     `batch_shape`."""
     settled: bool
-    """Whether all trials are known to have their units."""
+    """Whether all trials are known to have their units, which time has made final."""
 
     def flat(self) -> RunningMixture:
         """With one dimension of trials."""

@@ -1,6 +1,7 @@
 """The units of a bank: a mean and a scale of y and of the context, and a clock.
 
 They come from the first measurements of a trial, so that y, context and time may be in any units.
+All that are made at one time count together, so that their order makes no difference.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ FIRST = 4
 of them find narrow peaks more often where little is explored; at the usual width the band does."""
 
 
+TOGETHER = 32
+"""Measurements up to which those at the time of the one that completed the units count for them,
+too: with each everything is learned anew."""
 APART = 3.0
 """How far the clock may be from the median time between all measurements, as a factor; that
 between rates that a bank holds possible. Beyond it the rates are no longer those of the data."""
@@ -70,12 +74,30 @@ def units_of(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int)
     )
 
 
-def with_found(units: MixtureUnits, found: MixtureUnits) -> MixtureUnits:
-    """Units in which those not yet known are replaced by the ones found."""
-    where = units.known
+def renewed(
+    units: MixtureUnits, y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int
+) -> tuple[MixtureUnits, Tensor]:
+    """Units after the newest measurement; they are final once time has moved on.
+
+    Args:
+        units: Before it.
+        y: `T x n`, like the others as of :func:`units_of`, in order of time.
+        good: `T x n`, bool.
+        time: `T x n`.
+        context: `T x n x c`.
+        least: Measurements that are enough.
+
+    Returns:
+        The units, and which trials may have others after the next measurement, `T`, bool.
+    """
+    found = units_of(y, good, time, context, least)
+    earlier = units_of(y, good & (time < time[:, -1:]), time, context, least)
+    few = good.sum(-1) <= TOGETHER
+    moving = ~earlier.known & (~units.known | (found.known & few))
+    pairs = zip(found, units)
     return MixtureUnits(
-        *(torch.where(leading(where, new.dim()), old, new) for old, new in zip(units, found))
-    )
+        *(torch.where(leading(moving, new.dim()), new, old) for new, old in pairs)
+    ), moving
 
 
 def checks_clock(number: int) -> bool:
@@ -105,14 +127,12 @@ def checked_clock(units: MixtureUnits, time: Tensor, good: Tensor) -> tuple[Mixt
 
 def units_after(y: Tensor, good: Tensor, time: Tensor, context: Tensor, least: int) -> MixtureUnits:
     """The units of trials that were told these measurements one by one; arguments as above."""
-
-    def found(told: int) -> MixtureUnits:
-        return units_of(y[:, :told], good[:, :told], time[:, :told], context[:, :told], least)
-
-    units = found(least)
+    units = units_of(y[:, :0], good[:, :0], time[:, :0], context[:, :0], least)
+    moving = ~units.known
     for told in range(least, y.shape[-1] + 1):
-        if not bool(units.known.all()):
-            units = with_found(units, found(told))
+        if bool(moving.any()):
+            y_now, good_now, time_now = (part[:, :told] for part in (y, good, time))
+            units, moving = renewed(units, y_now, good_now, time_now, context[:, :told], least)
         if checks_clock(told):
             units, _ = checked_clock(units, time[:, :told], good[:, :told])
     return units

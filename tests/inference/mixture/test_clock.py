@@ -1,14 +1,14 @@
-"""The unit of time of a bank: found from the first measurements, and looked at again."""
+"""The units of a bank: found from the first measurements; that of time is looked at again."""
 
 import numpy as np
 import pytest
 import torch
 from inference.mixture.still import STILL, by_the_book
 
-from botorch_tv import Box, adaptive_gp_ucb
+from botorch_tv import Box, Loop, adaptive_gp_ucb
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.units import FIRST, checks_clock
+from botorch_tv.inference.mixture.units import FIRST, TOGETHER, checks_clock
 from botorch_tv.models import adaptive_model
 
 JUMPY = Bank(
@@ -90,3 +90,99 @@ def test_trials_begin_anew_each_for_itself():
 def test_it_is_looked_at_whenever_the_data_have_doubled():
     assert [n for n in range(100) if checks_clock(n)] == [8, 16, 32, 64]
     assert float(median_gap(torch.tensor([0.0, 1.0, 2.0, 12.0]))) == 1
+
+
+# ---------------------------------------------------------------- measurements at one time
+
+SIX = [0.0] * 6 + [2.0, 1.0, 1.0, 2.0]
+TWO_AND_FOUR = [0.0] * 2 + [1.0] + [0.0] * 3 + [2.0, 1.0, 1.0, 2.0]
+QUERY = SQUARE.new_tensor([[0.2, 0.9], [0.5, 0.4], [0.8, 0.1]])
+
+
+def orders(gaps):
+    """Rows as they are, and with those of one time turned round, or mixed."""
+    t = torch.tensor(gaps).cumsum(0)
+    yield torch.arange(len(gaps))
+    for seed in range(3):
+        mixed = torch.randperm(len(gaps), generator=torch.Generator().manual_seed(seed))
+        yield mixed[t[mixed].argsort(stable=True)]
+    yield (len(gaps) - 1 - torch.arange(len(gaps)))[t.flip(0).argsort(stable=True)]
+
+
+def by_strategy(X, t, y, *, bank=STILL):
+    player = adaptive_gp_ucb(bank=bank)
+    return player.posterior(told(player, X, t, y), QUERY, now=float(t[-1]) + 1)
+
+
+def by_batch(X, t, y):
+    player = adaptive_gp_ucb(bank=STILL)
+    state = told(player, X, t, y, (2,))
+    return player.posterior(state, QUERY.expand(2, -1, -1), now=float(t[-1]) + 1)
+
+
+def by_loop(X, t, y):
+    loop = Loop(adaptive_gp_ucb(bank=STILL), Box(SQUARE))
+    for row in range(len(y)):
+        loop.observe(X[row].tolist(), float(y[row]), time=float(t[row]))
+    return loop.posterior(QUERY.tolist(), now=float(t[-1]) + 1)
+
+
+def by_model(X, t, y):
+    rows = torch.cat([X, t.unsqueeze(-1)], -1)
+    model = adaptive_model(rows, y.unsqueeze(-1), bank=STILL)
+    return model.posterior(torch.cat([QUERY, (t[-1] + 1).expand(3, 1)], -1))
+
+
+@pytest.mark.parametrize("gaps", [SIX, TWO_AND_FOUR], ids=["six", "two and four"])
+@pytest.mark.parametrize("way", [by_strategy, by_batch, by_loop, by_model])
+def test_the_order_of_measurements_at_one_time_makes_no_difference(way, gaps):
+    """The fourth set the units, whichever it was: predictions differed by tenths of their sd."""
+    X, t, y = data(gaps)
+    found = [way(X[order], t, y[order]) for order in orders(gaps)]
+    for one in found[1:]:
+        torch.testing.assert_close(one.mean, found[0].mean, rtol=0, atol=1e-9)
+        torch.testing.assert_close(one.variance, found[0].variance, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "counted"),
+    [
+        (SIX, 6),
+        (TWO_AND_FOUR, 6),
+        ([1.0] * 9, FIRST),
+        ([1.0] * 3 + [0.0] + [1.0] * 5, FIRST),
+        ([0.0] * (TOGETHER + 3) + [1.0], TOGETHER),
+    ],
+)
+def test_units_are_those_of_all_measurements_up_to_the_time_that_completed_them(gaps, counted):
+    X, t, y = data(gaps)
+    model = adaptive_model(torch.cat([X, t.unsqueeze(-1)], -1), y.unsqueeze(-1), bank=STILL)
+    units = model.running.units
+    np.testing.assert_allclose(units.centre, [y[:counted].numpy().mean()], rtol=1e-12)
+    np.testing.assert_allclose(units.spread, [y[:counted].numpy().std()], rtol=1e-12)
+    torch.testing.assert_close(by_strategy(X, t, y).mean, by_model(X, t, y).mean, rtol=0, atol=1e-9)
+
+
+def test_a_batch_in_which_trials_complete_their_units_at_other_times():
+    """Each for itself: by six at once, by two and four, after a failure, and one by one."""
+    player = adaptive_gp_ucb(bank=JUMPY)
+    gaps = torch.tensor([SIX, TWO_AND_FOUR, SIX, [1.0] * 10], dtype=torch.float64)
+    X, _, y = data([1.0] * 10)
+    t, ok = gaps.cumsum(-1), torch.ones(4, 10, dtype=torch.bool)
+    ok[2, 3] = ok[2, 5] = False
+
+    def played(trials):
+        state = player.init(Box(SQUARE), batch_shape=(len(trials),))
+        for row in range(10):
+            at = player.suggestion_at(state, X[row].expand(len(trials), 2), now=t[trials, row])
+            value = y[row].expand(len(trials))
+            state, _ = player.tell(state, at, value, ok=ok[trials, row])
+        posterior = player.posterior(
+            state, QUERY.expand(len(trials), -1, -1), now=t[trials, -1] + 1
+        )
+        return posterior.mean, posterior.variance
+
+    together = played([0, 1, 2, 3])
+    for trial in range(4):
+        for whole, alone in zip(together, played([trial])):
+            torch.testing.assert_close(whole[trial], alone[0], rtol=0, atol=1e-9)
