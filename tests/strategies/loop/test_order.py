@@ -12,7 +12,7 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.retention import prediction_band
 from botorch_tv.strategies import Loop, et_gp_ucb
 
-WITHOUT_TRIGGER = [case for case in CASES if case[0] != "trigger"]
+WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]
 
 
 @pytest.mark.parametrize("case", WITHOUT_TRIGGER, ids="-".join)
