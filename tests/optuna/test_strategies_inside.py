@@ -209,6 +209,7 @@ def test_strategy_is_not_changed(told):
     [
         ("epsilon", r"A strategy takes it, DriftSampler\(tv_gp_ucb"),
         ("direction", r"Give optuna\.create_study\(direction=\.\.\.\)\.$"),
+        ("constraints_func", r"Inside the objective call trial\.set_constraint\(name, value\)"),
         ("seeds", r"Did you mean seed\?$"),
     ],
 )
