@@ -31,7 +31,7 @@ def section(results: Path = RESULTS) -> str:
     ms = {row["contender"]: row["ms"] for row in loops["contenders"]}
     ratio = {row["contender"]: row["ratio"] for row in loops["contenders"]}
     _, one, joint, single = list(ms)[:4]
-    rows = [*_of_studies(studies), *_of_rounds(ms, loops["parameters"]["trials"])]
+    rows = [*_of_studies(studies, loops["device"]), *_of_rounds(ms, loops["parameters"]["trials"])]
     rounds, studied = loops["parameters"]["horizon"], _studied(ms)
     faster = ""
     if studied is not None:
@@ -67,11 +67,12 @@ def section(results: Path = RESULTS) -> str:
     )
 
 
-def _of_studies(studies: dict[str, Any]) -> list[tuple[str, str]]:
-    """What studies take."""
+def _of_studies(studies: dict[str, Any], machine: str) -> list[tuple[str, str]]:
+    """What studies take; ``machine`` is that of all other figures."""
     return [
         (
-            f"`botorch-tv compare`: {_players(studies, 'compare')} strategies, 64 trials",
+            f"`botorch-tv compare`: {_players(studies, 'compare')} strategies, 64 trials"
+            f"{_elsewhere(studies['compare'], machine)}{_doubt(studies['compare'])}",
             _seconds(studies, "compare"),
         ),
         (
@@ -131,9 +132,14 @@ def _cached(shares: Sequence[float]) -> str:
     return "; more than all where a cache still has what the last pass wrote" if found else ""
 
 
+def _elsewhere(facts: dict[str, Any], machine: str) -> str:
+    """Words for what was timed on another machine than the rest."""
+    return "" if facts["machine"] == machine else f", on {facts['machine']}"
+
+
 def _doubt(facts: dict[str, Any]) -> str:
     """Words for a machine that was busy when it was timed; none for a quiet one."""
-    if facts["load_before"] <= BUSY * facts["threads"]:
+    if facts.get("load_before", 0) <= BUSY * facts.get("threads", 1):
         return ""
     return f" (Timed while the machine had other work: load {facts['load_before']:.1f}.)"
 

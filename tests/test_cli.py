@@ -52,7 +52,7 @@ def test_compare_writes_and_tells(tmp_path, capsys):
         "compare.png",
     }
     result = StudyResult.load(tmp_path / "new" / "compare.nc")
-    assert dict(result.data.sizes) == {"strategy": 7, "trial": 2, "round": 4}
+    assert dict(result.data.sizes) == {"strategy": 8, "trial": 2, "round": 4}
     printed = capsys.readouterr()
     for label in result.strategies:
         assert label in printed.out
@@ -60,6 +60,17 @@ def test_compare_writes_and_tells(tmp_path, capsys):
     assert "lowest regret" in printed.out
     table = pd.read_csv(tmp_path / "new" / "compare.csv", index_col="strategy")
     pd.testing.assert_frame_equal(result.summary(), table)
+
+
+@pytest.mark.usefixtures("unpictured")
+def test_compare_in_single_precision_leaves_out_what_needs_double(tmp_path, capsys):
+    command = ["compare", "--dtype", "float32", *TINY, "--out", str(tmp_path)]
+    assert cli.main(command) == 0
+    labels = StudyResult.load(tmp_path / "compare.nc").strategies
+    assert len(labels) == 7
+    assert "Adaptive-GP-UCB" not in labels
+    assert cli.main([*command, "--strategies", "GP,Adaptive"]) == cli.EXIT_ERROR
+    assert "use torch.float64" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("unpictured")
@@ -77,7 +88,7 @@ def test_seed_decides(tmp_path):
 def test_defaults_are_the_documented_ones():
     given = vars(cli._parser().parse_args(["compare"]))
     expected = {
-        "strategies": "GP,R,SW,TV,WGP,UI,ET",
+        "strategies": "GP,R,SW,TV,WGP,UI,ET,Adaptive",
         "epsilon": 0.03,
         "noise": 0.02,
         "kernel": "se",

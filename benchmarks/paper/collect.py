@@ -44,6 +44,7 @@ def collect(runs: Path, results: Path = RESULTS) -> None:
     studies = json.loads(told.read_text())["studies"] if told.exists() else {}
     here = environment(seed=0)
     made = {"commit": here["commit"], "machine": here["device"]}
+    made |= {"load_before": here["load_before"], "threads": here["threads"]}
     for path in sorted(runs.glob("*.nc")):
         attributes = StudyResult.load(path).data.attrs
         studies[path.stem] = made | {

@@ -57,6 +57,8 @@ def comparison(arguments: argparse.Namespace) -> Comparison:
 def _drawn(arguments: argparse.Namespace) -> Comparison:
     for name in REPLAYED:
         require(name not in arguments, f"{_flag(name)} is about a record; give --panel FILE.")
+    if arguments.dtype == "float32" and not noted(arguments, "strategies"):
+        arguments.strategies = arguments.strategies.removesuffix(",Adaptive")  # which refuses it
     kernel = unit_kernel(arguments.kernel, arguments.lengthscale)
     strategies = _line_up(
         arguments, kernel=kernel, noise=arguments.noise, epsilon=arguments.epsilon

@@ -69,9 +69,9 @@ def option(
 
 def add_compare_options(parser: argparse.ArgumentParser) -> None:
     """All options but those of the run itself."""
-    told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s; with --panel "
-    told += f"{PANEL_STRATEGIES})"
-    option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET", action=Noted)
+    told = f"comma list of {', '.join(STRATEGIES)} (default: %(default)s, in float32 "
+    told += f"without Adaptive; with --panel {PANEL_STRATEGIES})"
+    option(parser, "--strategies", told, "GP,R,SW,TV,WGP,UI,ET,Adaptive", action=Noted)
     _add_world_options(parser)
     _add_panel_options(parser)
     _add_strategy_options(parser)

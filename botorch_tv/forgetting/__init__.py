@@ -7,6 +7,7 @@ from botorch_tv.forgetting.parameter import Parameter
 from botorch_tv.forgetting.parts import Log, Observation, Part
 from botorch_tv.forgetting.periodic import PeriodicMarkov
 from botorch_tv.forgetting.retention import (
+    ConfirmedTrigger,
     EventTrigger,
     KeepAll,
     Kept,
@@ -20,6 +21,7 @@ from botorch_tv.forgetting.static import Static
 from botorch_tv.forgetting.wasserstein import WassersteinRemoval
 
 __all__ = [
+    "ConfirmedTrigger",
     "Decay",
     "EventTrigger",
     "ExponentialWeights",

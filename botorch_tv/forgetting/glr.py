@@ -73,10 +73,9 @@ class GLRTrigger(Retention):
         return Kept(newest=1, where=fired, reset=fired)
 
     def update(self, log: Log) -> Errors:
-        # t' is that of the next round: 1 after a reset on this observation, whose error goes too,
-        # and 2 after one before it, which its own error outlives.
-        errors = self._errors(log, (log.since - 2).clamp_min(0))
-        return errors._replace(number=torch.minimum(errors.number, log.since - 1))
+        # t' is that of the next round: 2 after a reset before this observation, whose own error
+        # counts, and 1 after one on it, whose own is left out by keep.
+        return self._errors(log, (log.since - 2).clamp_min(0))
 
     def statistic(self, errors: Errors) -> Tensor:
         """max_w G_w, `batch_shape`; 0 without errors."""

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from botorch_tv.forgetting.levels import ErrorLevels, error_level
-from botorch_tv.forgetting.parts import Log, Part
+from botorch_tv.forgetting.parts import Log, Observation, Part
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Clock = Literal["rounds", "time"]
@@ -36,12 +36,15 @@ class Kept(NamedTuple):
         where: The trials to which ``newest`` applies, `batch_shape`, bool; None for all trials.
         rows: Alternatively, any selection of rows, `batch_shape x n`, bool; ``newest`` is cheaper.
         reset: Whether this is a reset, of all trials or `batch_shape`, bool.
+        aside: Rows that are left out for now, `batch_shape x n`, bool; None for none. They return
+            as soon as an answer no longer names them.
     """
 
     newest: int | None = None
     where: Tensor | None = None
     rows: Tensor | None = None
     reset: bool | Tensor = False
+    aside: Tensor | None = None
 
 
 class Retention(Part):
@@ -230,18 +233,19 @@ class EventTrigger(Retention):
 
     def __repr__(self) -> str:
         rule = getattr(self.rule, "__name__", repr(self.rule))
-        return f"EventTrigger(delta={self.delta}, rule={rule})"
+        return f"{type(self).__name__}(delta={self.delta}, rule={rule})"
 
     def keep(self, log: Log) -> Kept:
-        seen = log.newest
-        if seen is None:
+        if log.newest is None:
             return Kept()
-        if self.rule is prediction_error:  # the same, with levels that are known
-            level = self._levels.at(log.since, log.rounds + 1, seen.sd)
-            fired = (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
-        else:
-            fired = self.rule(seen.y, seen.mean, seen.sd, seen.noise, log.since, self.delta)
+        fired = self._contradicts(log, log.newest, log.since)
         return Kept(newest=1, where=fired, reset=fired)
+
+    def _contradicts(self, log: Log, seen: Observation, since: Tensor) -> Tensor:
+        if self.rule is prediction_error:  # the same, with levels that are known
+            level = self._levels.at(since, log.rounds + 1, seen.sd)
+            return (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
+        return self.rule(seen.y, seen.mean, seen.sd, seen.noise, since, self.delta)
 
     @cached_property
     def _levels(self) -> ErrorLevels:
@@ -251,6 +255,88 @@ class EventTrigger(Retention):
         if self.rule is not prediction_error:
             return None
         return prediction_band(sd, noise, since, self.delta)
+
+
+class Contradictions(NamedTuple):
+    """Observations in a row that contradicted the model and have fired nothing yet."""
+
+    number: Tensor
+    """How many, `batch_shape`, int64."""
+    first: Tensor
+    """Rounds before the first of them, `batch_shape`, int64; arbitrary where there is none."""
+
+
+@dataclass(frozen=True, repr=False)
+class ConfirmedTrigger(EventTrigger):
+    """Forget when several observations in a row contradict the model, as one may be misread.
+
+    A first contradiction is set aside: the posterior does without it. If the next ``confirm``
+    observations contradict the model as well, all but these ``confirm + 1`` are forgotten. If one
+    of them agrees, those set aside are dropped for good. A failed measurement does neither. Any
+    reset begins the count anew.
+
+    Before a trigger fires, an :class:`EventTrigger` would have fired at the first contradiction. So
+    the probability of ever firing on a static objective is at most δ_B a fortiori, and a change is
+    detected at least ``confirm`` rounds later.
+
+    Args:
+        delta: δ_B, as for :class:`EventTrigger`.
+        rule: Decides whether an observation contradicts the model; see :func:`prediction_error`.
+        confirm: How many contradictions must follow the first, at least 1.
+
+    Raises:
+        ValueError: If ``delta`` lies outside (0, 1), or ``confirm`` is no whole number from 1 on.
+    """
+
+    confirm: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle_integer(self, "confirm", 1, "EventTrigger fires at the first contradiction.")
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, confirm={self.confirm})"
+
+    def init(self, batch_shape: Size) -> Contradictions:
+        none = torch.zeros(batch_shape, dtype=torch.int64, device="cpu")
+        return Contradictions(none, none)
+
+    def keep(self, log: Log) -> Kept:
+        told = log.since - 1 if log.newest is None else log.since
+        before, after = self._counted(log, told)
+        looks = log.now.device.type == "cpu"
+        if looks and not bool((before.number + after.number).any()):
+            return Kept()
+        n = log.time.shape[-1]
+        row = torch.arange(log.rounds - n, log.rounds, device=log.now.device)
+        fired = after.number > self.confirm
+        refuted = (before.number > 0) & (after.number == 0)
+        named = (row >= after.first.unsqueeze(-1)) & (after.number > 0).unsqueeze(-1)
+        wrong = (row >= before.first.unsqueeze(-1)) & (row < log.rounds - 1)
+        rows = torch.where(fired.unsqueeze(-1), named, ~(wrong & refuted.unsqueeze(-1)))
+        return Kept(rows=rows, reset=fired, aside=named & ~fired.unsqueeze(-1))
+
+    def update(self, log: Log) -> Contradictions:
+        return self._counted(log, log.since - 1)[1]
+
+    def _counted(self, log: Log, told: Tensor) -> tuple[Contradictions, Contradictions]:
+        """The contradictions before and after the newest observation.
+
+        Args:
+            log: See :class:`~botorch_tv.forgetting.parts.Log`.
+            told: Observations since the last reset, 0 where it was on the newest, `batch_shape`.
+        """
+        number, first = log.memory
+        before = Contradictions(number.masked_fill(first < log.rounds - told, 0), first)
+        if log.newest is None:
+            return before, before
+        contradicts = self._contradicts(log, log.newest, told.clamp_min(1)) & (told > 0)
+        unknown = log.newest.noise.isinf()  # a failed measurement
+        goes_on = torch.where(unknown, before.number, 0)
+        return before, Contradictions(
+            torch.where(contradicts, before.number + 1, goes_on),
+            torch.where(before.number > 0, first, log.rounds - 1),
+        )
 
 
 def require_rules(retention: object) -> None:

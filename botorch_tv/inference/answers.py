@@ -27,12 +27,14 @@ def checked(answer: Kept | Tensor, time: Tensor, rows: int) -> Kept:
             f"a retention answered {shown(answer)}, but keep() returns a Kept, such as "
             "Kept(newest=20), or a bool tensor of shape batch_shape x n."
         )
-    if kept.rows is None and kept.where is None and isinstance(kept.reset, bool):
+    masks = (kept.rows, kept.where, kept.aside)
+    if isinstance(kept.reset, bool) and all(one is None for one in masks):
         return _counted(kept)
     shape = time.shape
     wanted = {
         "rows": (kept.rows, (*shape, rows)),
         "where": (kept.where, tuple(shape)),
+        "aside": (kept.aside, (*shape, rows)),
         "reset": (None if isinstance(kept.reset, bool) else kept.reset, tuple(shape)),
     }
     for name, (tensor, needed) in wanted.items():

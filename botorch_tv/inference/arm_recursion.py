@@ -69,6 +69,9 @@ class ArmRecursion(Recursion, ArmInference):
         form, kept = self._form(basis), process.most_kept(horizon)
         if not process.slides:
             numbers = form.numbers(basis, kept)
+            if process.returns:
+                regression = numbers_of_regression(basis, kept, moves=process.moves)
+                numbers = max(numbers, form.numbers(basis, 0) + regression)
         else:
             # A row for what is told and one for what is left out, until a regression replaces them.
             numbers = RowReduction.numbers(
@@ -86,7 +89,7 @@ class ArmRecursion(Recursion, ArmInference):
     def _form(self, basis: Basis) -> type[Reduction]:
         """How reductions are held; the same in all trials, whatever they play."""
         process = self.process
-        if process.moves or process.slides:
+        if process.moves or process.slides or process.returns:
             return RowReduction
         small = isinstance(basis, FeatureBasis) and basis.size <= SMALL_RANK
         if small or self.samples:

@@ -60,6 +60,8 @@ class Data(NamedTuple):
     """The oldest row of no trial has a greater number."""
     chosen: Tensor | None
     """Which of the others it keeps, `batch_shape x (rounds - dropped)`, bool; None for all."""
+    aside: Tensor | None
+    """Which of these it leaves out for now, of the same shape; None for none."""
     time: Tensor
     """Time of the newest observation, 0 before the first, `batch_shape`, float64."""
     first_time: Tensor
@@ -96,6 +98,7 @@ class Data(NamedTuple):
             oldest=None,
             latest=0,
             chosen=None,
+            aside=None,
             time=time,
             first_time=time,
             origin=time + math.inf,
@@ -113,6 +116,8 @@ class Data(NamedTuple):
     @property
     def mask(self) -> Tensor | None:
         """Which rows from ``dropped`` on a trial keeps, `batch_shape x n`, bool; None for all."""
+        if self.aside is not None:
+            return self._replace(aside=None).kept & ~self.aside
         if self.oldest is None:
             return self.chosen
         numbers = torch.arange(self.dropped, self.rounds, device=self.time.device)
@@ -122,7 +127,7 @@ class Data(NamedTuple):
     @property
     def keeps_all(self) -> bool:
         """Whether no trial leaves out any row from ``dropped`` on, as far as is known."""
-        return self.oldest is None and self.chosen is None
+        return self.oldest is None and self.chosen is None and self.aside is None
 
     @property
     def kept(self) -> Tensor:
@@ -158,9 +163,11 @@ class Data(NamedTuple):
             least_noise: A lower bound of the variances.
             all_good: Whether no measurement failed, as far as that is known without looking.
         """
-        log, chosen = self.history, self.chosen
+        log, chosen, aside = self.history, self.chosen, self.aside
         if chosen is not None:
             chosen = torch.nn.functional.pad(chosen, (0, 1), value=1)
+        if aside is not None:
+            aside = torch.nn.functional.pad(aside, (0, 1))
         origin, empty = self.origin, self.empty
         if empty is not None:  # or the first is known
             started = time if all_good else torch.where(noise.isfinite(), time, math.inf)
@@ -169,6 +176,7 @@ class Data(NamedTuple):
         return self._replace(
             rounds=self.rounds + 1,
             chosen=chosen,
+            aside=aside,
             time=time,
             first_time=time if self.rounds == 0 else self.first_time,
             origin=origin,
@@ -200,12 +208,33 @@ class Data(NamedTuple):
         Raises:
             InputDataError: If an answer does not fit the log.
         """
+        heard = [checked(answer, self.time, self.rounds - self.dropped) for answer in answers]
+        named = [one.aside for one in heard if one.aside is not None]
+        aside = functools.reduce(torch.logical_or, named) if named else None
+        looks = _looks(self)
+        if aside is not None and looks and not bool(aside.any()):
+            aside = None
+        if aside is None and self.aside is None:
+            return self._keep(heard, all_good)
+        whole = self._replace(aside=None)
+        data, change = whole._keep(heard, all_good)
+        same = looks and aside is not None and self.aside is not None
+        if same and torch.equal(aside, self.aside):  # type: ignore[arg-type]
+            if data is whole:
+                return self, change
+        else:
+            change = change.with_any_rows()
+        if aside is not None:
+            data = data._replace(aside=aside[..., data.dropped - self.dropped :])
+        return data._replace(empty=~data.good.any(-1)), change
+
+    def _keep(self, answers: list[Kept], all_good: bool | None) -> tuple[Data, Change]:
+        """The same as :meth:`keep` where no row is set aside."""
         length, looks = self.rounds - self.dropped, _looks(self)
         newest, change, left = length, Change(), self
         fresh = bool(all_good)  # whether the newest row is good in all trials, and kept
         resets: list[Tensor] = []
-        for answer in answers:
-            one = checked(answer, self.time, length)
+        for one in answers:
             fresh = fresh and one.rows is None and one.newest != 0
             if one.newest is not None and one.where is None:
                 newest = min(newest, one.newest)

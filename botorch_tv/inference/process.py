@@ -9,6 +9,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import (
+    ConfirmedTrigger,
     Decay,
     Inflation,
     KeepAll,
@@ -67,6 +68,11 @@ class Process:
         """Whether rows are known to leave one by one, in all trials together."""
         rules = self.retention
         return any(isinstance(one, SlidingWindow) and one.by == "rounds" for one in rules)
+
+    @property
+    def returns(self) -> bool:
+        """Whether rows may be set aside, which is followed by computing all anew."""
+        return any(isinstance(one, ConfirmedTrigger) for one in self.retention)
 
     @property
     def expires(self) -> bool:

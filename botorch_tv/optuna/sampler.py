@@ -45,6 +45,8 @@ OTHER_NAMES = {
     **dict.fromkeys(
         ("maximize", "minimize", "direction"), "Give optuna.create_study(direction=...)."
     ),
+    "constraints_func": "Inside the objective call trial.set_constraint(name, value) (Optuna 5); a "
+    "trial with a value above 0 is infeasible.",
 }
 """What to give instead of arguments that a strategy or a study takes."""
 
@@ -93,8 +95,8 @@ class DriftSampler(BaseSampler):
     (Desautels et al., 2014), so that the next goes elsewhere; if it has no parameters yet, its
     suggestion is computed first. Failed, pruned and infeasible trials (with a constraint above 0)
     are not modelled. Those among the newest 16 are treated as if they had the worst of all values,
-    or the predicted mean if that is worse, so that they are not repeated at once. Constraints are
-    not modelled otherwise.
+    or the predicted mean if that is worse, so that they are not repeated at once. Constraints, set
+    by ``trial.set_constraint`` inside the objective, are not modelled otherwise.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
     are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled

@@ -30,6 +30,7 @@ from botorch_tv.acquisition import (
 from botorch_tv.acquisition.candidates import Ties
 from botorch_tv.acquisition.exploration import Incumbent
 from botorch_tv.forgetting import (
+    ConfirmedTrigger,
     EventTrigger,
     ExponentialWeights,
     Markov,
@@ -49,7 +50,7 @@ from botorch_tv.strategies.signature import (
     preset,
     with_width,
 )
-from botorch_tv.validation import require_noise
+from botorch_tv.validation import require_integer, require_noise
 
 
 @preset
@@ -188,16 +189,28 @@ def ui_gp_ucb(*, alpha: float, kappa: float = 1.0, **common: Unpack[Bounded]) ->
 
 @preset
 def et_gp_ucb(
-    *, delta: float = 0.1, rule: TriggerRule = prediction_error, **common: Unpack[Common]
+    *,
+    delta: float = 0.1,
+    rule: TriggerRule = prediction_error,
+    confirm: int = 0,
+    **common: Unpack[Common],
 ) -> Strategy:
     """ET-GP-UCB, [ET] Algorithm 1: forgets when an observation contradicts the model.
 
     Args:
         delta: δ_B, the probability of a false alarm on a static objective.
         rule: The test; the paper's by default.
+        confirm: How many contradictions must follow the first before it forgets: 0, as in the
+            paper, forgets at the first. With 1 one wrong reading no longer resets: it is set aside,
+            and dropped for good if the next observation agrees with the model. ``delta`` still
+            bounds false alarms, a fortiori, but a change is detected ``confirm`` rounds later; see
+            :class:`~botorch_tv.forgetting.ConfirmedTrigger`.
     """
-    width = Logarithmic(c1=0.4, c2=4.0)
-    return Strategy(retention=EventTrigger(delta, rule), **with_width(common, width))
+    confirm = require_integer(
+        "et_gp_ucb: confirm", confirm, 0, "0 forgets at the first, 1 waits for one more."
+    )
+    trigger = ConfirmedTrigger(delta, rule, confirm) if confirm else EventTrigger(delta, rule)
+    return Strategy(retention=trigger, **with_width(common, Logarithmic(c1=0.4, c2=4.0)))
 
 
 def igp_width(common: SubGaussian, parts: int = 1) -> IGPUCB:

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.combinations import check, pick
+from conformance.strangers import Thinned
 
 from botorch_tv.forgetting import (
+    ConfirmedTrigger,
     EventTrigger,
+    GLRTrigger,
     KeepAll,
     Markov,
     PeriodicReset,
@@ -36,6 +39,29 @@ def test_random_combinations(first: int) -> None:
 def test_a_reset_by_an_observation_that_another_rule_drops(number: int) -> None:
     """Nothing is left, so that time counts from the next observation, not from the one dropped."""
     assert check(number) < TOLERANCE
+
+
+BESIDE = [
+    None,
+    (PeriodicReset(4), ("period", 4, "rounds")),
+    (PeriodicReset(5.0, by="time"), ("period", 5.0, "time")),
+    (SlidingWindow(5), ("window", 5, "rounds")),
+    (EventTrigger(0.1), ("trigger", 0.1)),
+    (GLRTrigger(0.9, longest=5), ("glr", 0.9, 5)),
+    (Thinned(3), ("thinned", 3)),
+]
+
+
+@pytest.mark.parametrize("other", BESIDE, ids=lambda one: "alone" if one is None else one[1][0])
+def test_a_confirmed_trigger_beside_other_rules(other: Any) -> None:
+    """Rows are set aside and return; those that another rule drops meanwhile do not."""
+    for number in range(8):
+        confirm, delta = number % 3 + 1, (0.1, 0.9)[number % 2]
+        together = [(ConfirmedTrigger(delta, confirm=confirm), ("confirmed", delta, confirm))]
+        if other is not None:
+            together.insert(number % 2, other)
+        retention = tuple(one for one, _ in together), tuple(name for _, name in together)
+        assert check(70_000 + number, retention=retention) < TOLERANCE
 
 
 @pytest.mark.slow

@@ -112,6 +112,31 @@ def test_what_was_predicted_after_a_reset_of_another_rule_counts() -> None:
     assert fired == [False] * 5 + [True]  # by two errors, one of which came with the period
 
 
+@pytest.mark.parametrize(
+    "values", [[0.1, -0.1, 0.1, 2.0, 1.8], [0.1, -0.1, 0.1, 2.0, None, 2.5]], ids=["", "failure"]
+)
+def test_what_was_predicted_before_a_reset_of_another_rule_counts_no_more(
+    values: list[float | None],
+) -> None:
+    """With the error before the reset the last would set it off, also if one failed in between."""
+    domain, delta, period = Grid.regular(points=3, dim=1), 0.3, 4
+    rules = (PeriodicReset(period), GLRTrigger(delta))
+    strategy = Strategy(kernel=torch.eye(3, dtype=D), noise=NOISE, retention=rules)
+    state, errors = strategy.init(domain), list[float]()
+    for t, value in enumerate(values):
+        suggestion = strategy.suggestion_at(state, domain.X[t % 3])
+        if value is not None:
+            sd2 = float(suggestion.sd) ** 2 + NOISE
+            errors.append((value - float(suggestion.mean)) / math.sqrt(sd2))
+        ok = torch.tensor(value is not None)
+        state, info = strategy.tell(state, suggestion, value or 0.0, ok=ok)
+        assert bool(info.reset) == (t == period)  # the period's own
+    told = len(values) - period
+    limit = math.log(told**3 * math.pi**2 / (6 * delta))
+    assert errors[-1] ** 2 / 2 < limit
+    assert told == 1 or sum(errors[-2:]) ** 2 / 4 > limit
+
+
 def test_a_static_objective_sets_off_no_more_than_promised() -> None:
     """Predictions of the right model, whatever the bandit chooses."""
     domain = Grid.regular(points=6, dim=2)

@@ -31,6 +31,12 @@ class Trial:
     rows: list[Row] = field(default_factory=list)
     since: int = 1
     origin: float = math.inf
+    aside: set[int] = field(default_factory=set)
+
+    @property
+    def live(self) -> list[Row]:
+        """Those not left out for now."""
+        return [row for row in self.rows if row.number not in self.aside]
 
     def observe(self, row: Row) -> None:
         self.rows.append(row)
@@ -38,7 +44,8 @@ class Trial:
         if row.good:
             self.origin = min(self.origin, row.time)
 
-    def keep(self, numbers: list[set[int]], reset: bool) -> None:
+    def keep(self, numbers: list[set[int]], reset: bool, aside: set[int]) -> None:
+        self.aside = aside
         asked = bool(self.rows)  # a trial alone is not asked about an empty log
         self.rows = [row for row in self.rows if all(row.number in some for some in numbers)]
         if reset and asked:
@@ -70,22 +77,33 @@ def an_answer(data: Data, draw: random.Random) -> tuple[Kept, list[set[int]], li
     return Kept(), [everything] * TRIALS, none
 
 
+def set_aside(data: Data, draw: random.Random) -> tuple[Kept, list[set[int]]]:
+    """An answer that leaves rows out until another does not, and which in each trial."""
+    numbers, share = range(data.dropped, data.rounds), draw.choice([0.0, 0.2, 1.0])
+    rows = [[draw.random() < share for _ in numbers] for _ in range(TRIALS)]
+    aside = torch.tensor(rows, dtype=torch.bool).view(TRIALS, len(numbers))
+    return Kept(aside=aside), [{n for n, one in zip(numbers, row) if one} for row in rows]
+
+
 def asked(data: Data, trials: list[Trial], draw: random.Random, all_good: bool | None) -> Data:
     answers = [an_answer(data, draw) for _ in range(draw.choice([1, 1, 2]))]
+    asides = [set_aside(data, draw) for _ in range(draw.choice([0, 0, 1, 1, 2]))]
     for number, one in enumerate(trials):
         resets = any(reset[number] for _, _, reset in answers)
-        one.keep([numbers[number] for _, numbers, _ in answers], resets)
-    return data.keep([answer for answer, _, _ in answers], all_good=all_good)[0]
+        left_out = set().union(*(some[number] for _, some in asides))
+        one.keep([numbers[number] for _, numbers, _ in answers], resets, left_out)
+    given = [*(answer for answer, _, _ in answers), *(answer for answer, _ in asides)]
+    return data.keep(given, all_good=all_good)[0]
 
 
 def require_same(data: Data, trials: list[Trial]) -> None:
     kept = [
         [row + data.dropped for row, some in enumerate(one) if some] for one in data.kept.tolist()
     ]
-    assert kept == [[row.number for row in one.rows] for one in trials]
+    assert kept == [[row.number for row in one.live] for one in trials]
     assert data.since.tolist() == [one.since for one in trials]
     assert data.origin.tolist() == [one.origin for one in trials]
-    empty = [not any(row.good for row in one.rows) for one in trials]
+    empty = [not any(row.good for row in one.live) for one in trials]
     assert (data.empty is None and not any(empty)) or (
         data.empty is not None and data.empty.tolist() == empty
     )

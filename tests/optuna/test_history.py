@@ -40,7 +40,7 @@ def test_any_order_gives_the_same(empty, order):
 
 
 def test_trials_of_one_time_are_told_in_the_order_of_their_numbers(empty):
-    first, second = TrialRow(1.0, 4, (0.2,), 1.0), TrialRow(1.0, 5, (0.7,), 2.0)
+    first, second = TrialRow(1.0, 4, (0.7,), 2.0), TrialRow(1.0, 5, (0.2,), 1.0)
     grown = empty.brought_to([second]).brought_to([second, first])
     told_alike(grown, empty.brought_to([first, second]))
     assert grown.rows == (first, second)

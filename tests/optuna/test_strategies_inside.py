@@ -20,6 +20,7 @@ from botorch_tv import (
 )
 from botorch_tv.optuna import DriftSampler, best_now
 from botorch_tv.optuna.default import default_strategy, learning_strategy
+from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies.adaptive import Adaptive
 
 
@@ -85,13 +86,16 @@ def test_default_is_adaptive_as_far_as_that_goes():
 
 
 def test_units_of_values_and_time_do_not_matter_by_default(run):
-    """Beyond twenty columns, where the strategy itself does not find the unit of values."""
+    """Beyond twenty columns, where the strategy itself does not find the unit of values.
+
+    Nor does what they have in common, though a million million times what they differ by.
+    """
 
     def many(trial, time):
-        return sum((trial.suggest_float(f"x{i}", 0, 1) - 0.3) ** 2 for i in range(9))
+        return sum((trial.suggest_float(f"x{i}", 0, 1) - 0.3) ** 2 for i in range(21))
 
     found = []
-    for scale, offset, tempo in ((1.0, 0.0, 1.0), (4.0**6, 2.0**20, 8.0)):
+    for scale, offset, tempo in ((1.0, 0.0, 1.0), (4.0**6, 2.0**44, 8.0)):
         sampler = DriftSampler(time_key="t", n_startup_trials=4, seed=2)
         study = optuna.create_study(sampler=sampler)
         run(
@@ -102,8 +106,25 @@ def test_units_of_values_and_time_do_not_matter_by_default(run):
         found.append((study.trials[-1].params, best_now(study)))
     (params, best), (other_params, other_best) = found
     assert other_params == pytest.approx(params, abs=1e-4)
-    assert other_best.mean == pytest.approx(2.0**20 + 4.0**6 * best.mean, rel=1e-4)
+    assert (other_best.mean - 2.0**44) / 4.0**6 == pytest.approx(best.mean, abs=1e-4)
     assert other_best.sd == pytest.approx(4.0**6 * best.sd, rel=1e-3)
+
+
+def test_trials_of_one_time_set_the_units_in_the_order_of_their_numbers(monkeypatch):
+    """However a storage lists them: the first eight of them do, and the ninth does not."""
+    ranges = {f"x{i}": FloatDistribution(0, 1) for i in range(21)}
+    study = optuna.create_study(sampler=DriftSampler(time_key="t", n_startup_trials=20))
+    for number in range(9):
+        params = dict.fromkeys(ranges, 0.1 * number)
+        study.add_trial(
+            create_trial(
+                params=params, distributions=ranges, user_attrs={"t": 1.0}, value=2.0**number
+            )
+        )
+    listed = study.get_trials()
+    monkeypatch.setattr(study, "get_trials", lambda **_: listed[::-1])
+    known = study.sampler.known(study, StudySpace(ranges))
+    assert known.unit.center == pytest.approx((2**8 - 1) / 8)
 
 
 def test_parameters_that_not_all_trials_have_are_sampled_independently(told, caplog):
@@ -188,6 +209,7 @@ def test_strategy_is_not_changed(told):
     [
         ("epsilon", r"A strategy takes it, DriftSampler\(tv_gp_ucb"),
         ("direction", r"Give optuna\.create_study\(direction=\.\.\.\)\.$"),
+        ("constraints_func", r"Inside the objective call trial\.set_constraint\(name, value\)"),
         ("seeds", r"Did you mean seed\?$"),
     ],
 )

@@ -9,6 +9,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from botorch_tv.optuna import DriftSampler, best_now
+from botorch_tv.strategies.mixed.history import RECENT
 
 SPACE = {"c": CategoricalDistribution("abc"), "x": FloatDistribution(1.0, 3.0)}
 EPSILON, NOISE, LENGTHSCALE = 0.1, 0.05, 0.3
@@ -101,6 +102,19 @@ def test_two_that_decide_at_once_decide_as_one_after_the_other(world):
     X, T, y = np.vstack([X, wanted]), np.append(T, 9.0), np.append(y, mean)
     alike(found[0], chosen(X, T, y, 9.0, sign))
     assert abs(found[1] - found[0]).max() > 0.01
+
+
+def test_of_many_running_trials_the_newest_count(world):
+    """A worker that died long ago keeps nobody away from where it was."""
+    study, X, T, y, sign = world
+    places = [("abc"[n % 3], x) for n, x in enumerate(np.linspace(1, 3, RECENT))]
+    for there in points(places):
+        mean, _ = predicted(X, T, y, there[None], 9.0)
+        X, T, y = np.vstack([X, there]), np.append(T, 9.0), np.append(y, mean)
+    best = chosen(X, T, y, 9.0, sign)
+    for place in [("abc"[int(best[0])], 1 + 2 * best[1]), *places]:
+        study.add_trial(trial(*place, 8.5, state=TrialState.RUNNING))
+    alike(asked(study, 9.0), best)
 
 
 OUTCOMES = {

@@ -10,6 +10,8 @@ every observation, each rule is asked about each row that is left.
 * ``("near best", reach)``: so do rows further than this below the best;
 * ``("cusum", slack, limit)``: a reset once the surprises beyond the slack, in standard deviations
   of the prediction, sum up to more than the limit; the newest stays;
+* ``("confirmed", delta, c)``: a trigger that fires at the last of c + 1 contradictions in a row,
+  which stay; until then they are set aside, and if one agrees they leave; no failure counts;
 * ``("glr", delta, longest)``: a reset once the squared sum of the w newest standardised errors,
   halved and divided by w, exceeds ln(L pi^2 t'^2 / (6 delta)) for one of L = min(t', longest) w;
   the newest stays;
@@ -124,6 +126,14 @@ def answered(rule: tuple, asked: Question) -> Answer:
     if kind == "replaced":
         return (lambda one: one == told - 1 or rows[one].index != rows[-1].index), False
     off = abs(seen.y - seen.mean)
+    if kind == "confirmed":
+        before, after = suspects(asked, False), suspects(asked, True, rule)
+        fired = len(after) > rule[2]
+        if fired:
+            return (lambda one: one >= after[0]), True
+        if before and not after:
+            return (lambda one: not before[0] <= one < told - 1), False
+        return everything, False
     fired = {
         "trigger": lambda: off > trigger_threshold(seen.sd, seen.noise, asked.since, rule[1]),
         "cusum": lambda: summed(rule, asked.memory, seen) > rule[2],
@@ -134,6 +144,18 @@ def answered(rule: tuple, asked: Question) -> Answer:
     if kind == "panic":
         return (nothing if fired else everything), fired
     return (lambda one: not fired or one == told - 1), fired and kind != "surprise"
+
+
+def suspects(asked: Question, newest: bool, rule: tuple = ()) -> tuple[int, ...]:
+    """Rows since the last reset that contradicted in a row, the newest included or not."""
+    rounds = asked.since - (asked.newest is None)
+    memory = asked.memory if isinstance(asked.memory, tuple) else ()
+    before = tuple(int(one) for one in memory if one >= len(asked.rows) - rounds)
+    seen = asked.newest
+    if not newest or seen is None or math.isinf(seen.noise):
+        return before
+    limit = trigger_threshold(seen.sd, seen.noise, asked.since, rule[1])
+    return (*before, len(asked.rows) - 1) if abs(seen.y - seen.mean) > limit else ()
 
 
 def trigger_threshold(sd: float, noise: float, rounds: int, delta: float) -> float:
@@ -167,10 +189,14 @@ def likely_changed(rule: tuple, errors: tuple[float, ...], since: int) -> bool:
     return any(sum(errors[-w:]) ** 2 / (2 * w) > limit for w in tried)
 
 
-def remembered(rule: tuple, memory: Memory, newest: Seen, expired: bool, forgot: bool) -> Memory:
+def remembered(rule: tuple, asked: Question, expired: bool, forgot: bool) -> Memory:
     """What a rule knows after a round, before which or in which there was a reset."""
+    memory, newest = asked.memory, asked.newest
+    assert newest is not None
     if forgot:
         return 0.0
+    if rule[0] == "confirmed":
+        return suspects(asked, True, rule)
     if rule[0] == "glr":  # what was predicted after a reset tells of what is now
         return errors(0.0 if expired else memory, newest)
     if expired:
@@ -192,6 +218,7 @@ class Rules:
     began: int = 0  # rounds told at the last reset
     origin: float | None = None  # time of the first observation since then
     memory: list[Memory] = field(default_factory=list)
+    aside: Sequence[int] = ()  # rows that are left, but do not count for now
     known: dict[float, tuple[Rules, bool]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -209,17 +236,25 @@ class Rules:
         if not self.left:
             return self, False
         since = len(rows) - self.began + (newest is None)
-        answers = [
-            answered(rule, Question(rows, self.left, now, since, newest, memory))
-            for rule, memory in zip(self.rules, self.memory)
-        ]
+        asked = [Question(rows, self.live, now, since, newest, memory) for memory in self.memory]
+        answers = [answered(*one) for one in zip(self.rules, asked)]
+        aside: Sequence[int] = ()
+        for rule, one in zip(self.rules, asked):
+            suspected = suspects(one, True, rule) if rule[0] == "confirmed" else ()
+            if 0 < len(suspected) <= rule[2]:
+                aside = range(suspected[0], len(rows))
         left = [one for one in self.left if all(stays(one) for stays, _ in answers)]
         reset = any(resets for _, resets in answers)
         began, origin = self.began, self.origin
         if reset:
             began = len(rows)
             origin = next((rows[one].time for one in left if rows[one].heard), None)
-        return Rules(self.rules, list(rows), left, began, origin, list(self.memory)), reset
+        return Rules(self.rules, list(rows), left, began, origin, list(self.memory), aside), reset
+
+    @property
+    def live(self) -> list[int]:
+        """What counts of what is left."""
+        return [one for one in self.left if one not in self.aside]
 
     def told(self, row: Row, newest: Seen) -> tuple[Rules, bool]:
         """After an observation: its time passes first, then it is looked at."""
@@ -227,10 +262,13 @@ class Rules:
         origin = row.time if before.origin is None and row.heard else before.origin
         rows = [*before.rows, row]
         left = [*before.left, len(rows) - 1]
-        with_it = Rules(self.rules, rows, left, before.began, origin, list(before.memory))
+        with_it = Rules(
+            self.rules, rows, left, before.began, origin, list(before.memory), before.aside
+        )
         after, forgot = with_it.asked(row.time, newest)
+        since = len(rows) - before.began
         after.memory = [
-            remembered(rule, memory, newest, expired, forgot)
+            remembered(rule, Question(rows, left, row.time, since, newest, memory), expired, forgot)
             for rule, memory in zip(self.rules, before.memory)
         ]
         return after, expired or forgot

@@ -475,3 +475,20 @@ def test_the_next_round_is_as_far_as_rounds_usually_are(unit):
     asked = other.ask()
     assert asked.time == pytest.approx(6 * unit)
     assert asked.point == pytest.approx(plain.ask().point, abs=1e-6)
+
+
+@pytest.mark.parametrize("begins", [-3e4, 3e4])
+def test_time_counts_from_the_first_measurement(begins):
+    """No jump came before it, however large the numbers of the clock are."""
+    player, told = strategy(), []
+    for begin in (0.0, begins):
+        state = player.init(GRID)
+        for t in range(player.starts + 3):
+            suggestion = player.suggestion_at(state, GRID.X[5 * t % len(GRID)], now=begin + t)
+            state, _ = player.tell(state, suggestion, float(suggestion.X.sum().sin()))
+        told.append((player.describe(state, said=lambda at, begin=begin: f"{at - begin:g}"), state))
+    (words, state), (other_words, other) = told
+    assert other_words == words
+    assert_same(
+        [player.jump(other), player.weights(other)], [player.jump(state), player.weights(state)]
+    )

@@ -91,6 +91,33 @@ def test_phases_are_those_of_the_book(maximize, engine):
     assert eliminated > 20
 
 
+def test_an_arm_given_up_sets_no_limit_to_those_left():
+    """The function is another in every phase, so that one given up may be the best by far."""
+    one, trials, beta = strategy(beta=0.1), 40, 0.1
+    state = one.init(GRID, batch_shape=(trials,))
+    lengths, generator = phase_lengths(PERIOD), torch.Generator().manual_seed(8)
+    root = torch.linalg.cholesky(torch.from_numpy(K) + 1e-9 * torch.eye(25, dtype=D))
+    alive, differs = torch.ones(trials, 25, dtype=torch.bool), 0
+    for length in lengths[:-1]:
+        f = torch.randn(trials, 25, dtype=D, generator=generator) @ root.mT
+        rows = []
+        for _ in range(length):
+            suggestion = one.ask(state, generator=generator)
+            y = f.gather(1, suggestion.index.unsqueeze(1)).squeeze(1)
+            state, _ = one.tell(state, suggestion, y)
+            rows.append((suggestion.index, y))
+        arms, values = (torch.stack(part, -1).tolist() for part in zip(*rows))
+        for trial in range(trials):
+            times = [0.0] * length
+            mean, variance = regression(K, arms[trial], times, values[trial], 0.0, noise=0.02)
+            width, among = math.sqrt(beta) * np.sqrt(variance), alive[trial].numpy()
+            reaches = mean + width >= (mean - width)[among].max()
+            differs += (among & reaches & (mean + width < (mean - width).max())).any()
+            alive[trial] &= torch.from_numpy(reaches)
+        assert torch.equal(state.memory.exploration.alive, alive)
+    assert differs > 2
+
+
 def test_every_order_is_as_likely():
     """24 orders of the first four arms of a plan, by Pearson's test."""
     one = strategy(period=16)

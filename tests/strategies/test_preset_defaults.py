@@ -30,7 +30,7 @@ DEFAULTS = {
     "w_gp_ucb": GAIN,
     "ui_tvbo": WIDE,
     "ui_gp_ucb": WIDE | {"kappa": 1.0, "B": 1.0, "delta": 0.1},
-    "et_gp_ucb": WIDE | {"delta": 0.1, "rule": prediction_error},
+    "et_gp_ucb": WIDE | {"delta": 0.1, "rule": prediction_error, "confirm": 0},
     "glr_gp_ucb": WIDE | {"delta": 0.1, "longest": 64},
     "w_dbo": WIDE | {"alpha": 0.25},
     "pe_gp_ucb": WIDE | {"delta": 0.1},

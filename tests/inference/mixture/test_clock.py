@@ -1,11 +1,16 @@
 """The units of a bank: found from the first measurements; that of time is looked at again."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 import torch
 from inference.mixture.still import STILL, by_the_book
+from oracles import mixture
 
 from botorch_tv import Box, Loop, adaptive_gp_ucb
+from botorch_tv.acquisition import IGPUCB
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.units import FIRST, TOGETHER, checks_clock
@@ -61,6 +66,33 @@ def test_a_clock_that_is_far_off_begins_anew(gaps, counted):
     np.testing.assert_allclose(posterior.mean[:, 0], mean, rtol=0, atol=1e-8)
     np.testing.assert_allclose(posterior.variance[:, 0], covariance.diagonal(), rtol=0, atol=1e-8)
     np.testing.assert_allclose(model.posterior(there).mean[:, 0], mean, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [8, 13])
+def test_what_was_learned_by_a_wrong_clock_is_no_information(n):
+    """½ ln(1 + var / noise) of each measurement, given those before, in the clock found last."""
+    X, t, y = data([0.001] * 4 + [1.0] * (n - 4))
+    width = IGPUCB(B=0.0, R=1.0, delta=math.exp(-1))
+    player = adaptive_gp_ucb(bank=STILL, width=width)
+    state = told(player, X, t, y)
+    gain = float(player.suggestion_at(state, X[0]).sqrt_beta) ** 2 / 2 - 2
+    phis = [one.at(X).numpy() for one in state.data.prior.features]
+    times, unit = t.numpy() / float(t[:8].diff().median()), y[:FIRST]
+    values = ((y - unit.mean()) / unit.std(correction=0)).numpy()
+    wanted = 0.0
+    for row in range(n):
+        members = []
+        for phi, rate, noise in itertools.product(phis, STILL.rates, STILL.noise_ratios):
+            before = phi[:row], values[:row], times[:row]
+            there = phi[row : row + 1], times[row : row + 1]
+            members.append(
+                mixture.member(*before, *there, rate=rate, noise=noise)
+                if row
+                else mixture.Member(0.0, np.zeros(1), np.full((1, 1), 2.0), noise)
+            )
+        weight = mixture.mixture(members)[0]
+        wanted += weight @ [0.5 * math.log1p(one.covariance.item() / one.noise) for one in members]
+    assert gain == pytest.approx(wanted, abs=1e-8)
 
 
 def test_trials_begin_anew_each_for_itself():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from inference.mixture import dense
+from scipy.special import logsumexp
+from scipy.stats import t as student_t
 
 from botorch_tv.inference.mixture.bank import Bank, Members
 from botorch_tv.inference.mixture.drawn import drawn
@@ -143,6 +145,88 @@ def test_a_few_histories_stay_close_to_all_of_them():
     nats, means = errors(range(20), histories=9)
     assert max(nats) < 0.005
     assert max(means) < 0.05
+
+
+def in_function_space(
+    case: dict, now: float, rate: float, hazard: float, most: int
+) -> tuple[float, list[dense.History]]:
+    """So many histories, each a normal law of f at all points and of m, given s² = 1.
+
+    A new jump takes the place of the least likely history, but of neither of the two newest; the
+    others inherit its weight. Histories that end in one jump become one of their mean and
+    covariance, that of y / s being known up to E[1 / s²] = A / B after the observation.
+    """
+    phi = np.concatenate([case["phi"], case["points"]])
+    n, K = len(case["y"]), np.zeros((len(phi) + 1,) * 2)
+    K[:-1, :-1] = phi @ phi.T
+    level = np.zeros_like(K)
+    level[-1, -1] = 1.0
+    A = SHAPE
+    kept = [(0.0, np.zeros(len(K)), K + level, SHAPE, -np.inf)]  # log, mean, P, B, newest jump
+
+    def passed(mean, P, gap, jump):
+        a = np.ones(len(K))
+        a[:-1] = 0.0 if jump else (1 - rate) ** (gap / 2)
+        return a * mean, a[:, None] * P * a + (1 - a[0] ** 2) * K
+
+    def learned(log, mean, P, B, i):
+        h = np.zeros(len(K))
+        h[[i, -1]] = 1.0
+        S, e = h @ P @ h + case["noise"][i], case["y"][i] - h @ mean
+        log += float(student_t(2 * A, scale=np.sqrt(B / A * S)).logpdf(e))
+        g = P @ h
+        return log, mean + g * e / S, P - np.outer(g, g) / S, B + 0.5 * e**2 / S
+
+    for i in range(n):
+        gap = case["times"][i] - case["times"][i - 1] if i else 0.0
+        H, time = 1 - (1 - hazard) ** gap, case["times"][i]
+        on = [
+            (*learned(log + np.log1p(-H), *passed(mean, P, gap, False), B, i), since)
+            for log, mean, P, B, since in kept
+        ]
+        if H:
+            ended = [
+                learned(log + np.log(H), *passed(mean, P, gap, True), B, i)
+                for log, mean, P, B, _ in kept
+            ]
+            logs = np.array([one[0] for one in ended])
+            share = np.exp(logs - logsumexp(logs))
+            mean, B = (sum(w * one[part] for w, one in zip(share, ended)) for part in (1, 3))
+            P = sum(
+                w * (one[2] + (A + 0.5) / B * np.outer(one[1] - mean, one[1] - mean))
+                for w, one in zip(share, ended)
+            )
+            if len(on) == most:
+                newest = sorted(one[4] for one in on)[-2:]
+                gone = min((one for one in on if one[4] not in newest), key=lambda one: one[0])
+                total = logsumexp([one[0] for one in on])
+                on = [one for one in on if one is not gone]
+                more = total - logsumexp([one[0] for one in on])
+                on = [(log + more, *rest) for log, *rest in on]
+            on.append((float(logsumexp(logs)), mean, P, B, time))
+        kept, A = on, A + 0.5
+    gap, found = now - case["times"][-1], []
+    H = 1 - (1 - hazard) ** gap
+    for log, mean, P, B, _ in kept:
+        for jump, chance in ((False, 1 - H), (True, H)):
+            at, spread = passed(mean, P, gap, jump)
+            points = np.eye(len(K))[n:-1] + np.eye(len(K))[-1]
+            covariance = B / (A - 1) * points @ spread @ points.T
+            found.append(dense.History(log + np.log(chance), points @ at, covariance))
+    return logsumexp([one[0] for one in kept]), found
+
+
+@pytest.mark.parametrize("histories", [4, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_takes_whose_place_is_that_of_the_book(seed, histories):
+    case = data(12, seed)
+    now = case["times"][-1] + 0.7
+    logs, _, mean, covariance = filtered(case, now, 0.03, 0.1, histories=histories)
+    log, found = in_function_space(case, now, 0.03, 0.1, histories)
+    wanted = dense.mixture(found)
+    np.testing.assert_allclose(logs[-1], log, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(mean, wanted[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(covariance, wanted[1], rtol=0, atol=1e-9)
 
 
 def test_a_jump_shows_in_hindsight():

@@ -53,6 +53,7 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "reset": lambda: br_gp_ucb(kernel=kernel(), noise=NOISE, period=6),
     "weights": lambda: w_gp_ucb(kernel=kernel(), noise=NOISE, gamma=0.9),
     "trigger": lambda: et_gp_ucb(kernel=kernel(), noise=NOISE),
+    "confirmed": lambda: et_gp_ucb(kernel=kernel(), noise=NOISE, confirm=1),
     "Thompson": lambda: gp_ts(kernel=kernel(), noise=NOISE, B=0.5, R=0.1),
     "ratio": lambda: replace(gp_ucb(kernel=kernel(), noise=NOISE), retention=GLRTrigger(0.5)),
     "removal": lambda: w_dbo(kernel=kernel(), noise=NOISE, epsilon=0.3, alpha=1.0),
@@ -64,7 +65,9 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
         learning=Refit(every=4, least=3, evaluations=6),
     ),
 }
-TRIGGERLESS = [name for name in STRATEGIES if name not in ("trigger", "ratio", "learning")]
+TRIGGERLESS = [
+    name for name in STRATEGIES if name not in ("trigger", "confirmed", "ratio", "learning")
+]
 SOME = Box(BOX.bounds, search=DiscreteSearch(Grid.regular(5, 2, bounds=[(0, 1), (-1, 1)]).X))
 PLACES: dict[str, Domain] = {"grid": GRID, "box": BOX, "candidates": SOME}
 # Every strategy on a grid, and on a box those that go through other lines there.

@@ -1,6 +1,7 @@
 """Answers out of order."""
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.retention import prediction_band
 from botorch_tv.strategies import Loop, et_gp_ucb
 
-WITHOUT_TRIGGER = [case for case in CASES if case[0] != "trigger"]
+WITHOUT_TRIGGER = [case for case in CASES if case[0] not in ("trigger", "confirmed")]
 
 
 @pytest.mark.parametrize("case", WITHOUT_TRIGGER, ids="-".join)
@@ -58,11 +59,16 @@ def test_late_answers_to_suggestions_are_taken_in_at_their_place() -> None:
 
 def trigger_loop(pending: int) -> Loop:
     """Knows y = 1 everywhere, and well."""
+    return trigger_loop_of([1.0] * 6, pending)
+
+
+def trigger_loop_of(values: list[float], pending: int = 1) -> Loop:
+    """The same number everywhere, measured a few times."""
     strategy = et_gp_ucb(kernel=torch.ones(36, 36).double(), noise=NOISE)
     loop = Loop(strategy, GRID, pending=pending)
-    for _ in range(6):
+    for value in values:
         loop.ask()
-        loop.tell(1.0)
+        assert not loop.tell(value)
     return loop
 
 
@@ -165,3 +171,15 @@ def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPa
         tells.clear()
         loop.observe(GRID.X[0], 0.2, time=float(loop.history.time[-late]) - 0.5)
         assert late < len(tells) <= 2 * late + 1
+
+
+def test_what_a_late_trigger_made_void_stays_so_when_an_older_answer_fires() -> None:
+    """By the prediction it was told with, of three more measurements, 0.53 would fire as well."""
+    loop = trigger_loop_of([1.0, 1.0, 1.0, 0.53, 1.0, 1.0])
+    assert loop.observe(GRID.X[3], -3.0, time=2.5)
+    assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
+    # Of 0.01 less the outlier; what it was told with is 1 ± 0.0577, which is 2.98 beyond.
+    noise, level = NOISE**0.5, math.sqrt(2 * math.log(math.pi**2 / 3 / 0.1))
+    old, new = ((NOISE / (n + NOISE)) ** 0.5 for n in (3, 1))
+    assert level * (old + noise) < 3 / (3 + NOISE) - 0.53
+    assert level * (new + noise) > 1 / (1 + NOISE) - 0.53
