@@ -75,9 +75,17 @@ def add_loop_options(commands: Any) -> None:
     discard = step("discard", _discard, "drop a suggestion that will not be measured")
     for parser in (tell, discard):
         option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
+    amend = step("amend", _amend, "correct a measurement")
+    amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
+    amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
+    remove = step("remove", _remove, "take out a measurement, as if it had never been made")
+    for parser in (amend, remove):
+        told = "of the measurement, as botorch-tv loop table prints it"
+        parser.add_argument("--number", type=int, required=True, metavar="N", help=told)
     recommend = step("recommend", _recommend, "print the best point for now, as a line of JSON")
-    for parser in (ask, tell, observe, recommend):
-        told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
+    for parser in (ask, tell, observe, recommend, amend):
+        default = "as before" if parser is amend else "now"
+        told = f"when, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
         also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
         parser.add_argument(
             "--time", *also, metavar="TIME", help=told, type=_time, default=argparse.SUPPRESS
@@ -208,6 +216,21 @@ def _time_called(name: str) -> Iterator[None]:
 def _discard(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         loop.discard(vars(arguments).get("number"))
+    return 0
+
+
+def _amend(arguments: argparse.Namespace) -> int:
+    if arguments.failed and arguments.y is not None:
+        raise ValueError("give either Y, what came out, or --failed.")
+    ok, when = False if arguments.failed else None, vars(arguments).get("time")
+    with _changed(arguments.file) as loop:
+        loop.amend(arguments.number, arguments.y, ok=ok, time=when)
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.remove(arguments.number)
     return 0
 
 

@@ -111,7 +111,7 @@ def test_what_was_measured_before_is_taken_in(tmp_path: Path) -> None:
     assert run("observe", file, "-8e-3", "layers=3", "temperature=60", *before) == 0
     assert run("observe", file, "2", "temperature=20", "layers=1") == 0
     loop = Loop.load(file)
-    assert loop.table()["number"].tolist() == [0, 0]
+    assert loop.table()["number"].tolist() == [-1, -2]
     assert loop.table()[["temperature", "layers", "y"]].to_numpy().tolist() == [
         [60, 3, -8e-3],
         [20, 1, 2],
@@ -495,3 +495,34 @@ def test_what_is_measured_in_the_future_is_told(
 def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
     assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
+
+
+def test_readings_are_amended_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1", "--unit", "rounds")
+    for y in (-1, 2, 3):
+        assert run("observe", file, str(y), f"x=0.{abs(y)}") == 0
+    run("ask", file)
+    run("tell", file, "--failed")
+    assert run("amend", file, "-2.5", "--number", "-1", "--time", "0.5") == 0
+    assert run("amend", file, "--failed", "--number", "-2") == 0
+    assert run("amend", file, "4", "--number", "1") == 0
+    assert run("remove", file, "--number", "-3") == 0
+    loop = Loop.load(file)
+    assert loop.table()["number"].tolist() == [-1, -2, 1]
+    assert loop.table()["y"].fillna(99).tolist() == [-2.5, 99, 4]
+    assert loop.table()["time"].tolist()[0] == 0.5
+    capsys.readouterr()
+    before = Path(file).read_text()
+    for argv, words in (
+        (("amend", file, "3", "--failed", "--number", "1"), "give either Y"),
+        (("amend", file, "--number", "1"), f"botorch-tv loop amend {file} Y --number 1 corrects"),
+        (("remove", file, "--number", "-3"), f"botorch-tv loop observe {file} Y NAME=VALUE"),
+        (("remove", file, "--number", "8"), f"as in botorch-tv loop table {file}."),
+        (("tell", file, "1", "--number", "1"), f"botorch-tv loop amend {file} Y --number 1"),
+    ):
+        assert run(*argv) == 2
+        assert words in capsys.readouterr().err
+    assert Path(file).read_text() == before

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import ClockData, LoopClock
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
-from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
-from botorch_tv.strategies.loop.typed_json import as_json, typed
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, Superseded
+from botorch_tv.strategies.loop.typed_json import LARGEST, as_json, typed
 from botorch_tv.strategies.loop.units import Units
 from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require
@@ -36,7 +36,7 @@ VERSION = 2
 CHECKSUM = b',\n  "sha256": '
 """Start of the last line, a digest of all lines before; without that line nothing is checked."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-ROWS = ("open", "answers", "consultations", "replies")
+ROWS = ("open", "answers", "consultations", "replies", "superseded")
 """Fields whose rows have names and the user's units."""
 ANEW: Words = ("begin a new loop: ", Cure(Act.TABLE), " takes in old measurements.")
 COPY: Words = ("give a copy of it, or ", ANEW)
@@ -72,6 +72,7 @@ class LoopFile:
         consultations: Consultations without answers.
         replies: The expert's answers, oldest first.
         clock: The clock of datetimes; None if times are numbers.
+        superseded: Answers that were amended or removed, in that order.
     """
 
     strategy: Any
@@ -87,6 +88,7 @@ class LoopFile:
     consultations: tuple[Question, ...]
     replies: tuple[Reply, ...]
     clock: ClockData | None = None
+    superseded: tuple[Superseded, ...] = ()
 
     @property
     def kind(self) -> torch.dtype:
@@ -128,16 +130,28 @@ class LoopFile:
                 clock = content.get("clock")
                 clock = None if clock is None else typed(ClockData, clock, "clock")
                 units = _units(content["domain"], clock, DTYPES[content["dtype"]])
+                content.setdefault("superseded", [])  # which files of earlier versions lack
                 for name in ROWS:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
-                file = typed(cls, content, "the file")
+                file = typed(cls, content, "the file")._numbered()
                 file._warn_of_versions(content["made_with"], path)
                 return file
         raise RefusedFile(
             f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; ",
             ("install the one that wrote it, or ", ANEW),
         )
+
+    def _numbered(self) -> LoopFile:
+        """With numbers -1, -2, ... for measurements that earlier versions saved without."""
+        order = sorted(self.answers, key=lambda one: one.arrival)
+        used = min((one.number for one in (*order, *self.superseded)), default=0)
+        unnamed = (one.arrival for one in order if one.number == 0)
+        numbers = {arrival: min(used, 0) - n for n, arrival in enumerate(unnamed, start=1)}
+        answers = [
+            replace(one, number=numbers.get(one.arrival, one.number)) for one in self.answers
+        ]
+        return replace(self, answers=tuple(answers))
 
     def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
         here = libraries()
@@ -200,6 +214,8 @@ class LoopFile:
 
     def _check_rows(self, domain: Domain) -> None:
         n = len(self.answers)
+        for one in self.superseded:
+            _check_points(one, domain, self.kind)
         rows: list[Planned | Question] = [*self.answers, *self.open]
         for row in [*rows, *self.replies, *self.consultations]:
             _check_points(row, domain, self.kind)
@@ -214,7 +230,9 @@ class LoopFile:
         for plan in plans:
             said = plan.predicted
             require(said is None or said.sd >= 0, f"{plan.name} has a negative deviation, sd")
-        _check_numbers([one.number for one in plans if one.number], self.asked, "suggestion")
+        _check_numbers([one.number for one in plans if one.number > 0], self.asked, "suggestion")
+        observed = [-one.number for one in self.answers if one.number < 0]
+        _check_numbers(observed, LARGEST, "unsuggested measurement")
         for plan in self.open:
             require(plan.number > 0, f"{plan.name} is open, but without number")
         for one in self.answers:

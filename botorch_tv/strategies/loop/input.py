@@ -26,6 +26,7 @@ Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 Points = Any
 """Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
+OBSERVE_FAILED: Words = (Cure(Act.OBSERVE_FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """A column of a table, or None if the table lacks it."""
 

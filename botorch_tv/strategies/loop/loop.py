@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
@@ -17,8 +18,9 @@ from botorch_tv.strategies.consultation import ExpertWarning
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import Time, earliest
-from botorch_tv.strategies.loop.cures import Act, Cure
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import (
+    OBSERVE_FAILED,
     SAYS_FAILED,
     Numbers,
     Points,
@@ -38,12 +40,14 @@ from botorch_tv.strategies.loop.log import (
     Answer,
     Planned,
     Reply,
+    Superseded,
     extended,
     planned,
     question,
+    recounted,
     unpredicted,
 )
-from botorch_tv.strategies.loop.replay import fantasized
+from botorch_tv.strategies.loop.replay import fantasized, told_anew
 from botorch_tv.strategies.loop.resting import elsewhere, resting
 from botorch_tv.strategies.loop.shown import (
     NumberedConsultation,
@@ -264,7 +268,7 @@ class Loop(Inspection):
         time: Time | None = None,
         noise: float | None = None,
         ok: bool = True,
-    ) -> bool:
+    ) -> None:
         """Add the answer to a suggestion.
 
         Args:
@@ -277,8 +281,7 @@ class Loop(Inspection):
                 estimates the noise itself and refuses this argument.
             ok: False if the measurement failed: the round counts, but nothing is learned.
 
-        Returns:
-            Whether the answer made the strategy forget everything before it.
+        Whether the answer made the strategy forget everything before it is ``loop.last.reset``.
 
         Raises:
             InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
@@ -293,41 +296,39 @@ class Loop(Inspection):
         plan = self._meant(suggestion)
         value = as_number("y", y, SAYS_FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number(Cure(Act.TIME), time)
-        reset = self._take(plan, value, when, noise)
+        self._take(plan, value, when, noise)
         del self._open.rows[plan.number]
-        return reset
 
     @locked
     def observe(
         self,
         X: Points,
-        y: float | Tensor,
+        y: float | Tensor | None = None,
         *,
         time: Time | None = None,
         noise: float | None = None,
         context: Numbers | None = None,
-    ) -> bool:
-        """Add a measurement that was not suggested.
+        ok: bool = True,
+    ) -> None:
+        """Add a measurement that was not suggested; it gets the next of the numbers -1, -2, ...
 
         Args:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
-            y: The observation.
+            y: The observation; ignored if ``ok`` is False.
             time: When it was made; the default is that of :meth:`ask`. It may lie before the newest
                 measurement.
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
             context: The context, `c` numbers.
-
-        Returns:
-            Whether it made the strategy forget everything before it.
+            ok: False if the measurement failed.
 
         Raises:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
         point = self._columns(as_place(X, self.state), context)
-        value = as_number("y", y, "leave out measurements that failed.")
+        value = as_number("y", y, OBSERVE_FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = (
@@ -335,18 +336,21 @@ class Loop(Inspection):
             if time is None
             else self._number(Cure(Act.TIME), time)
         )
-        return self._observed(point, value, when, noise)
+        self._observed(point, value, when, noise)
 
-    def _observed(self, point: Tensor, value: float, when: float, noise: float | None) -> bool:
+    def _observed(
+        self, point: Tensor, value: float | None, when: float, noise: float | None
+    ) -> None:
         point = self._units.settled(point)
-        known = len(self._replay.answers)
+        known, number = len(self._replay.answers), -self._unsuggested - 1
         if self._strategy.compares:
             state = self._replay.before(when)
             predicted = self._strategy.suggestion_at(state, point, now=when)
-            plan = planned(predicted, 0, known, predicts=True)
+            plan = planned(predicted, number, known, predicts=True)
         else:
-            plan = unpredicted(self.state, point, when, known)
-        return self._take(plan, value, when, noise)
+            plan = unpredicted(self.state, point, number, when, known)
+        self._take(plan, value, when, noise)
+        self._unsuggested += 1
 
     @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
@@ -359,6 +363,65 @@ class Loop(Inspection):
             InputDataError: If it is not open.
         """
         del self._open.rows[self._meant(suggestion).number]
+
+    @locked
+    def amend(
+        self,
+        number: int,
+        y: float | Tensor | None = None,
+        *,
+        ok: bool | None = None,
+        time: Time | None = None,
+    ) -> None:
+        """Correct a measurement.
+
+        From then on the loop makes the choices of one that never had the wrong reading: later
+        answers are replayed, and event triggers compare them with predictions from the corrected
+        data. Other strategies keep the predictions made with suggestions, for the table. The wrong
+        reading stays in the file and in ``superseded``.
+
+        Args:
+            number: Of the suggestion that was answered, or -1, -2, ... for a measurement that was
+                not suggested; see :meth:`table`.
+            y: The right observation; as before by default. With it a failure becomes a success.
+            ok: False if the measurement failed.
+            time: When it was really made; as before by default.
+
+        Raises:
+            InputDataError: If there is no measurement of this number, nothing changes, ``y`` is
+                missing though ``ok`` is True, or a number is not finite. The loop is not changed.
+        """
+        wrong = self._answered(number)
+        value = wrong.y
+        if ok is not None and not as_truth("ok", ok):
+            value = None
+        elif ok is not None or y is not None:
+            value = as_number("y", y, (Cure(Act.AMEND_FAILED, number), " says that it failed."))
+        when = wrong.time if time is None else self._number(Cure(Act.TIME), time)
+        right = replace(wrong, y=value, time=when)
+        if wrong.number < 0:
+            right = replace(right, planned_for=when)
+        if right == wrong:
+            raise RefusedInput(
+                f"measurement {number}, which {wrong.outcome}, would stay as it is: nothing to ",
+                ("amend; ", Cure(Act.AMEND, number), " corrects it, and "),
+                (Cure(Act.REMOVE, number), " takes it out."),
+            )
+        self._change(wrong, right)
+
+    @locked
+    def remove(self, number: int) -> None:
+        """Take out a measurement, as if it had never been made; see :meth:`amend`.
+
+        Its number is not used again.
+
+        Args:
+            number: As for :meth:`amend`.
+
+        Raises:
+            InputDataError: If there is no measurement of this number.
+        """
+        self._change(self._answered(number), None)
 
     # ---------------------------------------------------------------- asking an expert
 
@@ -436,9 +499,9 @@ class Loop(Inspection):
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
         if suggestion is None:
             return self._open.only()
-        return self._open.find(suggestion, self._replay.answers)
+        return self._open.find(suggestion, [*self._replay.answers, *self._superseded])
 
-    def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
+    def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> None:
         variance = "give the variance of this measurement."
         answer = extended(
             Answer,
@@ -448,7 +511,52 @@ class Loop(Inspection):
             noise=None if noise is None else as_number("noise", noise, variance),
             arrival=len(self._replay.answers),
         )
-        return self._replay.add(answer, late=2 * self.pending - 1)
+        self._replay.add(answer, late=2 * self.pending - 1)
+
+    def _answered(self, number: int) -> Answer:
+        """The measurement with a number.
+
+        Raises:
+            InputDataError: If there is none.
+        """
+        for one in self._replay.answers:
+            if type(number) is int and one.number == number:
+                return one
+        if type(number) is int and number in self._open.rows:
+            words: Words = ("its suggestion is open; ", Cure(Act.TELL, number), " answers it.")
+        elif any(one.number == number for one in self._superseded):
+            words = ("it was removed; ", Cure(Act.OBSERVE_AT), " takes in another.")
+        else:
+            words = (
+                "give the number of a suggestion that was answered or, for a measurement that was ",
+                ("not suggested, -1, -2, ..., as in ", Cure(Act.SHOW_TABLE), "."),
+            )
+        raise RefusedInput(f"there is no measurement {shown(number)}: ", words)
+
+    def _change(self, wrong: Answer, right: Answer | None) -> None:
+        """Replace or remove an answer, and compute everything since as if it had never been."""
+        old, late = self._replay, 2 * self.pending - 1
+        answers = [one for one in old.answers if one is not wrong]
+        answers, waiting, asked, replies = recounted(
+            answers if right is None else [*answers, right],
+            self._open.rows.values(),
+            self._consultations.rows.values(),
+            old.replies,
+        )
+        if self._strategy.compares or replies:
+            rows = (*old.answers, *self._open.rows.values())
+            stale = {one.number for one in rows if one.known > wrong.arrival}
+            # What was not suggested is predicted for the time at which it was measured.
+            stale |= {wrong.number} if wrong.number < 0 else set()
+            self._replay, waiting = told_anew(
+                self._strategy, old.start, answers, waiting, replies, stale, late
+            )
+        else:
+            old.change(answers, late)
+        self._open.rows = {one.number: one for one in waiting}
+        self._consultations.rows = {one.number: one for one in asked}
+        became = "removed" if right is None else "amended"
+        self._superseded.append(extended(Superseded, wrong, became=became))
 
 
 def _in_order(*given: Any) -> list[Any]:

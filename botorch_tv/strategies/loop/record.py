@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import math
 from os import PathLike
 from pathlib import Path
 from typing import Never, Self
@@ -23,12 +24,14 @@ from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.input import check_names
 from botorch_tv.strategies.loop.locking import LoopLock, locked
-from botorch_tv.strategies.loop.log import Answer, Reply, like
+from botorch_tv.strategies.loop.log import Answer, Reply, Superseded, like
 from botorch_tv.strategies.loop.replay import Replay
 from botorch_tv.strategies.loop.shown import (
+    LastAnswer,
     Measured,
     NumberedConsultation,
     NumberedSuggestion,
+    SupersededMeasurement,
     Table,
     numbered,
     numbered_consultation,
@@ -73,6 +76,8 @@ class Record:
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
         self._consultations = OpenConsultations(self._units)
+        self._superseded: list[Superseded] = []
+        self._unsuggested = 0
         # On the CPU, so that a file can be resumed on any device.
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -96,6 +101,29 @@ class Record:
             for point, y in zip(one.points, one.y)
         )
         return table(rows, self.state, self._strategy.usual_noise, self._units)
+
+    @property
+    @locked
+    def superseded(self) -> list[SupersededMeasurement]:
+        """Measurements that no longer count, in the order in which they were amended or removed."""
+        return [
+            SupersededMeasurement(
+                one.number,
+                self._units.point(one.point[: self.domain.dim]),
+                math.nan if one.y is None else one.y,
+                self._units.clock.shown(one.time),
+                one.became,
+            )
+            for one in self._superseded
+        ]
+
+    @property
+    @locked
+    def last(self) -> LastAnswer | None:
+        """The answer taken in last, and whether it reset the strategy; None before the first."""
+        pairs = zip(self._replay.answers, self._replay.resets)
+        newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
+        return None if newest is None else LastAnswer(newest[0].number, newest[1])
 
     @property
     @locked
@@ -175,6 +203,7 @@ class Record:
             answers=tuple(self._replay.answers),
             consultations=tuple(self._consultations.rows.values()),
             replies=tuple(self._replay.replies),
+            superseded=tuple(self._superseded),
         ).write(path)
 
     @classmethod
@@ -259,6 +288,8 @@ class Record:
             self._open.add(plan)
         for question in file.consultations:
             self._consultations.add(question)
+        self._superseded = list(file.superseded)
+        self._unsuggested = max([0, *(-one.number for one in (*file.answers, *file.superseded))])
         self._open.asked, self._consultations.asked = file.asked, file.consulted
         require(
             (file.generator is not None) == self._draws,
