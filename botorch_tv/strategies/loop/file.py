@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_tv.files import write_whole
+from botorch_tv.files import require_regular, write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.versions import libraries
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
@@ -119,6 +119,7 @@ class LoopFile:
             ValueError: If it is damaged, no loop, or of another version.
             OSError: If it cannot be read.
         """
+        require_regular(path)
         text = path.read_bytes()
         fix: Words = ("give a file that ", Cure(Act.SAVE), " has written, or a copy of it.")
         with refused(f"{path} holds no loop, or is damaged", fix):

@@ -32,6 +32,7 @@ from botorch_tv.strategies.loop.input import (
     as_truth,
     check_labels,
     check_names,
+    in_order,
     measurements,
 )
 from botorch_tv.strategies.loop.inspection import Inspection
@@ -56,7 +57,7 @@ from botorch_tv.strategies.loop.shown import (
     numbered_consultation,
 )
 from botorch_tv.strategies.mixed.retrial import retried
-from botorch_tv.validation import shown
+from botorch_tv.validation import require, shown
 
 CALLED = {
     **dict.fromkeys(("best", "best_point", "best_params", "optimum"), "recommend(now=...)"),
@@ -149,14 +150,15 @@ class Loop(Inspection):
     @classmethod
     def from_table(
         cls,
-        strategy: Strategy | Domain | Bounds,
-        domain: Domain | Bounds | Points = None,
+        *given: Any,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
         X: Points = None,
         y: Numbers | None = None,
-        *,
         time: Numbers | Sequence[Time] | None = None,
         noise: Numbers | None = None,
         context: Numbers | None = None,
+        ok: Sequence[bool] | Tensor | None = None,
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
@@ -168,13 +170,19 @@ class Loop(Inspection):
         """A loop that starts from earlier measurements.
 
         Args:
-            strategy: As for the class; it may be left out, ``Loop.from_table(domain, X, y)``.
+            given: Strategy, domain, X and y in this order, as far as they are not passed by name;
+                the strategy may be left out, ``Loop.from_table(domain, X, y)``.
+            strategy: As for the class.
             domain: As for the class.
-            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
-            y: Observations, `n`.
+            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame. Or,
+                alone, a DataFrame as :meth:`table` returns it: point, context, y, time, ok and
+                noise are its columns, of which all but point and y may be missing, and a noise of
+                NaN is the strategy's.
+            y: Observations, `n`; ignored where ``ok`` is False.
             time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
             noise: Variance of each measurement, `n`; the strategy's by default.
             context: Context of each measurement, `n x c`, for a domain with a context.
+            ok: False where a measurement failed, `n`; all succeeded by default.
             pending: As for the class.
             seed: As for the class.
             unit: As for the class.
@@ -185,15 +193,18 @@ class Loop(Inspection):
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, a value is not
-                finite (leave out rows without a measurement), or pandas columns have different row
-                labels.
+                finite (leave out rows without a measurement, or say ok=False), or pandas columns
+                have different row labels.
             TypeError: If there is no such argument.
             ValueError: If there is no domain, X or y.
         """
         check_names("Loop.from_table", unknown, cls.from_table)
-        *who, X, y = _in_order(strategy, domain, X, y)
+        strategy, domain, X, y = in_order(
+            "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
+        )
         loop = cls(
-            *who,
+            strategy=strategy,
+            domain=domain,
             pending=pending,
             seed=seed,
             unit=unit,
@@ -201,14 +212,17 @@ class Loop(Inspection):
             dtype=dtype,
             device=device,
         )
-        columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context}
+        columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
+        if y is None:
+            columns = loop._columns_from(columns)
+        X, y, time, noise, context, ok = columns.values()
         check_labels(columns)
         points = as_table(X, y, loop.state)
         times = None
         if time is not None:
             times = loop._begun(earliest(time)).numbers(time, len(points))
         for point, value, when, variance, known in measurements(
-            loop.state, points, y, times, noise, context
+            loop.state, points, y, times, noise, context, ok
         ):
             loop._observed(loop._columns(point, known), value, when, variance)
         return loop
@@ -496,6 +510,37 @@ class Loop(Inspection):
 
     # ---------------------------------------------------------------- within
 
+    def _columns_from(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a DataFrame as :meth:`table` returns it.
+
+        Raises:
+            ValueError: If there is none, a column is missing, or another column came besides.
+        """
+        frame, others = given["X"], [one for one, value in given.items() if value is not None]
+        require(
+            hasattr(frame, "columns") and others == ["X"],
+            "Loop.from_table: there is no y; give the domain, X and y, or as X alone a DataFrame "
+            "as loop.table() returns it.",
+        )
+        _, *names = self._columns_of_table
+        names = names[: names.index("time")]
+        missing = [one for one in (*names, "y") if one not in frame.columns]
+        require(
+            not missing,
+            f"Loop.from_table: X has no column {', '.join(missing)}; give y, or a DataFrame as "
+            "loop.table() returns it.",
+        )
+        points, known = frame[names[: len(self._names)]], frame[names[len(self._names) :]]
+        if self.parameters is None:
+            points = points.to_numpy()
+        points = points.set_axis(list(self.parameters), axis=1) if self.parameters else points
+        there = {name: frame[name] for name in ("time", "noise", "ok") if name in frame.columns}
+        if "noise" in there:
+            usual = there["noise"].isna()
+            there["noise"] = [None if own else one for one, own in zip(there["noise"], usual)]
+        context = known.to_numpy() if len(known.columns) else None
+        return given | {"X": points, "y": frame["y"], "context": context} | there
+
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
         if suggestion is None:
             return self._open.only()
@@ -557,20 +602,3 @@ class Loop(Inspection):
         self._consultations.rows = {one.number: one for one in asked}
         became = "removed" if right is None else "amended"
         self._superseded.append(extended(Superseded, wrong, became=became))
-
-
-def _in_order(*given: Any) -> list[Any]:
-    """The arguments strategy, domain, X and y, of which the strategy may be missing.
-
-    Raises:
-        ValueError: If another one is missing, or the strategy does not come first.
-    """
-    there = [one for one in given if one is not None]
-    wanted = len(given) if there and isinstance(there[0], Strategy) else len(given) - 1
-    if len(there) == wanted and not any(isinstance(one, Strategy) for one in there[1:]):
-        return there
-    came = ", ".join(type(one).__name__ for one in given if one is not None)
-    raise ValueError(
-        f"Loop.from_table: {came} came, but it takes a strategy, a domain, X and y, in this order; "
-        "or a domain, X and y, for adaptive_gp_ucb()."
-    )

@@ -22,7 +22,7 @@ from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
-from botorch_tv.strategies.loop.input import check_names
+from botorch_tv.strategies.loop.input import check_names, in_order
 from botorch_tv.strategies.loop.locking import LoopLock, locked
 from botorch_tv.strategies.loop.log import Answer, Reply, Superseded, like
 from botorch_tv.strategies.loop.replay import Replay
@@ -55,9 +55,12 @@ class Record:
 
     def __init__(
         self,
-        strategy: Strategy | Domain | Bounds | None = None,
-        domain: Domain | Bounds | None = None,
+        first: Strategy | Domain | Bounds | None = None,
+        second: Domain | Bounds | None = None,
+        /,
         *,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
@@ -68,7 +71,8 @@ class Record:
     ) -> None:
         check_names("Loop", unknown, Record)
         seed = _checked_seed(seed)
-        strategy, domain = _strategy_and_domain(strategy, domain, maximize)
+        given = in_order("Loop", (first, second), strategy=strategy, domain=domain)
+        strategy, domain = _strategy_and_domain(given[0], given[1], maximize)
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -352,9 +356,7 @@ def _checked_seed(seed: int) -> int:
 
 
 def _strategy_and_domain(
-    strategy: Strategy | Domain | Bounds | None,
-    domain: Domain | Bounds | None,
-    maximize: bool | None,
+    strategy: Strategy | None, domain: Domain | Bounds | None, maximize: bool | None
 ) -> tuple[Strategy, Domain | Bounds]:
     """The arguments of a loop, whose strategy may have been left out.
 
@@ -367,16 +369,11 @@ def _strategy_and_domain(
         "the smallest value is wanted.",
     )
     require(
-        strategy is not None,
+        strategy is not None or domain is not None,
         "Loop: no domain; give what can be set, as in Loop({'temperature': (20, 80)}).",
     )
-    if not isinstance(strategy, Strategy):
-        require(
-            domain is None,
-            f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
-            "strategy, then a domain.",
-        )
-        domain, strategy = strategy, adaptive_gp_ucb(maximize=maximize is not False)
+    if strategy is None:
+        strategy = adaptive_gp_ucb(maximize=maximize is not False)
     require(
         maximize is None or maximize == strategy.maximize,
         f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "
