@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import math
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Never, Self
@@ -24,8 +25,8 @@ from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
 from botorch_tv.strategies.loop.input import check_names, in_order
 from botorch_tv.strategies.loop.locking import LoopLock, locked
-from botorch_tv.strategies.loop.log import Answer, Reply, Superseded, like
-from botorch_tv.strategies.loop.replay import Replay
+from botorch_tv.strategies.loop.log import Answer, Planned, Reply, Superseded, like
+from botorch_tv.strategies.loop.replay import Replay, told_anew
 from botorch_tv.strategies.loop.shown import (
     LastAnswer,
     Measured,
@@ -267,24 +268,37 @@ class Record:
         """Restore everything from a file."""
         self._units.clock = LoopClock.of(file.clock)
         row: Answer | Reply
-        fix = "Correct it in a copy of the file, without its line of sha256."
+        fix = "Correct it in a copy of the file."
         replay, begun = self._replay, 0
         there = read_snapshot(path, file, self._strategy, replay.start) if snapshot else None
         if there is not None:
             begun = there.moment.told
             replay.begin(there.moment, file.answers[:begun], there.resets, there.notes)
         following = place_of_next(file, self._strategy, begun) if snapshot else None
-        for row in file.answers[begun:]:
+        waiting: Sequence[Planned] = file.open
+        anew = bool(file.stale) and self._strategy.compares
+        if anew:
+            with refused(f"{path} cannot be told anew", fix):
+                self._replay, waiting = told_anew(
+                    self._strategy,
+                    replay.start,
+                    file.answers,
+                    file.open,
+                    file.replies,
+                    file.stale,
+                    late=2 * self.pending - 1,
+                )
+        for row in file.answers[begun:] if not anew else ():
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 replay.add(row, late=2 * self.pending - 1)
             if len(replay.answers) == following:
                 now = Snapshot(replay.newest, replay.resets, replay.notes)
                 write_snapshot(path, file, now)
-        for row in file.replies:
+        for row in file.replies if not anew else ():
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)
         always = bool(self._strategy.predicts(self._replay.start))
-        for plan in file.open:
+        for plan in waiting:
             require(
                 plan.predicted is not None or not always,
                 f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
