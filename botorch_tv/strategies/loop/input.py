@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,13 +67,17 @@ def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
         places.remove("strategy")
     found = named | dict(zip(places, here))
     strategy, *others = found.values()
-    misplaced = any(isinstance(one, Strategy) for one in others)
-    if len(here) > len(places) or misplaced or not isinstance(strategy, Strategy | None):
+    wrong = any(isinstance(one, Strategy) for one in others)
+    wrong |= len(here) > len(places) or not isinstance(strategy, Strategy | None)
+    # Without y, X is a table that has it as a column.
+    wrong |= found.get("y", here) is None and not hasattr(found["X"], "columns")
+    if wrong:
         by_name = [f"{name}=" for name, value in named.items() if value is not None]
         came = ", ".join([*(type(one).__name__ for one in here), *by_name])
+        rest = ", X and y" if "y" in named else ""
         raise ValueError(
-            f"{call}: {came} came, but it takes {', '.join(named)}, in this order or by name; the "
-            "strategy, a Strategy, may be left out."
+            f"{call}: {came} came, but it takes a strategy, a domain{rest}, in this order or by "
+            f"name; or a domain{rest}, for adaptive_gp_ucb()."
         )
     return list(found.values())
 
@@ -95,6 +100,14 @@ def as_number(name: Words, value: object, fix: Words) -> float:
     if not math.isfinite(number):
         raise RefusedInput(name, f" is {number}, but it must be finite; ", fix)
     return number
+
+
+def as_whole(value: object) -> int | None:
+    """An integer of Python or an array, such as an entry of a table; None if it is anything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def as_truth(name: str, value: object) -> bool:

@@ -30,6 +30,7 @@ from botorch_tv.strategies.loop.input import (
     as_replies,
     as_table,
     as_truth,
+    as_whole,
     check_labels,
     check_names,
     in_order,
@@ -96,6 +97,11 @@ class Loop(Inspection):
     recounted. If the trigger fired after a suggestion was made, that prediction belongs to a
     forgotten model, and one from the remaining data replaces it. Otherwise every suggestion open at
     a change would fire again, and discard the first measurements made after it.
+
+    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: that of the
+    suggestion, or -1, -2, ... in order of arrival for those that were not suggested. From then on
+    the loop makes the choices of one that never had the wrong reading. A file that was changed by
+    hand is loaded with a warning, as if its rows had been amended.
 
     **Times** are numbers or datetimes, with or without a time zone, but of one kind within a loop.
     Files show them as they were given.
@@ -514,13 +520,13 @@ class Loop(Inspection):
         """The columns of a DataFrame as :meth:`table` returns it.
 
         Raises:
-            ValueError: If there is none, a column is missing, or another column came besides.
+            ValueError: If a column is missing, or came besides.
         """
         frame, others = given["X"], [one for one, value in given.items() if value is not None]
         require(
-            hasattr(frame, "columns") and others == ["X"],
-            "Loop.from_table: there is no y; give the domain, X and y, or as X alone a DataFrame "
-            "as loop.table() returns it.",
+            others == ["X"],
+            "Loop.from_table: without y, X is a table that has all columns, but "
+            f"{', '.join(others)} came; give X alone, or y with the others.",
         )
         _, *names = self._columns_of_table
         names = names[: names.index("time")]
@@ -564,12 +570,13 @@ class Loop(Inspection):
         Raises:
             InputDataError: If there is none.
         """
+        whole = as_whole(number)
         for one in self._replay.answers:
-            if type(number) is int and one.number == number:
+            if one.number == whole:
                 return one
-        if type(number) is int and number in self._open.rows:
-            words: Words = ("its suggestion is open; ", Cure(Act.TELL, number), " answers it.")
-        elif any(one.number == number for one in self._superseded):
+        if whole in self._open.rows:
+            words: Words = ("its suggestion is open; ", Cure(Act.TELL, whole), " answers it.")
+        elif any(one.number == whole for one in self._superseded):
             words = ("it was removed; ", Cure(Act.OBSERVE_AT), " takes in another.")
         else:
             words = (

@@ -223,7 +223,8 @@ class Record:
     ) -> Self:
         """Load a loop from a file; it continues as if it had never stopped.
 
-        All answers are replayed, which takes as long as telling them did. The next choices and
+        If rows of the file were changed, added or deleted by hand, a warning names them, and the
+        loop continues from them. All answers are replayed, which takes as long as telling them did. The next choices and
         consultations are the same up to rounding, which depends on processor and threads.
 
         With ``snapshot`` the time does not grow with the number of answers: from time to time the
@@ -323,7 +324,7 @@ class Record:
     def _begun(self, first: object) -> LoopClock:
         """The clock, begun with the first time there is, unless the loop knows one already."""
         asked = self._open.asked + self._consultations.asked
-        if not self._replay.answers and not asked:
+        if not self._replay.answers and not asked and not self._superseded:
             if first is None:
                 first = self._units.clock.now()
             self._units.clock = self._units.clock.begin(first)

@@ -276,3 +276,39 @@ def test_what_an_expert_answered_stays(what: str, tmp_path: Path) -> None:
         assert actual.point == expected.point
         assert (actual.mean, actual.sd) == (expected.mean, expected.sd)
         loop.discard()
+
+
+def test_numbers_are_those_of_the_tables() -> None:
+    loop = Loop(STRATEGIES["static"](), GRID)
+    for y in (0.1, 0.2, 0.3):
+        loop.observe(GRID.X[0], y)
+    loop.amend(loop.table()["number"][1], 0.5)
+    loop.remove(loop.history.number[0])  # type: ignore[arg-type]
+    assert loop.history.y.tolist() == [0.5, 0.3]
+
+
+def test_the_clock_goes_on_when_all_was_removed() -> None:
+    start = datetime(2026, 3, 1, 8, tzinfo=UTC)
+    loop = Loop({"x": (0, 1)})
+    loop.observe({"x": 0.5}, 1.0, time=start)
+    loop.remove(-1)
+    loop.observe({"x": 0.5}, 1.0, time=start + timedelta(hours=5))
+    assert loop.superseded[0].time == start
+    assert list(loop.history.times) == [start + timedelta(hours=5)]
+
+
+def test_a_typing_error_of_the_newest_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all is told again, which takes long under the adaptive strategy."""
+    loop = Loop(STRATEGIES["Markov"](), GRID)
+    for number in range(40):
+        loop.observe(GRID.X[number % 36], 0.1)
+    tells, plain = [], type(loop.strategy).tell
+
+    def counted(*given: Any, **more: Any) -> Any:
+        tells.append(1)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(type(loop.strategy), "tell", counted)
+    loop.amend(-40, 0.2)
+    loop.remove(-40)
+    assert len(tells) <= 2

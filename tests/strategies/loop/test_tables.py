@@ -152,12 +152,15 @@ REFUSED: dict[str, tuple[Callable[[Strategy], object], str]] = {
     "one": (lambda s: Loop.from_table(s, BOX, X, Y, ok=False), "ok is False, but X has 3 rows"),
     "words": (lambda s: Loop.from_table(s, BOX, X, Y, ok=["no"] * 3), "ok in row 0 is 'no'"),
     "lacks": (lambda s: Loop.from_table(s, BOX, FRAME[["x0", "y"]]), "X has no column x1; give y"),
-    "no y": (lambda s: Loop.from_table(s, BOX, X), "there is no y; give the domain, X and y, or"),
-    "both": (lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]), "there is no y; give the domain"),
+    "no y": (lambda s: Loop.from_table(s, BOX, X), "Strategy, Box, list came, but it takes"),
+    "both": (
+        lambda s: Loop.from_table(s, BOX, FRAME, ok=[True]),
+        "X is a table that has all columns, but X, ok came",
+    ),
     "noise": (lambda s: Loop.from_table(s, BOX, X[:1], [1.0], noise=[np.nan]), "noise is nan"),
     "gap": (lambda s: Loop.from_table(s, BOX, FRAME.assign(y=np.nan)), "y is nan in row 0"),
     "order": (lambda s: Loop.from_table(BOX, s, X, Y), "in this order or by name"),
-    "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "list came, but it takes strat"),
+    "many": (lambda s: Loop.from_table(s, BOX, X, Y, [1, 2, 3]), "list came, but it takes a strat"),
     "two": (lambda s: Loop.from_table(s, BOX, X, Y, strategy=s), "strategy= came, but it takes"),
     "loop": (lambda s: Loop(BOX, BOX, strategy=s), "Loop: Box, Box, strategy= came, but it takes"),
     "swapped": (lambda s: Loop(BOX, s), "in this order or by name"),  # type: ignore[arg-type]
