@@ -103,7 +103,7 @@ def as_number(name: Words, value: object, fix: Words) -> float:
 
 
 def as_whole(value: object) -> int | None:
-    """An integer of Python or an array, such as an entry of a table; None if it is anything else."""
+    """An integer, also one of an array or a tensor; None if it is anything else."""
     try:
         return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

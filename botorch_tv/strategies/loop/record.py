@@ -223,9 +223,10 @@ class Record:
     ) -> Self:
         """Load a loop from a file; it continues as if it had never stopped.
 
-        If rows of the file were changed, added or deleted by hand, a warning names them, and the
-        loop continues from them. All answers are replayed, which takes as long as telling them did. The next choices and
-        consultations are the same up to rounding, which depends on processor and threads.
+        All answers are replayed, which takes as long as telling them did. The next choices and
+        consultations are the same up to rounding, which depends on processor and threads. If rows
+        of the file were changed, added or deleted by hand, a warning names them, and the loop
+        continues from them.
 
         With ``snapshot`` the time does not grow with the number of answers: from time to time the
         state after most of them is written beside the file, some 10 to 100 MB, and loading resumes
