@@ -291,6 +291,8 @@ class Loop(Inspection):
     ) -> None:
         """Add the answer to a suggestion.
 
+        Whether it made the strategy forget everything before it is ``loop.last.reset``.
+
         Args:
             y: The observation; ignored if ``ok`` is False.
             more: Rejected; all other arguments are passed by name.
@@ -300,8 +302,6 @@ class Loop(Inspection):
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
             ok: False if the measurement failed: the round counts, but nothing is learned.
-
-        Whether the answer made the strategy forget everything before it is ``loop.last.reset``.
 
         Raises:
             InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a

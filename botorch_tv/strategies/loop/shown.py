@@ -167,27 +167,33 @@ class Table(NamedTuple):
 
 
 class SupersededMeasurement(NamedTuple):
-    """A measurement that no longer counts, since it was amended or removed."""
+    """A measurement that no longer counts, since it was amended or removed.
+
+    Attributes:
+        number: As in :class:`Table`.
+        point: Where, as plain numbers, or as a dict of named parameters in their own units.
+        y: The observation, NaN if the measurement failed.
+        time: When it was made.
+        became: ``"amended"`` or ``"removed"``.
+    """
 
     number: int
-    """As in :class:`Table`."""
     point: Any
-    """Where, as plain numbers, or as a dict of named parameters in their own units."""
     y: float
-    """The observation, NaN if the measurement failed."""
     time: Time
-    """When it was made."""
     became: str
-    """``"amended"`` or ``"removed"``."""
 
 
 class LastAnswer(NamedTuple):
-    """The answer that a loop took in last."""
+    """The answer that a loop took in last.
+
+    Attributes:
+        number: As in :class:`Table`.
+        reset: Whether it made the strategy forget everything before it.
+    """
 
     number: int
-    """As in :class:`Table`."""
     reset: bool
-    """Whether it made the strategy forget everything before it."""
 
 
 class Measured(NamedTuple):
