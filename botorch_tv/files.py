@@ -17,6 +17,16 @@ ENDING = ".part"
 POSIX = os.name == "posix"
 
 
+def require_regular(path: Path) -> None:
+    """Raise a ``ValueError`` if there is something at a path that is no regular file.
+
+    Such as a folder, or a device, which may never end.
+    """
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "a device or a pipe"
+        raise ValueError(f"{path} is {kind}, but it must be a regular file; give the name of one.")
+
+
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file that appears under its name only once it is complete and on the disk.
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import BotorchWarning
@@ -62,6 +63,31 @@ def decimal_comma(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]*\d,\d+\s*", value):
         return " The decimal sign is a point; pandas.read_csv(..., decimal=',') reads commas."
     return ""
+
+
+MISSING = "the number, ok=False for a measurement that failed, or leave the row out"
+
+
+def refuse_masked(name: object, value: object, fix: str = MISSING) -> None:
+    """Raise an ``InputDataError`` if NumPy masks a value, or an entry of an array, list or dict.
+
+    PyTorch would take whatever number lies under the mask.
+
+    Args:
+        name: What it is, for the error.
+        value: Anything.
+        fix: What to give instead, in words that follow "give".
+    """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        rows = np.argwhere(np.ma.getmaskarray(value))[0].tolist()
+        name = f"{name}: row {rows[0]}" if rows else name
+        raise InputDataError(f"{name} is masked, which means that it is missing; give {fix}.")
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            refuse_masked(name, one, fix)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            refuse_masked(f"{name}: {key}", one, fix)
 
 
 def require_number(name: str, value: object, within: str, fix: str) -> float:

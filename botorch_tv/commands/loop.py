@@ -62,22 +62,36 @@ def add_loop_options(commands: Any) -> None:
     tell = step("tell", _tell, "report the value measured")
     observe = step("observe", _observe, "report a measurement that was not suggested")
     tell.add_argument("y", nargs="?", type=_number, metavar="Y", help="the value measured")
-    observe.add_argument("y", type=_number, metavar="Y", help="the value measured")
-    told = "the point, such as temperature=60 metal=steel; give all parameters"
-    observe.add_argument("values", nargs="+", metavar="NAME=VALUE", help=told)
+    told = (
+        "the value measured, and the point, such as temperature=60 metal=steel; give all parameters"
+    )
+    observe.add_argument("values", nargs="+", metavar=("Y", "NAME=VALUE"), help=told)
     table = step("import", _import, "add a table of past measurements")
-    told = "a .csv file with a column for each parameter; other columns are ignored"
+    told = (
+        "a .csv file with a column for each parameter; where a column ok, if there is one, says "
+        "False, the measurement failed; other columns are ignored"
+    )
     table.add_argument("table", type=Path, metavar="TABLE", help=told)
     option(table, "--y", "column of values measured (default: %(default)s)", "y", metavar="NAME")
     told = "column of times (default: the one called time, if there is one)"
     option(table, "--times", told, metavar="NAME")
-    tell.add_argument("--failed", action="store_true", help="the measurement failed; there is no Y")
+    for parser in (tell, observe):
+        told = "the measurement failed; there is no Y"
+        parser.add_argument("--failed", action="store_true", help=told)
     discard = step("discard", _discard, "drop a suggestion that will not be measured")
     for parser in (tell, discard):
         option(parser, "--number", "of the suggestion (default: the only one open)", type=int)
+    amend = step("amend", _amend, "correct a measurement")
+    amend.add_argument("y", nargs="?", type=_number, metavar="Y", help="the right value")
+    amend.add_argument("--failed", action="store_true", help="the measurement failed; give no Y")
+    remove = step("remove", _remove, "take out a measurement, as if it had never been made")
+    for parser in (amend, remove):
+        told = "of the measurement, as botorch-tv loop table prints it"
+        parser.add_argument("--number", type=int, required=True, metavar="N", help=told)
     recommend = step("recommend", _recommend, "print the best point for now, as a line of JSON")
-    for parser in (ask, tell, observe, recommend):
-        told = "when, a number or a date such as 2026-03-01T08:30+01:00 (default: now)"
+    for parser in (ask, tell, observe, recommend, amend):
+        default = "as before" if parser is amend else "now"
+        told = f"when, a number or a date such as 2026-03-01T08:30+01:00 (default: {default})"
         also = ("--now",) if parser in (ask, recommend) else ()  # as in Python
         parser.add_argument(
             "--time", *also, metavar="TIME", help=told, type=_time, default=argparse.SUPPRESS
@@ -130,9 +144,18 @@ def _tell(arguments: argparse.Namespace) -> int:
 
 
 def _observe(arguments: argparse.Namespace) -> int:
+    values, y = arguments.values, None
+    if arguments.failed == ("=" not in values[0]):
+        raise ValueError("give either Y, what came out, before NAME=VALUE ..., or --failed.")
+    if not arguments.failed:
+        first, *values = values
+        try:
+            y = _number(first)
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f"{error}.") from error
     with _changed(arguments.file) as loop:
-        point = _point(loop, arguments.values)
-        loop.observe(point, arguments.y, time=vars(arguments).get("time"))
+        point, when = _point(loop, values), vars(arguments).get("time")
+        loop.observe(point, y, ok=not arguments.failed, time=when)
     _warn_if_ahead(loop)
     return 0
 
@@ -145,7 +168,7 @@ def _import(arguments: argparse.Namespace) -> int:
         path, times = arguments.table, vars(arguments).get("times")
         dated = loop._units.clock.unit is not None
         table = readings(path, _kinds(loop), arguments.y, times, dated=dated)
-        known, new, column = Known(loop.history), 0, f"column {times or TIME}"
+        known, new, column = Known(loop.history, loop.superseded), 0, f"column {times or TIME}"
         when: dict[int, Time | None] = {}
         for row in table.rows:
             with _at_line(row.line, path):
@@ -153,9 +176,9 @@ def _import(arguments: argparse.Namespace) -> int:
         # Each that came before others would have these replayed, as in a table newest first.
         for row in sorted(table.rows, key=lambda one: moment(when[one.line])):
             with _at_line(row.line, path), _time_called(column):
-                point, y = _point(loop, row.values), _number(row.y)
+                point, y = _point(loop, row.values), None if row.y is None else _number(row.y)
                 if not known.has(point, y, when[row.line]):
-                    loop.observe(point, y, time=when[row.line])
+                    loop.observe(point, y, ok=y is not None, time=when[row.line])
                     new += 1
     old = len(table.rows) - new
     gaps = f"; {table.gaps} without {arguments.y} are left out" if table.gaps else ""
@@ -208,6 +231,21 @@ def _time_called(name: str) -> Iterator[None]:
 def _discard(arguments: argparse.Namespace) -> int:
     with _changed(arguments.file) as loop:
         loop.discard(vars(arguments).get("number"))
+    return 0
+
+
+def _amend(arguments: argparse.Namespace) -> int:
+    if arguments.failed and arguments.y is not None:
+        raise ValueError("give either Y, what came out, or --failed.")
+    ok, when = False if arguments.failed else None, vars(arguments).get("time")
+    with _changed(arguments.file) as loop:
+        loop.amend(arguments.number, arguments.y, ok=ok, time=when)
+    return 0
+
+
+def _remove(arguments: argparse.Namespace) -> int:
+    with _changed(arguments.file) as loop:
+        loop.remove(arguments.number)
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,10 +13,14 @@ from botorch_tv.validation import did_you_mean, require
 
 if TYPE_CHECKING:
     from botorch_tv.strategies.loop.clock import Time
-    from botorch_tv.strategies.loop.shown import Table
+    from botorch_tv.strategies.loop.shown import SupersededMeasurement, Table
 
 TIME = "time"
 """Usual name of the column of times."""
+OK = "ok"
+"""Name of the column that says which measurements succeeded."""
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+"""Its cells, in lower case; an empty one counts as True."""
 GAPS = {"", "na", "n/a", "nan", "none", "null"}
 """Cells that stand for a missing value, in lower case."""
 
@@ -28,7 +32,8 @@ class Reading(NamedTuple):
     """Its line in the file."""
     values: list[str]
     """The parameters, as NAME=VALUE."""
-    y: str
+    y: str | None
+    """None if the measurement failed."""
     time: str | None
 
 
@@ -55,7 +60,8 @@ def readings(
         dated: Whether times are required: the loop would date rows without a time to now.
 
     Raises:
-        ValueError: If it is no table, lacks a column, or has two columns of one name.
+        ValueError: If it is no table, lacks a column, has two columns of one name, or something
+            else than True or False in the column ``ok``.
     """
     lines = read_lines(path)
     require(len(lines) > 1, f"{path} has no rows below a line of names.")
@@ -67,6 +73,8 @@ def readings(
         "--times, or begin a loop that counts in numbers, botorch-tv loop new --unit rounds.",
     )
     wanted = [*names, y, *([] if times is None else [times])]
+    told = OK in columns and OK not in wanted
+    wanted += [OK] if told else []
     for name in wanted:
         have = "two columns" if columns.count(name) > 1 else "no column"
         require(
@@ -81,9 +89,17 @@ def readings(
             f"{path} has {len(cells)} cells in line {line}, but {len(columns)} columns.",
         )
         row = {name: cell.strip() for name, cell in zip(columns, cells)}
-        if row[y].lower() not in GAPS:
+        ok = row[OK].lower() if told else ""
+        require(
+            ok in TRUTHS or ok in GAPS,
+            f"{path} has {row.get(OK)!r} in line {line}, column {OK!r}; give True, or False where "
+            "the measurement failed.",
+        )
+        failed = not TRUTHS.get(ok, True)
+        if failed or row[y].lower() not in GAPS:
             at = [f"{name}={row[name]}" for name in names]
-            rows.append(Reading(line, at, row[y], None if times is None else row[times]))
+            when = None if times is None else row[times]
+            rows.append(Reading(line, at, None if failed else row[y], when))
     others = [name for name in columns if name not in wanted]
     return Readings(rows, len(lines) - 1 - len(rows), others)
 
@@ -93,19 +109,21 @@ class Known:
 
     Args:
         history: The history of the loop.
+        superseded: What was amended or removed, which is not to come back with an old table.
     """
 
-    def __init__(self, history: Table) -> None:
-        self._of: dict[float, list[tuple[float, Any]]] = {}
-        for y, point, time in zip(history.y.tolist(), history.points, history.times):
-            self._of.setdefault(y, []).append((moment(time), point))
+    def __init__(self, history: Table, superseded: Sequence[SupersededMeasurement]) -> None:
+        self._of: dict[float | None, list[tuple[float, Any]]] = {}
+        rows = [*zip(history.y.tolist(), history.points, history.times)]
+        for y, point, time in [*rows, *((one.y, one.point, one.time) for one in superseded)]:
+            self._of.setdefault(None if math.isnan(y) else y, []).append((moment(time), point))
 
-    def has(self, point: Any, y: float, time: Time | None) -> bool:
+    def has(self, point: Any, y: float | None, time: Time | None) -> bool:
         """Whether the same value was measured at the same point and time.
 
         Args:
             point: In the format of the loop.
-            y: The value.
+            y: The value; None if the measurement failed.
             time: The time; a measurement without one counts as new.
         """
         near = 1e-3 if isinstance(time, datetime) else 0.0  # seconds; dates are rounded in files

@@ -18,7 +18,15 @@ from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.fingerprints import first_difference
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import largest, latest, require, require_number, require_trials, shown
+from botorch_tv.validation import (
+    largest,
+    latest,
+    refuse_masked,
+    require,
+    require_number,
+    require_trials,
+    shown,
+)
 
 
 def require_place(name: str, domain: object, batch_shape: object) -> None:
@@ -119,6 +127,7 @@ def as_time(state: State, value: float | Tensor, name: str) -> Tensor:
         if isinstance(value, (int, float)) and real:
             time = state.time.new_full((), value)  # a tensor made elsewhere would have to be copied
         elif real:
+            refuse_masked(name, value)
             time = torch.as_tensor(value, dtype=torch.float64, device=state.time.device).clone()
     except (TypeError, ValueError, RuntimeError, OverflowError):
         real = False
@@ -154,6 +163,7 @@ def as_context(state: State, context: Tensor | None) -> Tensor | None:
             f"the domain has a context of {known} coordinates; pass context=, a tensor of shape "
             f"{(*state.time.shape, known)}."
         )
+    refuse_masked("context", context)
     wanted = (*state.time.shape, known)
     if not isinstance(context, Tensor) or (*context.shape,) != wanted or known == 0:
         described = tuple(context.shape) if isinstance(context, Tensor) else repr(context)

@@ -8,12 +8,13 @@ from torch import Size, Tensor
 from botorch_tv.inference.data import Present
 from botorch_tv.strategies.checks import as_time, require_forward, require_same_kind
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import shown
+from botorch_tv.validation import refuse_masked, shown
 
 
 def located(state: State, X: Tensor, points: Size) -> Tensor:
     """Points `batch_shape x points x d` as a log keeps them."""
     wanted = (*state.time.shape, *points, state.domain.columns)
+    refuse_masked("X", X)
     if not isinstance(X, Tensor) or tuple(X.shape) != wanted:
         given = f"has shape {tuple(X.shape)}" if isinstance(X, Tensor) else f"is {shown(X)}"
         raise InputDataError(
@@ -32,6 +33,7 @@ def grouped(state: State, X: Tensor) -> Tensor:
         f"X {given}, but this state has batch_shape {tuple(shape)}; pass "
         "points of shape q x d, or batch_shape x q x d."
     )
+    refuse_masked("X", X)
     if not isinstance(X, Tensor) or X.dim() < 2:
         raise InputDataError(misfit)
     lead = X.shape[: max(0, X.dim() - 2 - dims)]

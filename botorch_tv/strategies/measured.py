@@ -20,7 +20,7 @@ from botorch_tv.strategies.checks import (
 )
 from botorch_tv.strategies.state import State, Suggestion
 from botorch_tv.strategies.suggested import check_suggestion, require_suggestion
-from botorch_tv.validation import largest, require_trials, shown
+from botorch_tv.validation import largest, refuse_masked, require_trials, shown
 
 
 class Measured(NamedTuple):
@@ -102,6 +102,7 @@ def _check_kind(
 ) -> None:
     """Raise an ``InputDataError`` unless an observation fits the state and can be learned from."""
     if not isinstance(y, Tensor):
+        refuse_masked("y", y)
         shape, dtype = tuple(state.time.shape), state.basis.variance.dtype
         wanted = (
             f"a tensor of shape {shape}, one value per trial"
@@ -159,6 +160,7 @@ def _as_noise(state: State, noise: float | Tensor, ok: Tensor | None, *, check: 
             _require_batch("noise", noise, state)
         noise = noise.to(own).expand(state.time.shape)
     elif isinstance(noise, bool) or not isinstance(noise, numbers.Real):
+        refuse_masked("noise", noise)
         raise InputDataError(
             f"noise is {shown(noise)}, but it must be a number; or a tensor with one per trial."
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_tv.even_points import even_points
 from botorch_tv.test_functions.base import TimeVaryingTestFunction
-from botorch_tv.validation import require, require_integer, require_number
+from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 if TYPE_CHECKING:
     from floris import FlorisModel
@@ -80,6 +80,8 @@ class WindFarm(TimeVaryingTestFunction):
         negate: bool = False,
     ) -> None:
         name = "WindFarm"
+        refuse_masked(f"{name}: directions", directions, "a record without gaps")
+        refuse_masked(f"{name}: speeds", speeds, "a record without gaps")
         record = torch.as_tensor(directions, dtype=torch.float64, device="cpu").numpy()
         require(
             record.ndim == 1 and len(record) >= 2 and bool(np.isfinite(record).all()),

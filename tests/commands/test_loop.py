@@ -111,7 +111,7 @@ def test_what_was_measured_before_is_taken_in(tmp_path: Path) -> None:
     assert run("observe", file, "-8e-3", "layers=3", "temperature=60", *before) == 0
     assert run("observe", file, "2", "temperature=20", "layers=1") == 0
     loop = Loop.load(file)
-    assert loop.table()["number"].tolist() == [0, 0]
+    assert loop.table()["number"].tolist() == [-1, -2]
     assert loop.table()[["temperature", "layers", "y"]].to_numpy().tolist() == [
         [60, 3, -8e-3],
         [20, 1, 2],
@@ -209,9 +209,9 @@ def test_a_table_newest_first_is_told_oldest_first(
     file, observe = str(tmp_path / "loop.json"), Loop.observe
     told: list[datetime] = []
 
-    def noted(loop: Loop, X: Any, y: float, *, time: Any) -> bool:
+    def noted(loop: Loop, X: Any, y: float, *, time: Any, ok: bool) -> None:
         told.append(time)
-        return observe(loop, X, y, time=time)
+        observe(loop, X, y, time=time, ok=ok)
 
     monkeypatch.setattr(Loop, "observe", noted)
     rows = [f"2026-03-0{day}T08:00{zone},0.{day},{day}" for day in (7, 3, 5, 1)]
@@ -495,3 +495,103 @@ def test_what_is_measured_in_the_future_is_told(
 def test_a_loop_in_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("new", str(tmp_path / "nowhere" / "loop.json"), "x=0:1") == cli.EXIT_ERROR
     assert re.search(r"the folder .*nowhere is not there; make it first", capsys.readouterr().err)
+
+
+def test_readings_are_amended_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1", "--unit", "rounds")
+    for y in (-1, 2, 3):
+        assert run("observe", file, str(y), f"x=0.{abs(y)}") == 0
+    run("ask", file)
+    run("tell", file, "--failed")
+    assert run("amend", file, "-2.5", "--number", "-1", "--time", "0.5") == 0
+    assert run("amend", file, "--failed", "--number", "-2") == 0
+    assert run("amend", file, "4", "--number", "1") == 0
+    assert run("remove", file, "--number", "-3") == 0
+    loop = Loop.load(file)
+    assert loop.table()["number"].tolist() == [-1, -2, 1]
+    assert loop.table()["y"].fillna(99).tolist() == [-2.5, 99, 4]
+    assert loop.table()["time"].tolist()[0] == 0.5
+    capsys.readouterr()
+    before = Path(file).read_text()
+    for argv, words in (
+        (("amend", file, "3", "--failed", "--number", "1"), "give either Y"),
+        (("amend", file, "--number", "1"), f"botorch-tv loop amend {file} Y --number 1 corrects"),
+        (("remove", file, "--number", "-3"), f"botorch-tv loop observe {file} Y NAME=VALUE"),
+        (("remove", file, "--number", "8"), f"as in botorch-tv loop table {file}."),
+        (("tell", file, "1", "--number", "1"), f"botorch-tv loop amend {file} Y --number 1"),
+    ):
+        assert run(*argv) == 2
+        assert words in capsys.readouterr().err
+    assert Path(file).read_text() == before
+
+
+def test_failures_that_nobody_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1", "--unit", "rounds")
+    assert run("observe", file, "--failed", "x=0.5", "--time", "3") == 0
+    assert run("observe", file, "-.25", "x=0.25", "--time", "4") == 0
+    assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, -0.25]
+    capsys.readouterr()
+    for argv in (("--failed", "1", "x=0.5"), ("x=0.5",)):
+        assert run("observe", file, *argv) == 2
+        assert "give either Y, what came out, before NAME=VALUE" in capsys.readouterr().err
+    assert run("observe", file, "nan", "x=0.5") == 2
+    assert "--failed instead of Y says that a measurement failed" in capsys.readouterr().err
+
+
+def test_a_printed_table_goes_in_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Failures included, once each; neither amended nor removed readings come back."""
+    file, other, table = (str(tmp_path / name) for name in ("loop.json", "other", "table.csv"))
+    run("new", file, "x=0:1", "--unit", "rounds")
+    for t, y in enumerate((1, 2, None, 3, None)):
+        told = ("--failed",) if y is None else (str(y),)
+        assert run("observe", file, *told, f"x=0.{t}", "--time", str(t)) == 0
+    capsys.readouterr()
+    run("table", file)
+    Path(table).write_text(capsys.readouterr().out)
+    run("new", other, "x=0:1", "--unit", "rounds")
+    for said in ("Taken in: 5 measurements\n", "Taken in: 0 measurements; 5 were there already\n"):
+        capsys.readouterr()
+        assert run("import", other, table) == 0
+        assert capsys.readouterr().out.startswith(said)
+        ours, theirs = Loop.load(other).table(), Loop.load(file).table()
+        assert ours.equals(theirs)
+    run("amend", other, "7", "--number", "-1")
+    run("remove", other, "--number", "-5")
+    before = Loop.load(other).table()
+    assert run("import", other, table) == 0
+    assert Loop.load(other).table().equals(before)
+    assert len(before) == 4
+
+
+def test_the_column_ok_of_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, table = str(tmp_path / "loop.json"), tmp_path / "table.csv"
+    run("new", file, "x=0:1", "--unit", "rounds")
+    capsys.readouterr()
+    table.write_text("x,y,ok\n0.1,,True\n0.2,9,FALSE\n0.3,,0\n0.4,4,1\n0.5,5,\n")
+    assert run("import", file, str(table)) == 0
+    assert capsys.readouterr().out == "Taken in: 4 measurements; 1 without y are left out\n"
+    assert Loop.load(file).table()["y"].fillna(99).tolist() == [99, 99, 4, 5]
+    table.write_text("x,y,ok\n0.1,1,perhaps\n")
+    assert run("import", file, str(table)) == 2
+    assert "'perhaps' in line 2, column 'ok'; give True, or False" in capsys.readouterr().err
+    run("new", str(tmp_path / "own.json"), "ok=0:1", "--unit", "rounds")
+    table.write_text("ok,y\n0.0,1\n")  # a parameter of that name
+    assert run("import", str(tmp_path / "own.json"), str(table)) == 0
+    assert Loop.load(tmp_path / "own.json").table()["ok (parameter)"].tolist() == [0.0]
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such device")
+def test_files_that_never_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "loop.json")
+    run("new", file, "x=0:1")
+    for argv in (("status", "/dev/zero"), ("import", file, "/dev/zero")):
+        assert run(*argv) == 2
+        assert "/dev/zero is a device or a pipe, but it must be" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="is a folder, but it must be a regular file"):
+        Loop.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Loop.load(tmp_path / "other.json")

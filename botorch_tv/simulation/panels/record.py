@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from botorch_tv.validation import require
+from botorch_tv.validation import refuse_masked, require
 
 Moment = str | int | float | datetime | np.datetime64
 """A time: a date for panels whose times are dates, else a number."""
@@ -27,6 +27,7 @@ class Panel:
     Raises:
         ValueError: If shapes do not fit each other, a reading is infinite, or times do not
             increase.
+        InputDataError: If NumPy masks an entry.
     """
 
     values: np.ndarray
@@ -35,6 +36,9 @@ class Panel:
     coordinates: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        for name in ("values", "times", "coordinates"):
+            fix = "NaN for a missing reading, and every time and coordinate"
+            refuse_masked(f"Panel: {name}", getattr(self, name), fix)
         require(
             self.values.ndim == 2 and self.values.size > 0,
             f"Panel: values have shape {self.values.shape}; give rounds x arms, "

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from botorch_tv.files import require_regular
 from botorch_tv.memory import free_bytes
 from botorch_tv.simulation.panels.ambiguity import (
     compact_dates,
@@ -137,8 +138,10 @@ def read_lines(path: Path) -> list[Line]:
     """The non-blank lines, with their numbers in the file and decimal points.
 
     Raises:
-        ValueError: If the file is not a table, or decimals or thousands can be read in two ways.
+        ValueError: If it is no regular file or no table, or decimals or thousands can be read in
+            two ways.
     """
+    require_regular(path)
     opener = gzip.open if path.name.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:

@@ -25,7 +25,7 @@ from botorch_tv.simulation.panels.temporal import fit_noise, fit_rate, group_sta
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.simulation.worlds.base import GridWorld
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.validation import require, require_integer, require_number
+from botorch_tv.validation import refuse_masked, require, require_integer, require_number
 
 UNEVEN = 0.25
 """Relative deviation from the usual time between rows above which a warning is issued."""
@@ -216,6 +216,7 @@ def _as_panel(
 def _numbers(values: np.ndarray | Tensor) -> np.ndarray:
     if isinstance(values, Tensor):
         values = values.detach().cpu().numpy()
+    refuse_masked("PanelWorld: an array", values, "values.filled(nan), where readings are missing")
     return np.ascontiguousarray(values, dtype=np.float64)
 
 

@@ -51,7 +51,11 @@ def answer_in_file(
     for plan in file.open:
         waiting.add(plan)
     waiting.asked = file.asked
-    plan = waiting.only() if suggestion is None else waiting.find(suggestion, file.answers)
+    plan = (
+        waiting.only()
+        if suggestion is None
+        else waiting.find(suggestion, [*file.answers, *file.superseded])
+    )
     if y is not None:
         y = as_number("y", y, SAYS_FAILED)
         _require_at_most("y", y, largest(file.kind), "choose another unit.")

@@ -14,7 +14,7 @@ from torch import Tensor
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import as_number, as_series
 from botorch_tv.strategies.spans import counted
-from botorch_tv.validation import require, shown
+from botorch_tv.validation import refuse_masked, require, shown
 
 SPANS = {
     "seconds": timedelta(seconds=1),
@@ -96,6 +96,7 @@ class LoopClock:
         Raises:
             InputDataError: If it is not a time, or not of the kind of the loop's times.
         """
+        refuse_masked(name, value)
         when = as_datetime(name, value)
         if self.start is None and self.unit is None:
             if when is not None:

@@ -15,6 +15,10 @@ class Act(Enum):
     ASK = "ask()"
     TELL = "tell(y, suggestion={})"
     FAILED = "tell(ok=False)"
+    OBSERVE_FAILED = "observe(X, ok=False)"
+    AMEND = "amend({}, y=...)"
+    AMEND_FAILED = "amend({}, ok=False)"
+    REMOVE = "remove({})"
     MEANT = "suggestion={}"
     DISCARD = "discard({})"
     ALLOW = "loop.pending = {}"
@@ -26,6 +30,7 @@ class Act(Enum):
     UNIT = "Loop(..., unit='hours')"
     NUMBERS = "Loop(...) without unit"
     TABLE = "Loop.from_table"
+    SHOW_TABLE = "table()"
     SAVE = "Loop.save"
     STRATEGY = "load it with the strategy it was made with"
 

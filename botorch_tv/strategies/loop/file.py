@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_tv.files import write_whole
+from botorch_tv.files import require_regular, write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.versions import libraries
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
@@ -24,8 +24,15 @@ from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import ClockData, LoopClock
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words
 from botorch_tv.strategies.loop.domain import PARAMETERS, domain_data, domain_from
-from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
-from botorch_tv.strategies.loop.typed_json import as_json, typed
+from botorch_tv.strategies.loop.log import (
+    Answer,
+    Planned,
+    Question,
+    Reply,
+    Superseded,
+    recounted,
+)
+from botorch_tv.strategies.loop.typed_json import LARGEST, as_json, typed
 from botorch_tv.strategies.loop.units import Units
 from botorch_tv.strategies.spans import counted
 from botorch_tv.validation import require
@@ -35,8 +42,20 @@ VERSION = 2
 """Version of the format; it changes when older files can no longer be read."""
 CHECKSUM = b',\n  "sha256": '
 """Start of the last line, a digest of all lines before; without that line nothing is checked."""
+STALE, DIGESTS = "stale", "digests"
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-ROWS = ("open", "answers", "consultations", "replies")
+NAMES = {
+    "open": "open suggestion",
+    "answers": "measurement",
+    "consultations": "consultation",
+    "replies": "reply",
+}
+"""What a row of these fields is called."""
+SHORT = 3
+"""Hexadecimal digits of the digest of a field, enough to name what was changed by hand."""
+NAMED = 8
+"""Changes that a warning names."""
+ROWS = ("open", "answers", "consultations", "replies", "superseded")
 """Fields whose rows have names and the user's units."""
 ANEW: Words = ("begin a new loop: ", Cure(Act.TABLE), " takes in old measurements.")
 COPY: Words = ("give a copy of it, or ", ANEW)
@@ -72,6 +91,9 @@ class LoopFile:
         consultations: Consultations without answers.
         replies: The expert's answers, oldest first.
         clock: The clock of datetimes; None if times are numbers.
+        superseded: Answers that were amended or removed, in that order.
+        stale: Numbers of answers and open suggestions whose prediction knew rows that were changed
+            by hand since; not written.
     """
 
     strategy: Any
@@ -87,6 +109,8 @@ class LoopFile:
     consultations: tuple[Question, ...]
     replies: tuple[Reply, ...]
     clock: ClockData | None = None
+    superseded: tuple[Superseded, ...] = ()
+    stale: tuple[int, ...] = ()
 
     @property
     def kind(self) -> torch.dtype:
@@ -100,11 +124,12 @@ class LoopFile:
             OSError: If that fails; an older file is then as it was.
         """
         content = {"format": FORMAT, "version": VERSION, "made_with": libraries()}
-        content |= {one.name: getattr(self, one.name) for one in fields(self)}
+        content |= {one.name: getattr(self, one.name) for one in fields(self) if one.name != STALE}
         content["clock"] = None if self.clock is None else asdict(self.clock)
         units = _units(self.domain, self.clock, self.kind)
         for name in ROWS:
             content[name] = tuple(units.written(asdict(one)) for one in getattr(self, name))
+        content[DIGESTS] = _digests(json.loads(json.dumps(content)))
         text = "{\n" + ",\n".join(f'  "{key}": {as_json(one)}' for key, one in content.items())
         text += f'{CHECKSUM.decode()}"{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
         write_whole(path.resolve(), lambda file: file.write(text.encode()))
@@ -117,6 +142,7 @@ class LoopFile:
             ValueError: If it is damaged, no loop, or of another version.
             OSError: If it cannot be read.
         """
+        require_regular(path)
         text = path.read_bytes()
         fix: Words = ("give a file that ", Cure(Act.SAVE), " has written, or a copy of it.")
         with refused(f"{path} holds no loop, or is damaged", fix):
@@ -124,20 +150,57 @@ class LoopFile:
             require(content["format"] == FORMAT, f"its format is {content['format']!r}")
             version = content["version"]
             if version == VERSION:
-                _require_checksum(content, text)
+                content.pop(STALE, None)
+                changes, touched = _changes(content, text)
                 clock = content.get("clock")
                 clock = None if clock is None else typed(ClockData, clock, "clock")
                 units = _units(content["domain"], clock, DTYPES[content["dtype"]])
+                content.setdefault("superseded", [])  # which files of earlier versions lack
                 for name in ROWS:
                     require(isinstance(content[name], list), f"{name} is no list")
                     content[name] = [units.read(one) for one in content[name]]
-                file = typed(cls, content, "the file")
+                file = typed(cls, content, "the file")._numbered()
                 file._warn_of_versions(content["made_with"], path)
+                if changes:
+                    there = content[DIGESTS]["answers"]
+                    added = {one.number for one in file.answers if str(one.number) not in there}
+                    file = file._recounted(touched | added)
+                    _warn_of_changes(changes, path)
                 return file
         raise RefusedFile(
             f"{path} has version {version!r}, but this version of botorch_tv reads {VERSION}; ",
             ("install the one that wrote it, or ", ANEW),
         )
+
+    def _numbered(self) -> LoopFile:
+        """With numbers -1, -2, ... for measurements that earlier versions saved without."""
+        order = sorted(self.answers, key=lambda one: one.arrival)
+        used = min((one.number for one in (*order, *self.superseded)), default=0)
+        unnamed = (one.arrival for one in order if one.number == 0)
+        numbers = {arrival: min(used, 0) - n for n, arrival in enumerate(unnamed, start=1)}
+        answers = [
+            replace(one, number=numbers.get(one.arrival, one.number)) for one in self.answers
+        ]
+        return replace(self, answers=tuple(answers))
+
+    def _recounted(self, touched: Collection[int]) -> LoopFile:
+        """The content after rows were changed, added or removed by hand.
+
+        Answers are sorted by time, and what arrived and was known is counted anew.
+
+        Args:
+            touched: Numbers of the answers and open suggestions that were changed or added.
+        """
+        rows = (*self.answers, *self.open)
+        arrivals = {one.arrival for one in self.answers}
+        most = max((one.known for one in rows), default=0)
+        gone = set(range(max(most, len(arrivals)))) - arrivals
+        changed = gone | {one.arrival for one in self.answers if one.number in touched}
+        first = min(changed, default=LARGEST)
+        stale = {one.number for one in rows if one.known > first} | set(touched)
+        names = ("answers", "open", "consultations", "replies")
+        anew = recounted(*(getattr(self, name) for name in names))
+        return replace(self, **dict(zip(names, map(tuple, anew))), stale=tuple(stale))  # type: ignore[arg-type]
 
     def _warn_of_versions(self, made_with: Mapping[str, str], path: Path) -> None:
         here = libraries()
@@ -200,6 +263,8 @@ class LoopFile:
 
     def _check_rows(self, domain: Domain) -> None:
         n = len(self.answers)
+        for one in self.superseded:
+            _check_points(one, domain, self.kind)
         rows: list[Planned | Question] = [*self.answers, *self.open]
         for row in [*rows, *self.replies, *self.consultations]:
             _check_points(row, domain, self.kind)
@@ -214,7 +279,9 @@ class LoopFile:
         for plan in plans:
             said = plan.predicted
             require(said is None or said.sd >= 0, f"{plan.name} has a negative deviation, sd")
-        _check_numbers([one.number for one in plans if one.number], self.asked, "suggestion")
+        _check_numbers([one.number for one in plans if one.number > 0], self.asked, "suggestion")
+        observed = [-one.number for one in self.answers if one.number < 0]
+        _check_numbers(observed, LARGEST, "unsuggested measurement")
         for plan in self.open:
             require(plan.number > 0, f"{plan.name} is open, but without number")
         for one in self.answers:
@@ -301,15 +368,77 @@ def _require_same(there: Description, here: Description, name: str, path: Path) 
         )
 
 
-def _require_checksum(content: Mapping[str, Any], text: bytes) -> None:
-    """Raise a ``ValueError`` if the file has a checksum that is not that of its content."""
-    if "sha256" not in content:
-        return
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:SHORT]
+
+
+def _digests(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Short digests of the content: of each field of the rows by number, and of all else."""
+    rows = {name: {str(row["number"]): _digest_of(row) for row in content[name]} for name in NAMES}
+    others = {one: _digest(value) for one, value in content.items() if one not in NAMES}
+    return {**rows, "others": others}
+
+
+def _digest_of(row: Mapping[str, Any]) -> str:
+    return "".join(_digest(row[one]) for one in sorted(row))
+
+
+def _changes(content: Mapping[str, Any], text: bytes) -> tuple[list[str], set[int]]:
+    """What was changed by hand, in words, and the numbers of the plans that were changed or added.
+
+    A file without a checksum counts as unchanged.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: If the content is damaged, or was changed
+            and lacks the digests that tell where.
+    """
     before = text[: max(text.rfind(CHECKSUM), 0)]
+    if content.get("sha256") in (None, hashlib.sha256(before).hexdigest()):
+        return [], set()
     require(
-        hashlib.sha256(before).hexdigest() == content["sha256"],
+        DIGESTS in content,
         "its content is not what was written, by its checksum; if that was changed on purpose, "
         "remove the line of sha256 and the comma before",
+    )
+    words: list[str] = []
+    touched: set[int] = set()
+    former = content[DIGESTS]
+    for name, called in NAMES.items():
+        left = dict(former[name])
+        for row in content[name]:
+            number = row["number"]
+            was, now = left.pop(str(number), None), _digest_of(row)
+            if was == now:
+                continue
+            if name in ("answers", "open"):
+                touched.add(number)
+            found = [
+                f"{field} is now {_brief(row[field])}"
+                for place, field in enumerate(sorted(row))
+                if was is not None and was[SHORT * place :][:SHORT] != now[SHORT * place :][:SHORT]
+            ]
+            told = " was added" if was is None else f": {', '.join(found)}"
+            words.append(f"{called} {number}{told}")
+        words += [f"{called} {number} is gone" for number in left]
+    for one, was in former["others"].items():
+        if one not in content:
+            words.append(f"{one} is gone")
+        elif _digest(content[one]) != was:
+            words.append(f"{one} is now {_brief(content[one])}")
+    return words or ["spaces or other signs, but no value"], touched
+
+
+def _brief(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _warn_of_changes(changes: list[str], path: Path) -> None:
+    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+    warnings.warn(
+        f"{path} was changed by hand since it was saved: {'; '.join(changes[:NAMED])}{more}. The "
+        "loop goes on from that; once it is saved again, this is not mentioned any more.",
+        stacklevel=4,
     )
 
 

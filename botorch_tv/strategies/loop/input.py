@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.checks import as_context
+from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.parameters import BoxParameter, Choice
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
-from botorch_tv.validation import decimal_comma, refuse_unknown, shown
+from botorch_tv.validation import decimal_comma, refuse_masked, refuse_unknown, shown
 
 Numbers = Tensor | list[float] | tuple[float, ...] | list[list[float]] | float
 """Points or values: a tensor, or plain numbers."""
 Points = Any
 """Points: numbers or, with named parameters, a dict, a list of dicts or a DataFrame."""
 SAYS_FAILED: Words = (Cure(Act.FAILED), " says that a measurement failed.")
+OBSERVE_FAILED: Words = (Cure(Act.OBSERVE_FAILED), " says that a measurement failed.")
 Column = Numbers | None
 """A column of a table, or None if the table lacks it."""
 
@@ -45,12 +49,46 @@ def check_names(call: str, unknown: Mapping[str, object], called: Callable[..., 
     refuse_unknown(call, unknown, called, fixes)
 
 
+def in_order(call: str, given: Sequence[Any], **named: Any) -> list[Any]:
+    """Arguments by position, of which the first, a strategy, may be missing, and those by name.
+
+    Args:
+        call: Name of the function or class, for the error.
+        given: Those by position.
+        named: All by name, in order, the strategy first; None for those not passed by name.
+
+    Raises:
+        ValueError: If there are too many, or the strategy is at another place or is none.
+    """
+    here = [one for one in given if one is not None]
+    places = [name for name, value in named.items() if value is None]
+    by_place = bool(here) and isinstance(here[0], Strategy)
+    if "strategy" in places and not by_place:
+        places.remove("strategy")
+    found = named | dict(zip(places, here))
+    strategy, *others = found.values()
+    wrong = any(isinstance(one, Strategy) for one in others)
+    wrong |= len(here) > len(places) or not isinstance(strategy, Strategy | None)
+    # Without y, X is a table that has it as a column.
+    wrong |= found.get("y", here) is None and not hasattr(found["X"], "columns")
+    if wrong:
+        by_name = [f"{name}=" for name, value in named.items() if value is not None]
+        came = ", ".join([*(type(one).__name__ for one in here), *by_name])
+        rest = ", X and y" if "y" in named else ""
+        raise ValueError(
+            f"{call}: {came} came, but it takes a strategy, a domain{rest}, in this order or by "
+            f"name; or a domain{rest}, for adaptive_gp_ucb()."
+        )
+    return list(found.values())
+
+
 def as_number(name: Words, value: object, fix: Words) -> float:
     """A finite number: a float, an int, or a tensor or array with one element.
 
     Raises:
         InputDataError: If it is not one.
     """
+    refuse_masked(name, value)
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
@@ -64,12 +102,22 @@ def as_number(name: Words, value: object, fix: Words) -> float:
     return number
 
 
+def as_whole(value: object) -> int | None:
+    """An integer, also one of an array or a tensor; None if it is anything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def as_truth(name: str, value: object) -> bool:
-    """A bool of Python or an array, or one of the numbers 1 and 0.
+    """A bool of Python or an array, or one of the numbers 1 and 0; False if NumPy masks it.
 
     Raises:
         InputDataError: If it is anything else. Python would take every string for True, even "no".
     """
+    if np.ma.is_masked(value):
+        return False
     one = getattr(value, "item", None)
     try:
         truth = value if one is None else one()
@@ -93,6 +141,7 @@ def as_points(name: str, value: object, columns: int, state: State) -> Tensor:
         InputDataError: If the points have another shape.
     """
     own = like(state)
+    refuse_masked(name, value)
     try:
         X = _tensor(value, dtype=own.dtype, device=own.device)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -121,12 +170,14 @@ def as_places(name: str, value: object, state: State) -> Tensor:
     if parameters is None:
         return as_points(name, value, state.domain.dim, state)
     if isinstance(value, Mapping):
+        refuse_masked(name, value)
         return parameters.place(value, like(state), "the point").unsqueeze(0)
     if hasattr(value, "columns"):
         _check_columns(name, value.columns, parameters)
     records = value.to_dict("records") if hasattr(value, "to_dict") else value
     if not isinstance(records, (list, tuple)):
         records = [records]
+    refuse_masked(name, records)
     places = [
         parameters.place(one, like(state), f"{name}[{row}]") for row, one in enumerate(records)
     ]
@@ -289,9 +340,10 @@ def measurements(
     points: Tensor,
     y: Numbers,
     time: list[float] | None,
-    noise: Column,
+    noise: Column | Sequence[float | None],
     context: Column,
-) -> Iterator[tuple[Tensor, float, float, float | None, Numbers | None]]:
+    ok: object = None,
+) -> Iterator[tuple[Tensor, float | None, float, float | None, Numbers | None]]:
     """Yield the rows of a table in order of time: point, value, time, noise and context.
 
     Args:
@@ -299,17 +351,25 @@ def measurements(
         points: The points, `n x d`.
         y: The observations, `n`.
         time: Their times, `n`; 1, 2, ..., n by default.
-        noise: Their noise variances, `n`; the strategy's by default.
+        noise: Their noise variances, `n`; the strategy's by default, and where an entry is None.
         context: Their contexts, `n x c`; None if there are none.
+        ok: False where a measurement failed, `n`; all succeeded by default.
 
     Raises:
         InputDataError: If columns differ in length, or a number is not finite.
     """
     c = state.domain.columns - state.domain.dim
     n = len(points)
-    values = as_series("y", y, n)
+    good = [True] * n if ok is None else _truths("ok", ok, n)
+    values = as_series("y", _where_good(y, good), n, good)
     times = as_series("time", list(range(1, n + 1)) if time is None else time, n)
-    noises = [None] * n if noise is None else as_series("noise", noise, n)
+    noises: Sequence[float | None] = [None] * n
+    if isinstance(noise, list) and None in noise:
+        given = [one is not None for one in noise]
+        series = as_series("noise", _where_good(noise, given), n, given)
+        noises = [one if there else None for one, there in zip(series, given)]
+    elif noise is not None:
+        noises = as_series("noise", noise, n)
     contexts: Sequence[Numbers | None] = [context] * n
     if context is not None and c:
         known = as_points("context", context, c, state)
@@ -320,20 +380,34 @@ def measurements(
             )
         contexts = list(known)
     for row in sorted(range(n), key=lambda one: times[one]):
-        yield points[row], values[row], times[row], noises[row], contexts[row]
+        value = values[row] if good[row] else None
+        yield points[row], value, times[row], noises[row], contexts[row]
 
 
-def as_series(name: str, value: object, rows: int) -> list[float]:
-    """A finite number per row of a table.
+def _truths(name: str, value: object, rows: int) -> list[bool]:
+    """A bool per row of a table."""
+    column = list(value) if isinstance(value, Iterable) else [value]
+    if len(column) != rows:
+        raise InputDataError(
+            f"{name} is {shown(value)}, but X has {counted(rows, 'rows')}; give one bool per row."
+        )
+    return [as_truth(f"{name} in row {row}", one) for row, one in enumerate(column)]
+
+
+def as_series(
+    name: str, value: object, rows: int, good: Sequence[bool] | None = None
+) -> list[float]:
+    """A finite number per row of a table, or per row that is ``good``.
 
     Raises:
         InputDataError: If the number of rows differs or a number is not finite.
     """
     series = _column(name, value, rows, f"X has {counted(rows, 'rows')}; give one number per row.")
     for row, one in enumerate(series):
-        if not math.isfinite(one):
+        if not math.isfinite(one) and (good is None or good[row]):
+            failed = ", or say ok=False for them" if name == "y" else ""
             raise InputDataError(
-                f"{name} is {one} in row {row}; leave out rows without a measurement."
+                f"{name} is {one} in row {row}; leave out rows without a measurement{failed}."
             )
     return series
 
@@ -354,11 +428,13 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     if ok is None or isinstance(ok, bool):
         good = [ok is not False] * points
     else:
+        ok = ok.filled(False) if isinstance(ok, np.ma.MaskedArray) else ok
         good = _column("ok", ok, points, f"{asked} bool {rest}", torch.bool)
     if y is None and not any(good):
         return (None,) * points
     if isinstance(y, (list, tuple)):
         y = [math.nan if one is None else one for one in y]
+    y = _where_good(y, good)
     values = _column("y", y, points, f"{asked} value {rest}")
     for place, (value, counts) in enumerate(zip(values, good)):
         if counts and not math.isfinite(value):
@@ -369,10 +445,19 @@ def as_replies(y: object, ok: object, points: int) -> tuple[float | None, ...]:
     return tuple(float(value) if counts else None for value, counts in zip(values, good))
 
 
+def _where_good(column: Any, good: list[bool]) -> Any:
+    """A column with NaN in rows that failed, whose values do not matter."""
+    if all(good) or not hasattr(column, "__len__") or len(column) != len(good):
+        return column
+    column = column.reshape(-1) if hasattr(column, "reshape") else column
+    return [one if counts else math.nan for one, counts in zip(column, good)]
+
+
 def _column(
     name: str, value: object, rows: int, fix: str, dtype: torch.dtype = torch.float64
 ) -> list[Any]:
     """A column as a list with one value per row."""
+    refuse_masked(name, value)
     try:
         series = _tensor(value, dtype=None if dtype == torch.bool else dtype).cpu()
         if series.dtype != dtype:  # numbers would all be taken for True

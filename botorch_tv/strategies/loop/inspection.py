@@ -91,12 +91,13 @@ class Inspection(Record):
         """All measurements in order of time and in their own units, as a DataFrame.
 
         Returns:
-            A row per measurement: ``number`` of the suggestion, 0 if it was not suggested; a column
-            per parameter, named ``x0, x1, ...`` if they have no names, and ``time (parameter)`` if
-            the name is taken by another column; ``context0, ...``; ``time``; ``y``, NaN if the
-            measurement failed; ``ok``; ``noise``, the variance, NaN if the strategy estimates it;
-            ``mean`` and ``sd``, the prediction made with the suggestion, NaN if it was not
-            suggested; ``reset``, whether it made the strategy forget everything before.
+            A row per measurement: ``number`` of the suggestion, or -1, -2, ... in order of arrival
+            for those that were not suggested; a column per parameter, named ``x0, x1, ...`` if they
+            have no names, and ``time (parameter)`` if the name is taken by another column;
+            ``context0, ...``; ``time``; ``y``, NaN if the measurement failed; ``ok``; ``noise``,
+            the variance, NaN if the strategy estimates it; ``mean`` and ``sd``, the prediction made
+            with the suggestion, NaN if it was not suggested; ``reset``, whether it made the
+            strategy forget everything before.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -315,15 +316,18 @@ class Inspection(Record):
 
     def _measured_in_words(self) -> str:
         answers, said = self._replay.answers, self._units.clock.said
+        became = [one.became for one in self._superseded]
+        counts = [f"{became.count(one)} {one}" for one in dict.fromkeys(became)]
+        changed = f"; {', '.join(counts)}" if counts else ""
         if not answers:
-            return "Nothing has been measured yet."
+            return f"Nothing has been measured yet{changed}."
         failed = sum(one.y is None for one in answers)
         times = [one.time for one, reset in zip(answers, self._replay.resets) if reset]
         many = counted(len(answers), "measurements")
         words = f"{many} from time {said(answers[0].time)} to {said(answers[-1].time)}"
         if len(answers) == 1:
             words = f"{many}, of time {said(answers[0].time)}"
-        words += f", of which {failed} failed" if failed else ""
+        words += (f", of which {failed} failed" if failed else "") + changed
         if self._strategy.process.retention:
             last = f", the last at time {said(times[-1])}" if times else ""
             often = "once" if len(times) == 1 else f"{len(times)} times"

@@ -6,8 +6,9 @@ All are plain data, which is what its file holds, field by field.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import torch
@@ -41,7 +42,7 @@ class Planned:
     """A point to measure.
 
     Attributes:
-        number: Of the suggestion; 0 where nobody suggested it.
+        number: Of the suggestion; -1, -2, ... for measurements that were not suggested.
         point: Its coordinates, the context behind.
         arm: Its number among the arms of a grid; None on a box.
         planned_for: The time for which it was chosen.
@@ -70,7 +71,7 @@ class Planned:
     def name(self) -> str:
         """Its name in error messages."""
         number = self.number
-        return f"suggestion {number}" if number else f"the measurement at {self.planned_for:g}"
+        return f"suggestion {number}" if number > 0 else f"measurement {number}"
 
     def __str__(self) -> str:
         return f"at {short(self.point)} for time {self.planned_for:g}"
@@ -95,7 +96,7 @@ def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) 
 
     Args:
         suggestion: It.
-        number: Of the suggestion.
+        number: Of the suggestion or measurement.
         known: Answers that had arrived.
         predicts: Whether the strategy predicted anything.
     """
@@ -110,7 +111,7 @@ def planned(suggestion: Suggestion, number: int, known: int, *, predicts: bool) 
     )
 
 
-def unpredicted(state: State, X: Tensor, time: float, known: int) -> Planned:
+def unpredicted(state: State, X: Tensor, number: int, time: float, known: int) -> Planned:
     """A point `d + c` that nobody suggested and of which nobody needs a prediction.
 
     Raises:
@@ -119,7 +120,7 @@ def unpredicted(state: State, X: Tensor, time: float, known: int) -> Planned:
     choice = state.domain.locate(X)
     arm = int(choice) if isinstance(state.domain, Grid) else None
     point = state.domain.points(choice, like(state))
-    return Planned(0, tuple(point.tolist()), arm, time, known, None)
+    return Planned(number, tuple(point.tolist()), arm, time, known, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,22 @@ class Answer(Planned):
     time: float
     noise: float | None
     arrival: int
+
+    @property
+    def outcome(self) -> str:
+        """The value in words."""
+        return "failed" if self.y is None else f"gave {self.y:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded(Answer):
+    """An answer that no longer counts.
+
+    Attributes:
+        became: ``"amended"`` or ``"removed"``.
+    """
+
+    became: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +241,22 @@ class Reply(Question):
 def extended(kind: type[Extended], row: Planned | Question, **more: Any) -> Extended:
     """A row with the fields that an :class:`Answer` or :class:`Reply` has besides."""
     return kind(**{one.name: getattr(row, one.name) for one in fields(row)}, **more)
+
+
+def recounted(answers: Iterable[Answer], *others: Iterable[Any]) -> tuple[list[Any], ...]:
+    """Answers in order of time, and other rows, after some answers were removed or added.
+
+    Arrivals are counted anew, 0 to n - 1, and so is how many of these answers each row knew.
+    """
+    order = sorted(answers, key=lambda one: one.arrival)
+    arrivals = [one.arrival for one in order]
+
+    def known(row: Any) -> Any:
+        return replace(row, known=bisect_left(arrivals, row.known))
+
+    anew = [replace(known(one), arrival=arrival) for arrival, one in enumerate(order)]
+    anew.sort(key=lambda one: (one.time, one.arrival))
+    return anew, *([known(row) for row in rows] for rows in others)
 
 
 def like(state: State) -> Tensor:

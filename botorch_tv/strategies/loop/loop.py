@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Never
 
@@ -17,8 +18,9 @@ from botorch_tv.strategies.consultation import ExpertWarning
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import Time, earliest
-from botorch_tv.strategies.loop.cures import Act, Cure
+from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.input import (
+    OBSERVE_FAILED,
     SAYS_FAILED,
     Numbers,
     Points,
@@ -28,8 +30,10 @@ from botorch_tv.strategies.loop.input import (
     as_replies,
     as_table,
     as_truth,
+    as_whole,
     check_labels,
     check_names,
+    in_order,
     measurements,
 )
 from botorch_tv.strategies.loop.inspection import Inspection
@@ -38,12 +42,14 @@ from botorch_tv.strategies.loop.log import (
     Answer,
     Planned,
     Reply,
+    Superseded,
     extended,
     planned,
     question,
+    recounted,
     unpredicted,
 )
-from botorch_tv.strategies.loop.replay import fantasized
+from botorch_tv.strategies.loop.replay import fantasized, told_anew
 from botorch_tv.strategies.loop.shown import (
     NumberedConsultation,
     NumberedSuggestion,
@@ -52,7 +58,7 @@ from botorch_tv.strategies.loop.shown import (
 )
 from botorch_tv.strategies.mixed.retrial import retried
 from botorch_tv.strategies.outcomes import avoiding, elsewhere
-from botorch_tv.validation import shown
+from botorch_tv.validation import require, shown
 
 CALLED = {
     **dict.fromkeys(("best", "best_point", "best_params", "optimum"), "recommend(now=...)"),
@@ -90,6 +96,11 @@ class Loop(Inspection):
     recounted. If the trigger fired after a suggestion was made, that prediction belongs to a
     forgotten model, and one from the remaining data replaces it. Otherwise every suggestion open at
     a change would fire again, and discard the first measurements made after it.
+
+    **Corrections.** :meth:`amend` and :meth:`remove` take a measurement by its number: that of the
+    suggestion, or -1, -2, ... in order of arrival for those that were not suggested. From then on
+    the loop makes the choices of one that never had the wrong reading. A file that was changed by
+    hand is loaded with a warning, as if its rows had been amended.
 
     **Times** are numbers or datetimes, with or without a time zone, but of one kind within a loop.
     Files show them as they were given.
@@ -144,14 +155,15 @@ class Loop(Inspection):
     @classmethod
     def from_table(
         cls,
-        strategy: Strategy | Domain | Bounds,
-        domain: Domain | Bounds | Points = None,
+        *given: Any,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
         X: Points = None,
         y: Numbers | None = None,
-        *,
         time: Numbers | Sequence[Time] | None = None,
         noise: Numbers | None = None,
         context: Numbers | None = None,
+        ok: Sequence[bool] | Tensor | None = None,
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
@@ -163,13 +175,19 @@ class Loop(Inspection):
         """A loop that starts from earlier measurements.
 
         Args:
-            strategy: As for the class; it may be left out, ``Loop.from_table(domain, X, y)``.
+            given: Strategy, domain, X and y in this order, as far as they are not passed by name;
+                the strategy may be left out, ``Loop.from_table(domain, X, y)``.
+            strategy: As for the class.
             domain: As for the class.
-            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame.
-            y: Observations, `n`.
+            X: Measured points, `n x d`; with named parameters a list of dicts, or a DataFrame. Or,
+                alone, a DataFrame as :meth:`table` returns it: point, context, y, time, ok and
+                noise are its columns, of which all but point and y may be missing, and a noise of
+                NaN is the strategy's.
+            y: Observations, `n`; ignored where ``ok`` is False.
             time: Their times, `n`, in any order, numbers or datetimes; 1, 2, ..., n by default.
             noise: Variance of each measurement, `n`; the strategy's by default.
             context: Context of each measurement, `n x c`, for a domain with a context.
+            ok: False where a measurement failed, `n`; all succeeded by default.
             pending: As for the class.
             seed: As for the class.
             unit: As for the class.
@@ -180,15 +198,18 @@ class Loop(Inspection):
 
         Raises:
             InputDataError: If the columns do not match each other or the domain, a value is not
-                finite (leave out rows without a measurement), or pandas columns have different row
-                labels.
+                finite (leave out rows without a measurement, or say ok=False), or pandas columns
+                have different row labels.
             TypeError: If there is no such argument.
             ValueError: If there is no domain, X or y.
         """
         check_names("Loop.from_table", unknown, cls.from_table)
-        *who, X, y = _in_order(strategy, domain, X, y)
+        strategy, domain, X, y = in_order(
+            "Loop.from_table", given, strategy=strategy, domain=domain, X=X, y=y
+        )
         loop = cls(
-            *who,
+            strategy=strategy,
+            domain=domain,
             pending=pending,
             seed=seed,
             unit=unit,
@@ -196,14 +217,17 @@ class Loop(Inspection):
             dtype=dtype,
             device=device,
         )
-        columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context}
+        columns = {"X": X, "y": y, "time": time, "noise": noise, "context": context, "ok": ok}
+        if y is None:
+            columns = loop._columns_from(columns)
+        X, y, time, noise, context, ok = columns.values()
         check_labels(columns)
         points = as_table(X, y, loop.state)
         times = None
         if time is not None:
             times = loop._begun(earliest(time)).numbers(time, len(points))
         for point, value, when, variance, known in measurements(
-            loop.state, points, y, times, noise, context
+            loop.state, points, y, times, noise, context, ok
         ):
             loop._observed(loop._columns(point, known), value, when, variance)
         return loop
@@ -263,8 +287,10 @@ class Loop(Inspection):
         time: Time | None = None,
         noise: float | None = None,
         ok: bool = True,
-    ) -> bool:
+    ) -> None:
         """Add the answer to a suggestion.
+
+        Whether it made the strategy forget everything before it is ``loop.last.reset``.
 
         Args:
             y: The observation; ignored if ``ok`` is False.
@@ -275,9 +301,6 @@ class Loop(Inspection):
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
             ok: False if the measurement failed: the round counts, but nothing is learned.
-
-        Returns:
-            Whether the answer made the strategy forget everything before it.
 
         Raises:
             InputDataError: If the suggestion is not open, ``y``, ``time`` or ``noise`` is not a
@@ -292,41 +315,39 @@ class Loop(Inspection):
         plan = self._meant(suggestion)
         value = as_number("y", y, SAYS_FAILED) if as_truth("ok", ok) else None
         when = plan.planned_for if time is None else self._number(Cure(Act.TIME), time)
-        reset = self._take(plan, value, when, noise)
+        self._take(plan, value, when, noise)
         del self._open.rows[plan.number]
-        return reset
 
     @locked
     def observe(
         self,
         X: Points,
-        y: float | Tensor,
+        y: float | Tensor | None = None,
         *,
         time: Time | None = None,
         noise: float | None = None,
         context: Numbers | None = None,
-    ) -> bool:
-        """Add a measurement that was not suggested.
+        ok: bool = True,
+    ) -> None:
+        """Add a measurement that was not suggested; it gets the next of the numbers -1, -2, ...
 
         Args:
             X: The point, `d` numbers, or a dict of named parameters; with named parameters a tensor
                 is a point of the unit cube, like ``suggestion.X``.
-            y: The observation.
+            y: The observation; ignored if ``ok`` is False.
             time: When it was made; the default is that of :meth:`ask`. It may lie before the newest
                 measurement.
             noise: Variance of this measurement; the strategy's by default. The adaptive strategy
                 estimates the noise itself and refuses this argument.
             context: The context, `c` numbers.
-
-        Returns:
-            Whether it made the strategy forget everything before it.
+            ok: False if the measurement failed.
 
         Raises:
             InputDataError: If the point lies outside the domain or a number is not finite. The loop
                 is not changed.
         """
         point = self._columns(as_place(X, self.state), context)
-        value = as_number("y", y, "leave out measurements that failed.")
+        value = as_number("y", y, OBSERVE_FAILED) if as_truth("ok", ok) else None
         clock = self._begun(time)
         time = clock.now() if time is None else time
         when = (
@@ -334,18 +355,21 @@ class Loop(Inspection):
             if time is None
             else self._number(Cure(Act.TIME), time)
         )
-        return self._observed(point, value, when, noise)
+        self._observed(point, value, when, noise)
 
-    def _observed(self, point: Tensor, value: float, when: float, noise: float | None) -> bool:
+    def _observed(
+        self, point: Tensor, value: float | None, when: float, noise: float | None
+    ) -> None:
         point = self._units.settled(point)
-        known = len(self._replay.answers)
+        known, number = len(self._replay.answers), -self._unsuggested - 1
         if self._strategy.compares:
             state = self._replay.before(when)
             predicted = self._strategy.suggestion_at(state, point, now=when)
-            plan = planned(predicted, 0, known, predicts=True)
+            plan = planned(predicted, number, known, predicts=True)
         else:
-            plan = unpredicted(self.state, point, when, known)
-        return self._take(plan, value, when, noise)
+            plan = unpredicted(self.state, point, number, when, known)
+        self._take(plan, value, when, noise)
+        self._unsuggested += 1
 
     @locked
     def discard(self, suggestion: int | NumberedSuggestion | None = None) -> None:
@@ -358,6 +382,65 @@ class Loop(Inspection):
             InputDataError: If it is not open.
         """
         del self._open.rows[self._meant(suggestion).number]
+
+    @locked
+    def amend(
+        self,
+        number: int,
+        y: float | Tensor | None = None,
+        *,
+        ok: bool | None = None,
+        time: Time | None = None,
+    ) -> None:
+        """Correct a measurement.
+
+        From then on the loop makes the choices of one that never had the wrong reading: later
+        answers are replayed, and event triggers compare them with predictions from the corrected
+        data. Other strategies keep the predictions made with suggestions, for the table. The wrong
+        reading stays in the file and in ``superseded``.
+
+        Args:
+            number: Of the suggestion that was answered, or -1, -2, ... for a measurement that was
+                not suggested; see :meth:`table`.
+            y: The right observation; as before by default. With it a failure becomes a success.
+            ok: False if the measurement failed.
+            time: When it was really made; as before by default.
+
+        Raises:
+            InputDataError: If there is no measurement of this number, nothing changes, ``y`` is
+                missing though ``ok`` is True, or a number is not finite. The loop is not changed.
+        """
+        wrong = self._answered(number)
+        value = wrong.y
+        if ok is not None and not as_truth("ok", ok):
+            value = None
+        elif ok is not None or y is not None:
+            value = as_number("y", y, (Cure(Act.AMEND_FAILED, number), " says that it failed."))
+        when = wrong.time if time is None else self._number(Cure(Act.TIME), time)
+        right = replace(wrong, y=value, time=when)
+        if wrong.number < 0:
+            right = replace(right, planned_for=when)
+        if right == wrong:
+            raise RefusedInput(
+                f"measurement {number}, which {wrong.outcome}, would stay as it is: nothing to ",
+                ("amend; ", Cure(Act.AMEND, number), " corrects it, and "),
+                (Cure(Act.REMOVE, number), " takes it out."),
+            )
+        self._change(wrong, right)
+
+    @locked
+    def remove(self, number: int) -> None:
+        """Take out a measurement, as if it had never been made; see :meth:`amend`.
+
+        Its number is not used again.
+
+        Args:
+            number: As for :meth:`amend`.
+
+        Raises:
+            InputDataError: If there is no measurement of this number.
+        """
+        self._change(self._answered(number), None)
 
     # ---------------------------------------------------------------- asking an expert
 
@@ -432,12 +515,43 @@ class Loop(Inspection):
 
     # ---------------------------------------------------------------- within
 
+    def _columns_from(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a DataFrame as :meth:`table` returns it.
+
+        Raises:
+            ValueError: If a column is missing, or came besides.
+        """
+        frame, others = given["X"], [one for one, value in given.items() if value is not None]
+        require(
+            others == ["X"],
+            "Loop.from_table: without y, X is a table that has all columns, but "
+            f"{', '.join(others)} came; give X alone, or y with the others.",
+        )
+        _, *names = self._columns_of_table
+        names = names[: names.index("time")]
+        missing = [one for one in (*names, "y") if one not in frame.columns]
+        require(
+            not missing,
+            f"Loop.from_table: X has no column {', '.join(missing)}; give y, or a DataFrame as "
+            "loop.table() returns it.",
+        )
+        points, known = frame[names[: len(self._names)]], frame[names[len(self._names) :]]
+        if self.parameters is None:
+            points = points.to_numpy()
+        points = points.set_axis(list(self.parameters), axis=1) if self.parameters else points
+        there = {name: frame[name] for name in ("time", "noise", "ok") if name in frame.columns}
+        if "noise" in there:
+            usual = there["noise"].isna()
+            there["noise"] = [None if own else one for one, own in zip(there["noise"], usual)]
+        context = known.to_numpy() if len(known.columns) else None
+        return given | {"X": points, "y": frame["y"], "context": context} | there
+
     def _meant(self, suggestion: int | NumberedSuggestion | None) -> Planned:
         if suggestion is None:
             return self._open.only()
-        return self._open.find(suggestion, self._replay.answers)
+        return self._open.find(suggestion, [*self._replay.answers, *self._superseded])
 
-    def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> bool:
+    def _take(self, plan: Planned, y: float | None, time: float, noise: float | None) -> None:
         variance = "give the variance of this measurement."
         answer = extended(
             Answer,
@@ -447,21 +561,50 @@ class Loop(Inspection):
             noise=None if noise is None else as_number("noise", noise, variance),
             arrival=len(self._replay.answers),
         )
-        return self._replay.add(answer, late=2 * self.pending - 1)
+        self._replay.add(answer, late=2 * self.pending - 1)
 
+    def _answered(self, number: int) -> Answer:
+        """The measurement with a number.
 
-def _in_order(*given: Any) -> list[Any]:
-    """The arguments strategy, domain, X and y, of which the strategy may be missing.
+        Raises:
+            InputDataError: If there is none.
+        """
+        whole = as_whole(number)
+        for one in self._replay.answers:
+            if one.number == whole:
+                return one
+        if whole in self._open.rows:
+            words: Words = ("its suggestion is open; ", Cure(Act.TELL, whole), " answers it.")
+        elif any(one.number == whole for one in self._superseded):
+            words = ("it was removed; ", Cure(Act.OBSERVE_AT), " takes in another.")
+        else:
+            words = (
+                "give the number of a suggestion that was answered or, for a measurement that was ",
+                ("not suggested, -1, -2, ..., as in ", Cure(Act.SHOW_TABLE), "."),
+            )
+        raise RefusedInput(f"there is no measurement {shown(number)}: ", words)
 
-    Raises:
-        ValueError: If another one is missing, or the strategy does not come first.
-    """
-    there = [one for one in given if one is not None]
-    wanted = len(given) if there and isinstance(there[0], Strategy) else len(given) - 1
-    if len(there) == wanted and not any(isinstance(one, Strategy) for one in there[1:]):
-        return there
-    came = ", ".join(type(one).__name__ for one in given if one is not None)
-    raise ValueError(
-        f"Loop.from_table: {came} came, but it takes a strategy, a domain, X and y, in this order; "
-        "or a domain, X and y, for adaptive_gp_ucb()."
-    )
+    def _change(self, wrong: Answer, right: Answer | None) -> None:
+        """Replace or remove an answer, and compute everything since as if it had never been."""
+        old, late = self._replay, 2 * self.pending - 1
+        answers = [one for one in old.answers if one is not wrong]
+        answers, waiting, asked, replies = recounted(
+            answers if right is None else [*answers, right],
+            self._open.rows.values(),
+            self._consultations.rows.values(),
+            old.replies,
+        )
+        if self._strategy.compares or replies:
+            rows = (*old.answers, *self._open.rows.values())
+            stale = {one.number for one in rows if one.known > wrong.arrival}
+            # What was not suggested is predicted for the time at which it was measured.
+            stale |= {wrong.number} if wrong.number < 0 else set()
+            self._replay, waiting = told_anew(
+                self._strategy, old.start, answers, waiting, replies, stale, late
+            )
+        else:
+            old.change(answers, late)
+        self._open.rows = {one.number: one for one in waiting}
+        self._consultations.rows = {one.number: one for one in asked}
+        became = "removed" if right is None else "amended"
+        self._superseded.append(extended(Superseded, wrong, became=became))

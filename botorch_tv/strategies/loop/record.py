@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import functools
+import math
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Never, Self
@@ -21,14 +23,16 @@ from botorch_tv.strategies.loop.clock import LoopClock, Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.domain import as_domain, domain_data
 from botorch_tv.strategies.loop.file import LoopFile, refused
-from botorch_tv.strategies.loop.input import check_names
+from botorch_tv.strategies.loop.input import check_names, in_order
 from botorch_tv.strategies.loop.locking import LoopLock, locked
-from botorch_tv.strategies.loop.log import Answer, Reply, like
-from botorch_tv.strategies.loop.replay import Replay
+from botorch_tv.strategies.loop.log import Answer, Planned, Reply, Superseded, like
+from botorch_tv.strategies.loop.replay import Replay, told_anew
 from botorch_tv.strategies.loop.shown import (
+    LastAnswer,
     Measured,
     NumberedConsultation,
     NumberedSuggestion,
+    SupersededMeasurement,
     Table,
     numbered,
     numbered_consultation,
@@ -52,9 +56,12 @@ class Record:
 
     def __init__(
         self,
-        strategy: Strategy | Domain | Bounds | None = None,
-        domain: Domain | Bounds | None = None,
+        first: Strategy | Domain | Bounds | None = None,
+        second: Domain | Bounds | None = None,
+        /,
         *,
+        strategy: Strategy | None = None,
+        domain: Domain | Bounds | None = None,
         pending: int = 1,
         seed: int = 0,
         unit: str | None = None,
@@ -65,7 +72,8 @@ class Record:
     ) -> None:
         check_names("Loop", unknown, Record)
         seed = _checked_seed(seed)
-        strategy, domain = _strategy_and_domain(strategy, domain, maximize)
+        given = in_order("Loop", (first, second), strategy=strategy, domain=domain)
+        strategy, domain = _strategy_and_domain(given[0], given[1], maximize)
         self._lock = LoopLock()
         start = strategy.init(as_domain(domain), dtype=dtype, device=device)
         self._units = Units(parameters_of(start.domain), LoopClock(unit), dtype)
@@ -73,6 +81,8 @@ class Record:
         self._replay = Replay(strategy, start)
         self._open = OpenSuggestions(pending, self._units)
         self._consultations = OpenConsultations(self._units)
+        self._superseded: list[Superseded] = []
+        self._unsuggested = 0
         # On the CPU, so that a file can be resumed on any device.
         self._generator = torch.Generator().manual_seed(seed)
 
@@ -96,6 +106,29 @@ class Record:
             for point, y in zip(one.points, one.y)
         )
         return table(rows, self.state, self._strategy.usual_noise, self._units)
+
+    @property
+    @locked
+    def superseded(self) -> list[SupersededMeasurement]:
+        """Measurements that no longer count, in the order in which they were amended or removed."""
+        return [
+            SupersededMeasurement(
+                one.number,
+                self._units.point(one.point[: self.domain.dim]),
+                math.nan if one.y is None else one.y,
+                self._units.clock.shown(one.time),
+                one.became,
+            )
+            for one in self._superseded
+        ]
+
+    @property
+    @locked
+    def last(self) -> LastAnswer | None:
+        """The answer taken in last, and whether it reset the strategy; None before the first."""
+        pairs = zip(self._replay.answers, self._replay.resets)
+        newest = max(pairs, key=lambda pair: pair[0].arrival, default=None)
+        return None if newest is None else LastAnswer(newest[0].number, newest[1])
 
     @property
     @locked
@@ -175,6 +208,7 @@ class Record:
             answers=tuple(self._replay.answers),
             consultations=tuple(self._consultations.rows.values()),
             replies=tuple(self._replay.replies),
+            superseded=tuple(self._superseded),
         ).write(path)
 
     @classmethod
@@ -190,7 +224,9 @@ class Record:
         """Load a loop from a file; it continues as if it had never stopped.
 
         All answers are replayed, which takes as long as telling them did. The next choices and
-        consultations are the same up to rounding, which depends on processor and threads.
+        consultations are the same up to rounding, which depends on processor and threads. If rows
+        of the file were changed, added or deleted by hand, a warning names them, and the loop
+        continues from them.
 
         With ``snapshot`` the time does not grow with the number of answers: from time to time the
         state after most of them is written beside the file, some 10 to 100 MB, and loading resumes
@@ -234,24 +270,37 @@ class Record:
         """Restore everything from a file."""
         self._units.clock = LoopClock.of(file.clock)
         row: Answer | Reply
-        fix = "Correct it in a copy of the file, without its line of sha256."
+        fix = "Correct it in a copy of the file."
         replay, begun = self._replay, 0
         there = read_snapshot(path, file, self._strategy, replay.start) if snapshot else None
         if there is not None:
             begun = there.moment.told
             replay.begin(there.moment, file.answers[:begun], there.resets, there.notes)
         following = place_of_next(file, self._strategy, begun) if snapshot else None
-        for row in file.answers[begun:]:
+        waiting: Sequence[Planned] = file.open
+        anew = bool(file.stale) and self._strategy.compares
+        if anew:
+            with refused(f"{path} cannot be told anew", fix):
+                self._replay, waiting = told_anew(
+                    self._strategy,
+                    replay.start,
+                    file.answers,
+                    file.open,
+                    file.replies,
+                    file.stale,
+                    late=2 * self.pending - 1,
+                )
+        for row in file.answers[begun:] if not anew else ():
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 replay.add(row, late=2 * self.pending - 1)
             if len(replay.answers) == following:
                 now = Snapshot(replay.newest, replay.resets, replay.notes)
                 write_snapshot(path, file, now)
-        for row in file.replies:
+        for row in file.replies if not anew else ():
             with refused(f"{path} cannot be told anew: {row!r} is refused", fix):
                 self._replay.absorb(row)
         always = bool(self._strategy.predicts(self._replay.start))
-        for plan in file.open:
+        for plan in waiting:
             require(
                 plan.predicted is not None or not always,
                 f"{path} is damaged: {plan.name} is open, but without prediction; give a copy.",
@@ -259,6 +308,8 @@ class Record:
             self._open.add(plan)
         for question in file.consultations:
             self._consultations.add(question)
+        self._superseded = list(file.superseded)
+        self._unsuggested = max([0, *(-one.number for one in (*file.answers, *file.superseded))])
         self._open.asked, self._consultations.asked = file.asked, file.consulted
         require(
             (file.generator is not None) == self._draws,
@@ -274,7 +325,7 @@ class Record:
     def _begun(self, first: object) -> LoopClock:
         """The clock, begun with the first time there is, unless the loop knows one already."""
         asked = self._open.asked + self._consultations.asked
-        if not self._replay.answers and not asked:
+        if not self._replay.answers and not asked and not self._superseded:
             if first is None:
                 first = self._units.clock.now()
             self._units.clock = self._units.clock.begin(first)
@@ -321,9 +372,7 @@ def _checked_seed(seed: int) -> int:
 
 
 def _strategy_and_domain(
-    strategy: Strategy | Domain | Bounds | None,
-    domain: Domain | Bounds | None,
-    maximize: bool | None,
+    strategy: Strategy | None, domain: Domain | Bounds | None, maximize: bool | None
 ) -> tuple[Strategy, Domain | Bounds]:
     """The arguments of a loop, whose strategy may have been left out.
 
@@ -336,16 +385,11 @@ def _strategy_and_domain(
         "the smallest value is wanted.",
     )
     require(
-        strategy is not None,
+        strategy is not None or domain is not None,
         "Loop: no domain; give what can be set, as in Loop({'temperature': (20, 80)}).",
     )
-    if not isinstance(strategy, Strategy):
-        require(
-            domain is None,
-            f"Loop: the first is {shown(strategy)}, but with two it must be a Strategy; give a "
-            "strategy, then a domain.",
-        )
-        domain, strategy = strategy, adaptive_gp_ucb(maximize=maximize is not False)
+    if strategy is None:
+        strategy = adaptive_gp_ucb(maximize=maximize is not False)
     require(
         maximize is None or maximize == strategy.maximize,
         f"Loop: maximize is {maximize}, but the strategy has {strategy.maximize}; say it to "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,7 +14,7 @@ from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.fantasies import as_if_measured
 from botorch_tv.strategies.late import is_kept, oldest_for
-from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, like
+from botorch_tv.strategies.loop.log import Answer, Planned, Prediction, Question, Reply, like
 from botorch_tv.strategies.state import State
 
 NEVER = -1
@@ -106,17 +108,38 @@ class Replay:
         """
         place = self._place(answer.time)
         base = self._base(place)
-        again = [*self.answers[base.told : place], answer, *self.answers[place:]]
         due = self._replies_after(base.told, answer)
+        self._tell_from(base, [*self.answers[:place], answer, *self.answers[place:]], due, late)
+        return self.resets[place]
+
+    def change(self, answers: list[Answer], late: int) -> None:
+        """Replace the answers, of a loop without replies, from the first that differs.
+
+        Args:
+            answers: All, in order of time.
+            late: As in :meth:`add`.
+
+        Raises:
+            InputDataError: As :meth:`add`.
+        """
+        pairs = enumerate(zip(answers, self.answers))
+        least = min(len(answers), len(self.answers))
+        place = next((place for place, (one, other) in pairs if one != other), least)
+        self._tell_from(self._base(place), answers, {}, late)
+
+    def _tell_from(
+        self, base: Moment, answers: list[Answer], due: Mapping[int, Reply], late: int
+    ) -> None:
+        """Tell all answers after a state, and take them in."""
         moments, resets, notes = [], [], []
         moment, oldest = base, oldest_for(late)
-        for one in again:
+        for one in answers[base.told :]:
             try:
                 moment, reset = self._step(moment, one, due)
             except Exception as error:
                 error.add_note(
                     f"Loop: as measurement {moment.told + 1} is told, of time {one.time:g}"
-                    + (f", the answer to suggestion {one.number}." if one.number else ".")
+                    + (f", the answer to suggestion {one.number}." if one.number > 0 else ".")
                 )
                 raise
             moments.append(moment)
@@ -125,11 +148,10 @@ class Replay:
             moments = [one for one in moments if is_kept(one.told, moment.told, oldest)]
         earlier = [one for one in self._recent if one.told <= base.told]
         earlier = [one for one in earlier if is_kept(one.told, moment.told, oldest)]
-        self._recent = [*earlier, *moments]
-        self.answers[place:place] = [answer]
+        self._recent = [*earlier, *moments] or [base]
+        self.answers = answers
         self.resets[base.told :] = resets
         self.notes[base.told :] = notes
-        return self.resets[place]
 
     def absorb(self, reply: Reply) -> None:
         """Add an expert's reply; its question is newer than those of all earlier replies."""
@@ -207,6 +229,61 @@ def _note(strategy: Strategy, state: State) -> Note:
     note = {name: one.tolist() for name, one in strategy.marginals(state).items()}
     clock = [float(strategy.step(state))] if strategy.predicts(state) else []
     return {**note, "jump": [float(strategy.jump(state))], "clock": clock}
+
+
+def told_anew(
+    strategy: Strategy,
+    start: State,
+    answers: Iterable[Answer],
+    waiting: Iterable[Planned],
+    replies: Iterable[Reply],
+    stale: Collection[int],
+    late: int,
+) -> tuple[Replay, list[Planned]]:
+    """Tell all answers in the order in which they arrived, and predict some of them anew.
+
+    Args:
+        strategy: The strategy whose state is kept.
+        start: The state before any answer.
+        answers: All of them.
+        waiting: The open suggestions.
+        replies: The expert's; each counts from the answer after which it was asked for.
+        stale: Numbers of the answers and open suggestions whose prediction knew answers that have
+            since been changed. They get the prediction that the others give.
+        late: As in :meth:`Replay.add`.
+
+    Returns:
+        The replay, and the open suggestions.
+
+    Raises:
+        InputDataError: If the strategy refuses an answer.
+    """
+    replay, due = Replay(strategy, start), list(replies)
+    plans: list[Any] = [*sorted(answers, key=lambda one: one.arrival), *waiting]
+    arrived = sum(isinstance(one, Answer) for one in plans)
+    begun = defaultdict(list)
+    for place, plan in enumerate(plans):
+        if plan.number in stale and plan.predicted is not None:
+            begun[plan.known].append(place)
+    for known in range(arrived + 1):
+        while due and due[0].known <= known:
+            replay.absorb(due.pop(0))
+        for place in begun[known]:
+            plans[place] = replace(plans[place], predicted=_predicted(replay, plans[place]))
+        if known < arrived:
+            replay.add(plans[known], late)
+    return replay, plans[arrived:]
+
+
+def _predicted(replay: Replay, plan: Planned) -> Prediction:
+    """What is predicted of a measurement, as when it was suggested or, if not, arrived."""
+    when, former = plan.planned_for, plan.predicted
+    state = replay.before(when) if plan.number < 0 else replay.state
+    if state.told:
+        when = max(when, float(state.time))  # which an amended time may have moved past it
+    said = replay.strategy.suggestion_at(state, like(state).new_tensor(plan.point), now=when)
+    sqrt_beta = said.sqrt_beta if former is None else former.sqrt_beta
+    return Prediction(float(said.mean), float(said.sd), float(sqrt_beta))
 
 
 def fantasized(

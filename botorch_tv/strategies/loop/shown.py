@@ -122,7 +122,8 @@ class Table(NamedTuple):
     """All measurements, n rows in order of time; its repr shows the newest.
 
     Attributes:
-        number: Of the suggestion that was answered, 0 where there was none, `n`, int64.
+        number: Of the suggestion that was answered; for measurements that were not suggested -1,
+            -2, ... in order of arrival; `n`, int64.
         X: Where, `n x d`; places in the unit cube where parameters have names, see ``points``.
         context: What was known beforehand, `n x c`.
         y: What came out, NaN where the measurement failed, `n`.
@@ -162,7 +163,37 @@ class Table(NamedTuple):
         values = [*self.context[row].tolist(), float(self.y[row]), float(self.noise[row])]
         shown = [in_digits(value) for value in (*place, *values)]
         time = f"{when:.6g}" if isinstance(when, float) else when.isoformat(" ", "seconds")
-        return [str(number) if number else "-", time, *shown, "yes" if self.reset[row] else ""]
+        return [str(number), time, *shown, "yes" if self.reset[row] else ""]
+
+
+class SupersededMeasurement(NamedTuple):
+    """A measurement that no longer counts, since it was amended or removed.
+
+    Attributes:
+        number: As in :class:`Table`.
+        point: Where, as plain numbers, or as a dict of named parameters in their own units.
+        y: The observation, NaN if the measurement failed.
+        time: When it was made.
+        became: ``"amended"`` or ``"removed"``.
+    """
+
+    number: int
+    point: Any
+    y: float
+    time: Time
+    became: str
+
+
+class LastAnswer(NamedTuple):
+    """The answer that a loop took in last.
+
+    Attributes:
+        number: As in :class:`Table`.
+        reset: Whether it made the strategy forget everything before it.
+    """
+
+    number: int
+    reset: bool
 
 
 class Measured(NamedTuple):

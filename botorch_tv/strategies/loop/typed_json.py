@@ -51,7 +51,8 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         require(isinstance(value, list), f"{name} is {_short(value)}, which is no list")
         return tuple(_value(kinds[0], one, name) for one in value)
     if hint is int:
-        whole = type(value) is int and 0 <= value < LARGEST
+        least = -LARGEST if name == "number" else 0  # negative for what nobody suggested
+        whole = type(value) is int and least <= value < LARGEST
         require(whole, f"{name} is {_short(value)}, which is no whole number from 0 on")
         return value
     if hint is float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
-from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, Reply, Superseded
 from botorch_tv.strategies.loop.shown import NumberedConsultation, NumberedSuggestion
 from botorch_tv.strategies.loop.units import Units
 from botorch_tv.strategies.spans import counted
@@ -159,10 +159,14 @@ class OpenSuggestions(Waiting[Planned, Answer]):
 
     def _why_closed(self, number: int, settled: Sequence[Answer]) -> Words:
         for one in settled:
+            if one.number == number and isinstance(one, Superseded):
+                removed = "answered already, but the answer was removed; "
+                return removed, Cure(Act.OBSERVE_AT), " takes in another measurement"
             if one.number == number:
-                came = "failed" if one.y is None else f"gave {one.y:g}"
+                when = self.units.clock.said(one.time)
                 return (
-                    f"answered already: at time {self.units.clock.said(one.time)} it {came}; ",
+                    f"answered already: at time {when} it {one.outcome}; ",
+                    (Cure(Act.AMEND, number), " corrects that, and "),
                     (Cure(Act.OBSERVE_AT), " takes in another measurement"),
                 )
         return "discarded; ", Cure(Act.OBSERVE_AT), " takes in what was measured after all"

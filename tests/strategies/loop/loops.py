@@ -88,6 +88,12 @@ def measured(point: Sequence[float], time: float) -> float:
     return sign * (math.sin(4 * point[0] + 0.05 * time) + 0.5 * math.cos(3 * point[1])) + noise
 
 
+def fired(loop: Loop) -> bool:
+    """Whether the answer taken in last reset the strategy."""
+    assert loop.last is not None
+    return loop.last.reset
+
+
 def tensor(*values: float) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 

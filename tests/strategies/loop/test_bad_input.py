@@ -87,7 +87,7 @@ REFUSED: dict[str, tuple[Callable[[Loop], Any], str]] = {
         r"now is '2026-03-01', but times are numbers or datetimes; give .* datetime\.now\(UTC\)",
     ),
     "a day": (lambda loop: loop.recommend(now=date(2026, 3, 1)), "give one such as datetime"),
-    "nothing seen": (lambda loop: loop.observe([0.5, 0.5], nan), "leave out measurements that fa"),
+    "nothing seen": (lambda loop: loop.observe([0.5, 0.5], nan), r"observe\(X, ok=False\) says"),
     "no context": (
         lambda loop: loop.observe([0.5, 0.5], 1.0, context=[1.0]),
         "takes none; use a Box with context_dim",

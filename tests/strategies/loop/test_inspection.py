@@ -37,7 +37,7 @@ def test_the_table_is_the_log_in_its_own_units() -> None:
     frame = loop.table()
     names = ["number", *MACHINE, "time", "y", "ok", "noise", "mean", "sd", "reset"]
     assert list(frame.columns) == names
-    assert frame["number"].tolist() == [1, 0, 2, 3, 4, 5, 6]
+    assert frame["number"].tolist() == [1, -1, 2, 3, 4, 5, 6]
     assert frame["time"][1] == START + timedelta(minutes=30)
     own = frame.iloc[1]
     assert (own["temperature"], own["rate"], own["layers"], own["y"]) == (41, 0.01, 3, 0.75)

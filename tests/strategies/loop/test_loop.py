@@ -17,6 +17,7 @@ from strategies.loop.loops import (
     PLACES,
     STRATEGIES,
     WITH_CONTEXT,
+    fired,
     kernel,
     made,
     measured,
@@ -69,9 +70,9 @@ def test_same_choices_as_by_hand(case: tuple[str, str]) -> None:
         state, info = strategy.tell(
             state, expected, number(y), ok=None if ok else torch.tensor(False), **told
         )
-        reset = loop.tell(y if ok else None, ok=ok, **told)
-        assert reset == bool(info.reset)
-        resets.append(reset)
+        loop.tell(y if ok else None, ok=ok, **told)
+        assert fired(loop) == bool(info.reset)
+        resets.append(fired(loop))
     assert loop.recommend() == strategy.recommend(state).tolist()
     assert loop.history.reset.tolist() == resets
     if case[0] == "trigger":
@@ -147,7 +148,7 @@ def test_warm_start_is_the_rows_in_order_of_time(name: str) -> None:
     loop = Loop.from_table(strategy, GRID, X, y, time=times, noise=noise)
     assert loop.ask().point == strategy.ask(state).X.tolist()
     assert loop.history.time.tolist() == sorted(times)
-    assert loop.history.number.tolist() == [0] * 20
+    assert loop.history.number.tolist() == [-row for row in range(1, 21)]
     assert torch.equal(loop.posterior(GRID.X).mean, strategy.posterior(state, GRID.X).mean)
     assert torch.equal(loop.history.noise, torch.as_tensor(noise[np.argsort(times)]))
 
@@ -291,11 +292,12 @@ def test_history_is_a_table() -> None:
     loop = made(("trigger", "grid"))
     for _ in range(3):
         loop.tell(0.1 + measured(loop.ask().point, 1.0))
-    assert loop.observe(GRID.X[7], -30.0, noise=0.5)
+    loop.observe(GRID.X[7], -30.0, noise=0.5)
+    assert loop.last == (-1, True)
     loop.ask()
     loop.tell(ok=False, time=20.0)
     table = loop.history
-    assert table.number.tolist() == [1, 2, 3, 0, 4]
+    assert table.number.tolist() == [1, 2, 3, -1, 4]
     assert table.time.tolist() == [1.0, 2.0, 3.0, 4.0, 20.0]
     assert table.X.shape == (5, 2)
     assert table.context.shape == (5, 0)
@@ -305,7 +307,7 @@ def test_history_is_a_table() -> None:
     assert table.reset.tolist() == [False, False, False, True, False]
     lines = repr(table).splitlines()
     assert lines[0].split() == ["number", "time", "x0", "x1", "y", "noise", "reset"]
-    assert lines[4].split()[0] == "-"
+    assert lines[4].split()[0] == "-1"
     assert lines[4].split()[-1] == "yes"
 
 
@@ -323,7 +325,7 @@ def test_history_has_the_units_of_people() -> None:
     assert table.time.tolist() == [0.0, 1.5]
     head, first, _ = repr(table).splitlines()
     assert head.split() == ["number", "time", "temperature", "rate", "y", "noise", "reset"]
-    assert first.split()[:6] == ["-", "2026-03-01", "08:00:00+00:00", "35", "0.01", "0.5"]
+    assert first.split()[:6] == ["-1", "2026-03-01", "08:00:00+00:00", "35", "0.01", "0.5"]
     again = Loop.from_table(loop.domain, list(table.points), table.y, time=list(table.times))
     assert torch.equal(again.history.X, table.X)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from strategies.loop.loops import CASES, GRID, NOISE, PLACES, made, measured
+from strategies.loop.loops import CASES, GRID, NOISE, PLACES, fired, made, measured
 
 from botorch_tv.forgetting import EventTrigger
 from botorch_tv.forgetting.retention import prediction_band
@@ -79,7 +79,8 @@ def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
     # Drifts down in steps that are each too small to fire.
     for y in (0.9, 0.8, 0.7):
         other = loop.ask()
-        assert not loop.tell(y, suggestion=other)
+        loop.tell(y, suggestion=other)
+        assert not fired(loop)
     retention = loop.strategy.retention
     assert isinstance(retention, EventTrigger)
     band = float(retention.band(torch.tensor(early.sd), NOISE, loop.state.data.since))  # type: ignore[arg-type]
@@ -87,17 +88,22 @@ def test_verdicts_are_by_the_prediction_made_at_the_choice() -> None:
     since = loop.posterior(early.X, now=20.0)
     now_band = float(prediction_band(since.variance.sqrt(), NOISE, loop.state.data.since, 0.1))
     assert abs(y - since.mean.item()) > now_band  # today's prediction would fire
-    assert not loop.tell(y, suggestion=early, time=20.0)
+    loop.tell(y, suggestion=early, time=20.0)
+    assert not fired(loop)
     late = loop.ask()
     assert not loop.history.reset.any()
-    assert loop.tell(late.mean + 10 * band, suggestion=late)
+    loop.tell(late.mean + 10 * band, suggestion=late)
+    assert fired(loop)
 
 
 def test_suggestions_open_at_a_change_do_not_fire_one_after_another() -> None:
     loop = trigger_loop(pending=4)
     waiting = [loop.ask() for _ in range(4)]
-    fired = [loop.tell(-1.0, suggestion=one) for one in waiting]
-    assert fired == [True, False, False, False]
+    resets = []
+    for one in waiting:
+        loop.tell(-1.0, suggestion=one)
+        resets.append(fired(loop))
+    assert resets == [True, False, False, False]
     # By what they predicted they would all have fired, even with the widest band of these rounds.
     for one in waiting:
         band = prediction_band(torch.tensor(one.sd), NOISE, torch.tensor(10), 0.1)
@@ -111,16 +117,20 @@ def test_verdict_after_a_reset_comes_from_what_is_left() -> None:
     """Open at a change, but measured when the world had changed once more: that fires again."""
     loop = trigger_loop(pending=2)
     first, second = loop.ask(), loop.ask()
-    assert loop.tell(-3.0, suggestion=first)
-    assert loop.tell(4.0, suggestion=second)
+    loop.tell(-3.0, suggestion=first)
+    assert fired(loop)
+    loop.tell(4.0, suggestion=second)
+    assert fired(loop)
 
 
 def test_late_answer_from_before_a_reset_belongs_before_it() -> None:
     loop = trigger_loop(pending=3)
     early, later = loop.ask(), loop.ask()
-    assert loop.tell(-1.0, suggestion=later)
+    loop.tell(-1.0, suggestion=later)
+    assert fired(loop)
     before = loop.posterior(GRID.X[:1]).mean.item()
-    assert not loop.tell(1.1, suggestion=early)
+    loop.tell(1.1, suggestion=early)
+    assert not fired(loop)
     assert loop.history.reset.tolist() == [False] * 7 + [True]
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(before, abs=1e-12)
 
@@ -131,16 +141,19 @@ def test_a_reset_by_a_late_answer_makes_older_predictions_void() -> None:
     loop.ask()
     loop.tell(ok=False)
     waiting = loop.ask()
-    assert loop.observe(GRID.X[3], -1.0, time=6.5)
+    loop.observe(GRID.X[3], -1.0, time=6.5)
+    assert fired(loop)
     assert abs(-1.0 - waiting.mean) > 1.5
-    assert not loop.tell(-1.0, suggestion=waiting)
+    loop.tell(-1.0, suggestion=waiting)
+    assert not fired(loop)
     assert loop.posterior(GRID.X[:1]).mean.item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
 
 
 def test_an_outlier_found_late_does_not_set_off_all_that_followed() -> None:
     """It fires, and so does the answer behind it, which agrees with those that came after."""
     loop = trigger_loop(pending=1)
-    assert loop.observe(GRID.X[3], -3.0, time=2.5)
+    loop.observe(GRID.X[3], -3.0, time=2.5)
+    assert fired(loop)
     assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
 
 
@@ -148,9 +161,12 @@ def test_observations_are_judged_at_their_place() -> None:
     """A value that nobody suggested, from before a change: the model of that time predicts it."""
     loop = trigger_loop(pending=1)
     loop.ask()
-    assert loop.tell(-1.0)
-    assert not loop.observe(GRID.X[3], 1.05, time=3.5)
-    assert loop.observe(GRID.X[3], -3.0, time=4.5)
+    loop.tell(-1.0)
+    assert fired(loop)
+    loop.observe(GRID.X[3], 1.05, time=3.5)
+    assert not fired(loop)
+    loop.observe(GRID.X[3], -3.0, time=4.5)
+    assert fired(loop)
     assert loop.history.time[loop.history.reset].tolist()[0] == 4.5
 
 

@@ -138,7 +138,9 @@ def swapped(content) -> None:
 
 def late(content) -> None:
     row = dict(content["answers"][5])
-    content["answers"].insert(6, row | {"time": 5.5, "arrival": len(content["answers"])})
+    content["answers"].insert(
+        6, row | {"number": -99, "time": 5.5, "arrival": len(content["answers"])}
+    )
 
 
 def fewer(content) -> None:
