@@ -36,7 +36,6 @@ from botorch_tv.strategies.outcomes import avoiding, elsewhere
 from botorch_tv.validation import require, require_integer
 
 
-
 def adaptive_generation_strategy(
     time_parameter: str, initialization_trials: int = FIRST, seed: int = 0
 ) -> GenerationStrategy:
@@ -257,7 +256,11 @@ def measured(
     found = []
     for index, trial in experiment.trials.items():
         value = float(values.get(index, math.nan))
-        if trial.status != TrialStatus.COMPLETED or not isinstance(trial, Trial) or not math.isfinite(value):
+        if (
+            trial.status != TrialStatus.COMPLETED
+            or not isinstance(trial, Trial)
+            or not math.isfinite(value)
+        ):
             continue
         parameters = trial.arm.parameters
         if not space.covers(parameters):

@@ -23,7 +23,7 @@ from botorch_tv.inference.mixture.inference import (
     bank_prior,
     running_mixture,
 )
-from botorch_tv.inference.mixture.moments import jump_chance, member_weights
+from botorch_tv.inference.mixture.moments import jump_chance, member_weights, scales, weights
 from botorch_tv.inference.mixture.prior import (
     CANDIDATES,
     MOST_COLUMNS,
@@ -160,7 +160,9 @@ class Adaptive(Strategy):
         running = running_mixture(decision.state.data)
         acts = running.units.known
         # Where it shows, there is nothing to search yet; draws are the same in any batch.
-        due = decision.state.told < self.starts
+        domain = decision.state.domain
+        fills = domain.search.fills if isinstance(domain, Box) else 0
+        due = decision.state.told < max(self.starts, fills)
         if not self.draws and (due or (acts.device.type == "cpu" and not bool(acts.any()))):
             return decision.at(self._start(decision))
         choosing = self._inference(decision.state.domain, choosing=True)
@@ -227,6 +229,13 @@ class Adaptive(Strategy):
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         samples = self.exploration.samples
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
+
+    def prior_variance(self, state: State) -> float:
+        """Variance of the objective over the domain, as learned, the largest of all trials."""
+        running = running_mixture(state.data).flat()
+        share = weights(running.groups)
+        s2 = torch.stack([scales(one, running.shape) for one in running.groups], -2)
+        return float(((share * s2).sum((-2, -1)) * running.units.spread.square()).max())
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""

@@ -101,7 +101,10 @@ class Success:
             # Each outcome as predicted from those before it.
             before = label - L.diagonal() * white.squeeze(-1)
             chance = ((1 + label * before) / 2).clamp(LEAST, 1 - LEAST)
-            told.append(chance.log().sum() + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH))
+            told.append(
+                chance.log().sum()
+                + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH)
+            )
         self._shares = torch.stack(told).softmax(0).tolist()
 
     def at(self, X: Tensor) -> Tensor:
@@ -166,6 +169,10 @@ class Weighted(Search):
 
     search: Search
     chance: Success
+
+    @property
+    def fills(self) -> int:
+        return self.search.fills
 
     def check(self, box: Region) -> None:
         self.search.check(box)

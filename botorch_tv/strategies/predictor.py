@@ -168,6 +168,10 @@ class Predictor(Parts):
         """Noise variance of a new observation, as learned or given, `batch_shape`."""
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)
 
+    def prior_variance(self, state: State) -> float:
+        """Variance of the objective before any data, the largest of all points and trials."""
+        return float(state.basis.scale**2)
+
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
         """The threshold on |y - mean| above which a trigger resets, `batch_shape`.
 

@@ -89,6 +89,11 @@ TOLERANCES = 1e-8, 1e-6
 class Search(ABC):
     """A way to maximise a score over a box."""
 
+    @property
+    def fills(self) -> int:
+        """Measurements that are to fill the box before a model without prior knowledge chooses."""
+        return 0
+
     @abstractmethod
     def check(self, box: Region) -> None:
         """Raise an ``InputDataError`` unless this search fits the box."""

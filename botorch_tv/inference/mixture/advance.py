@@ -63,12 +63,13 @@ def advanced(
             good=takes,
             log_wrong=log_wrong,
         )
-        after, nats = observed(group, passage, told, running.shape, prior.members, prior.bank.outliers, consume=consume)
+        after, nats = observed(group, passage, told, running.shape, prior.members, consume=consume)
         groups.append(after)
         gain.append(nats)
     nats = (share * torch.stack(gain, -2)).sum((-2, -1))
     jump, chance = newest_jump(tuple(groups))
-    jumps = takes & (jump > -torch.inf) & (chance > LIKELY)
+    jumps = takes & (chance > LIKELY)
+    jump = torch.where(jump > -torch.inf, jump, torch.nan)
     return running._replace(
         jumped=torch.where(jumps, jump, running.jumped),
         jumped_with=torch.where(jumps, chance, running.jumped_with),
@@ -80,7 +81,7 @@ def advanced(
 
 
 def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tensor) -> Tensor:
-    """Logarithm of the chance that a reading is wrong, times its density then, `T`.
+    """Logarithm of the odds that a reading is wrong, times its density then, `T`.
 
     The density is Student's t with 4 degrees of freedom about the level. It is the same for all
     members, so that a wrong reading says nothing of them either.
@@ -91,7 +92,8 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
         share: Weights of its members, `T x L x K`.
         y: The reading, `T`.
     """
-    if not prior.bank.outliers:
+    outliers = prior.bank.outliers
+    if not outliers:
         return torch.full_like(y, -math.inf)
     level, variance = torch.zeros_like(y), torch.zeros_like(y)
     for own, group in zip(share.unbind(-2), running.groups):
@@ -100,7 +102,7 @@ def _log_wrong(prior: BankPrior, running: RunningMixture, share: Tensor, y: Tens
         variance = variance + (own * scales(group, running.shape) * flat).sum(-1)
     shape = torch.full_like(y, SHAPE)
     density = log_student(y - level, WIDER * variance, shape, shape)
-    return math.log(prior.bank.outliers) + density
+    return math.log(outliers / (1 - outliers)) + density
 
 
 def features_at(

@@ -70,7 +70,7 @@ class Bank:
     hazards: tuple[float, ...] = (0.0, 0.02)
     lengthscales: tuple[float, ...] | None = None
     noise_ratios: tuple[float, ...] = (0.01, 0.05)
-    outliers: float = 0.02
+    outliers: float = 0.005
     histories: int = 4
     features: int = 320
     tolerance: float = 1e-3

@@ -6,7 +6,6 @@ decays nor jumps. Everything is in units of the scale s, which is integrated out
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -62,7 +61,7 @@ class Datum(NamedTuple):
     good: Tensor
     """Whether there is anything to learn from, `T`, bool."""
     log_wrong: Tensor
-    """Logarithm of the chance that the reading is wrong, times its density then, `T`."""
+    """Logarithm of the odds that the reading is wrong, times its density then, `T`."""
 
 
 def kept(factor: Tensor, like: Tensor) -> Tensor:
@@ -83,16 +82,16 @@ def observed(
     told: Datum,
     shape: Tensor,
     members: Members,
-    outliers: float,
     *,
     consume: bool = False,
 ) -> tuple[Group, Tensor]:
     """The group after time has passed and an observation was made.
 
-    Every history goes on without a jump. Those of a member that may jump besides end in a common
-    one whose newest jump is now, by their mean and covariance: of what was before it only the
-    constant is left. It takes the place of the least likely history; not of the two newest, which
-    have had no chance yet to show.
+    Every history goes on without a jump. With some chance r the reading is wrong and says nothing:
+    both cases are collapsed into one Gaussian by its mean and covariance. The histories of a member
+    that may jump besides end in a common one whose newest jump is now, by their mean and
+    covariance: of what was before it only the constant is left. It takes the place of the least
+    likely history; not of the two newest, which have had no chance yet to show.
 
     Args:
         group: Before.
@@ -100,7 +99,6 @@ def observed(
         told: The new one.
         shape: A of the inverse gamma on s² before it, `T`.
         members: Whose histories these are.
-        outliers: Chance that an observation is wrong.
         consume: Whether the covariance of ``group`` may become that of the new one.
 
     Returns:
@@ -116,9 +114,8 @@ def observed(
     g = torch.addcmul(left * ((left * phi).unsqueeze(-2) @ P).squeeze(-2), fresh, phi)
     S, e = (g * phi).sum(-1) + own, told.y.unsqueeze(-1) - (z * phi).sum(-1)
     # A wrong reading says nothing of the objective: a history goes on as it was, with the share r.
-    right = log_student(e, S, A, group.scale) + math.log1p(-outliers)
     wrong = told.log_wrong.unsqueeze(-1)
-    either = torch.logaddexp(right, wrong)
+    either = torch.logaddexp(log_student(e, S, A, group.scale), wrong)
     r, drift = (wrong - either).exp(), torch.log1p(-H) + either
     jump, jumping = None, slice(members.still, None)
     if H.shape[-1] > members.still:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 SLICE = 101
 """Points along a side of a box that are drawn."""
+UNSUPPORTED = 0.5
+"""Share of the prior variance above which no measurement supports a point."""
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
@@ -51,9 +54,11 @@ class Inspection(Record):
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best predicted mean, in the format of ``suggestion.point``.
+        """The point with the best lower bound, mean - sd, in the format of ``suggestion.point``.
 
-        Before the adaptive strategy predicts anything it is the best point measured.
+        When minimising, mean + sd. Points that are likelier to fail than not are left out. Before
+        the adaptive strategy predicts anything it is the best point measured. Warns where no
+        measurement supports the point, and where every point is likelier to fail.
 
         Args:
             now: As in :meth:`ask`.
@@ -62,7 +67,10 @@ class Inspection(Record):
         Returns:
             A list of numbers, or a dict of named parameters in their own units.
         """
-        best = self._best(self._present(now), context)
+        present = self._present(now)
+        best = self._best(present, context)
+        for doubt in self._doubts(best, present):
+            warnings.warn(doubt, stacklevel=3)
         return self._units.point(best.tolist()[: self.domain.dim])
 
     @locked
@@ -137,11 +145,13 @@ class Inspection(Record):
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + player.step(state)) if present is None else present
             point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
+            doubts = self._doubts(X, present)
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
                 f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
                 "objective, without noise)."
             )
+            words += doubts
         return "\n".join(one for one in words if one)
 
     @locked
@@ -233,6 +243,20 @@ class Inspection(Record):
         """The point to recommend, with its context, `d + c`."""
         known, chance = as_known(self.state, context), self._success(present)
         return recommended(self._strategy, self.state, present, known, chance)
+
+    def _doubts(self, X: Tensor, present: float | None) -> list[str]:
+        """Reasons not to trust a recommended point `d + c`, as sentences."""
+        doubts, chance = [], self._success(present)
+        if chance is not None and not bool(chance.allows(X[: self.domain.dim])):
+            doubts.append("Every point is likelier to fail than to succeed; this is the least so.")
+        if self._replay.answers and bool(self._strategy.predicts(self.state)):
+            posterior = self._strategy.posterior(self.state, X.unsqueeze(0), now=present)
+            if float(posterior.variance) > UNSUPPORTED * self._strategy.prior_variance(self.state):
+                doubts.append(
+                    "No measurement supports this point: little is left of what was measured near "
+                    "it. Measure it before you rely on it."
+                )
+        return doubts
 
     def _success(self, present: float | None) -> Success | None:
         """Where measurements succeed; None where none has failed."""

@@ -13,6 +13,7 @@ from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.mixed.space import Space
+from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.raw_points import raw_points
 from botorch_tv.strategies.search import (
     MultiStart,
@@ -26,6 +27,8 @@ from botorch_tv.strategies.search import (
 RAW = 256
 """Points scored in the first place."""
 STARTS = 8
+FILLS = 8
+"""Measurements that fill a space with categories."""
 SWEEPS = ((12, 3), (30, 1))
 """Evaluations per ascent, and how many points go on after it."""
 EDGES = 1.3
@@ -48,6 +51,11 @@ class MixedSearch(Search):
 
     space: Space
     fixed: tuple[slice, Tensor] | None = None
+
+    @property
+    def fills(self) -> int:
+        """More where there are categories, of which the first few points leave out some."""
+        return FILLS if any(isinstance(axis.of, Choice) for axis in self.space.axes) else 0
 
     def check(self, box: Region) -> None:
         """The box is the unit cube of the space."""

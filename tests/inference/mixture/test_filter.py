@@ -37,6 +37,7 @@ def filtered(
     hazard: float,
     good: list[bool] | None = None,
     histories: int = 4,
+    log_wrong: dict[int, float] | None = None,
 ) -> tuple:
     """Log marginal likelihood, and the likeliest newest jump with its chance, after each
     observation; mean and covariance at the points."""
@@ -59,6 +60,7 @@ def filtered(
             noise=zero + (case["noise"][i] if learns else torch.inf),
             time=time,
             good=torch.tensor([learns]),
+            log_wrong=torch.tensor([(log_wrong or {}).get(i, -np.inf)], dtype=torch.float64),
         )
         gap = 0.0 if last is None else case["times"][i] - last
         at = torch.tensor([shape], dtype=torch.float64)
@@ -91,6 +93,46 @@ def test_a_member_without_jumps_is_student_t_regression(rate):
     np.testing.assert_allclose(mean, found[0].mean, rtol=0, atol=1e-10)
     np.testing.assert_allclose(covariance, found[0].covariance, rtol=0, atol=1e-10)
     assert jumps == [(-np.inf, 1.0)] * 12
+
+
+def without(case: dict, number: int) -> dict:
+    rows = {key: np.delete(case[key], number, 0) for key in ("phi", "y", "times", "noise")}
+    return {**case, **rows}
+
+
+@pytest.mark.parametrize("hazard", [0.0, 0.02])
+def test_a_surely_wrong_reading_is_as_none_but_for_the_certainty_of_the_scale(hazard):
+    """Its squared error counts as the average one: B / A stays while A grows."""
+    case = data(6, seed=2)
+    now = case["times"][-1] + 1.0
+    case["y"][3] = 1e150
+    # The mean does not depend on A where there is no jump to weigh.
+    *_, mean, covariance = filtered(case, now, 0.03, hazard, log_wrong={3: -5.0})
+    *_, wanted, spread = filtered(without(case, 3), now, 0.03, hazard)
+    np.testing.assert_allclose(mean, wanted, rtol=0, atol=1e-10 if hazard == 0 else 0.02)
+    np.testing.assert_allclose(covariance, spread, rtol=0.1, atol=0)
+
+
+@pytest.mark.parametrize("y", [0.3, 2.5, 6.0])
+def test_a_reading_that_may_be_wrong_is_weighed_by_both_predictions(y):
+    """The law of total variance over the two cases, each conditioned by the textbook."""
+    case = {key: one[:1] if key != "points" else one for key, one in data(1, seed=4).items()}
+    case["y"], log_wrong = np.array([y]), -3.0
+    logs, _, mean, covariance = filtered(case, case["times"][0], 0.0, 0.0, log_wrong={0: log_wrong})
+    phi, points = case["phi"][0], case["points"]
+    S = phi @ phi + 1 + case["noise"][0]  # the constant has variance 1
+    right = student_t(2 * SHAPE, scale=S**0.5).logpdf(y)
+    np.testing.assert_allclose(logs[0], np.logaddexp(right, log_wrong), rtol=0, atol=1e-12)
+    r = np.exp(log_wrong - logs[0])
+    gain = (points @ phi + 1) / S
+    np.testing.assert_allclose(mean, (1 - r) * gain * y, rtol=0, atol=1e-12)
+    B = SHAPE + 0.5 * ((1 - r) * y**2 / S + r)
+    s2 = B / (SHAPE + 0.5 - 1)
+    prior = points @ points.T + 1
+    within = prior - (1 - r) * S * np.outer(gain, gain)
+    # Between the cases the means differ by gain y; in units of s² as the filter measures it.
+    between = r * (1 - r) * y**2 * np.outer(gain, gain) * (SHAPE + 0.5) / B
+    np.testing.assert_allclose(covariance, s2 * (within + between), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("hazard", [0.02, 0.3])
