@@ -55,7 +55,7 @@ def test_every_python_block_runs(
         assert text.count(long) == 1
         text = text.replace(long, short)
     code = blocks(text, "python")
-    assert len(code) == 20
+    assert len(code) == 21
     before = torch.get_default_dtype()
     names: dict[str, object] = {}
     try:

@@ -35,7 +35,9 @@ def best_now(
     *,
     now: float | datetime | None = None,
 ) -> BestNow:
-    """The parameters whose posterior mean is best at the present time, tried or not.
+    """The parameters with the best lower bound, mean - sd, at the present time, tried or not.
+
+    When minimising, mean + sd. Settings that are likelier to fail than not are left out.
 
     ``study.best_trial`` compares values as they were when they were measured, so an old success
     stays the best forever.
@@ -49,7 +51,8 @@ def best_now(
 
     Raises:
         ValueError: If the study has several objectives or no common parameter, its sampler is not
-            a ``DriftSampler``, or too few trials have a value.
+            a ``DriftSampler``, too few trials have a value, or every setting is likelier to fail
+            than to succeed.
     """
     sampler = study.sampler if sampler is None else sampler  # type: ignore[assignment]
     require(
@@ -74,7 +77,12 @@ def best_now(
     )
     present = known.time(sampler.clock.present(now, [time for time, _ in known.sorted.valued]))
     strategy, state = known.history.strategy, known.history.state
-    X = recommended(strategy, state, present, None, sampler.success(known, present))
+    chance = sampler.success(known, present)
+    X = recommended(strategy, state, present, None, chance)
+    require(
+        chance is None or bool(chance.allows(X)),
+        "best_now: every setting is likelier to fail than to succeed; run more trials.",
+    )
     posterior = strategy.posterior(state, X.unsqueeze(0), now=present)
     mean, sd = float(posterior.mean), float(posterior.variance) ** 0.5
     center, scale, _ = known.unit

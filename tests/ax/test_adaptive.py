@@ -152,7 +152,7 @@ def test_points_and_places_are_the_same_thing():
             assert math.dist(salts[one], salts[other]) == pytest.approx(1)
 
 
-def test_trials_under_way_and_failed_are_kept_away_from():
+def test_trials_under_way_are_kept_away_from_and_so_is_what_fails_again_and_again():
     line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
     client = client_of(line, objective="y", initialization_trials=4)
     for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
@@ -162,8 +162,40 @@ def test_trials_under_way_and_failed_are_kept_away_from():
     ((_, second),) = client.get_next_trials(1, fixed_parameters={"hour": 5.0}).items()
     assert abs(first["x"] - second["x"]) > 0.01
     client.mark_trial_failed(alone)
-    ((_, third),) = client.get_next_trials(1, fixed_parameters={"hour": 5.0}).items()
-    assert abs(first["x"] - third["x"]) > 0.01
+    for hour in range(5, 15):
+        ((last, now),) = client.get_next_trials(1, fixed_parameters={"hour": float(hour)}).items()
+        if abs(now["x"] - first["x"]) < 0.05:
+            client.mark_trial_failed(last)
+        else:
+            client.complete_trial(last, {"y": -((now["x"] - 0.5) ** 2)})
+    ((_, third),) = client.get_next_trials(1, fixed_parameters={"hour": 15.0}).items()
+    assert abs(first["x"] - third["x"]) > 0.04
+    best, *_ = best_now(client, {"hour": 15.0})
+    assert abs(best["x"] - first["x"]) > 0.04
+
+
+def test_where_all_trials_fail_none_is_the_best():
+    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
+    client = client_of(line, objective="y", initialization_trials=4)
+    for hour in range(30):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": hour % 5 / 5})
+        if hour < 5:
+            client.complete_trial(index, {"y": float(hour)})
+        else:
+            client.mark_trial_failed(index)
+    with pytest.raises(UserInputError, match="more likely to fail than to succeed"):
+        best_now(client, {"hour": 30.0})
+
+
+def test_a_failure_changes_nothing_that_is_learned_of_the_objective():
+    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
+    client = client_of(line, objective="y", initialization_trials=4)
+    for hour, x in enumerate((0.0, 0.3, 0.6, 0.9, 0.45)):
+        index = client.attach_trial(parameters={"hour": float(hour), "x": x})
+        client.complete_trial(index, {"y": -((x - 0.5) ** 2)})
+    before = predict_now(client, [{"x": 0.5}, {"x": 0.7}], {"hour": 6.0})
+    client.mark_trial_failed(client.attach_trial(parameters={"hour": 5.0, "x": 0.5}))
+    assert predict_now(client, [{"x": 0.5}, {"x": 0.7}], {"hour": 6.0}) == before
 
 
 class TestRefused:

@@ -117,27 +117,68 @@ def test_of_many_running_trials_the_newest_count(world):
     alike(asked(study, 9.0), best)
 
 
-OUTCOMES = {
+FAILURES = {
     "failed": {"state": TrialState.FAIL},
-    "pruned": {"state": TrialState.PRUNED, "value": 1e3, "intermediate_values": {0: 1e3}},
     "infinite": {"value": math.inf},
     "infeasible": {"value": -7.0, "system_attrs": {"constraints": (-1.0, 0.1)}},
 }
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_trials_without_value_count_as_the_worst(world, outcome):
+@pytest.mark.parametrize("outcome", FAILURES)
+def test_failures_change_no_prediction_but_where_trials_go(world, outcome):
+    study, X, T, y, sign = world
+    before, now = best_now(study, now=8.5), 9.0
+    best = chosen(X, T, y, now, sign)
+    place = "abc"[int(best[0])], 1 + 2 * best[1]
+    study.add_trial(trial(*place, 8.2, **FAILURES[outcome]))
+    after = best_now(study, now=8.5)
+    mean, sd = predicted(X, T, y, points([(after.params["c"], after.params["x"])]), 8.5)
+    assert (after.mean, after.sd) == (pytest.approx(mean[0], abs=1e-6), pytest.approx(sd[0], 1e-3))
+    for _ in range(9):
+        study.add_trial(trial(*place, 8.4, **FAILURES[outcome]))
+    found = asked(study, now)
+    assert found[0] != best[0] or abs(found[1] - best[1]) > 0.05
+    assert best_now(study, now=8.5) != before or (before.params["c"], before.params["x"]) != place
+
+
+def test_what_is_infeasible_is_not_recommended(world):
+    study, *_ = world
+    before = best_now(study, now=8.5)
+    for _ in range(4):
+        study.add_trial(
+            trial(before.params["c"], before.params["x"], 8.4, **FAILURES["infeasible"])
+        )
+    after = best_now(study, now=8.5)
+    assert after.params["c"] != before.params["c"] or (
+        abs(after.params["x"] - before.params["x"]) > 0.02
+    )
+
+
+def test_pruned_trials_count_as_the_median_or_as_the_mean_predicted_where_that_is_worse(world):
     study, X, T, y, sign = world
     before = best_now(study, now=8.5)
-    study.add_trial(trial("b", 1.6, 8.2, **OUTCOMES[outcome]))
+    study.add_trial(trial("b", 1.6, 8.2, state=TrialState.PRUNED, intermediate_values={0: 1e3}))
     assert best_now(study, now=8.5) == before
     there = points([("b", 1.6)])
     mean, _ = predicted(X, T, y, there, 8.2)
-    said = sign * min(sign * mean[0], (sign * y).min())
-    alike(
-        asked(study, 9.0),
-        chosen(np.vstack([X, there]), np.append(T, 8.2), np.append(y, said), 9.0, sign),
-    )
+    said = sign * min(sign * mean[0], np.median(sign * y))
+    X, T, y = np.vstack([X, there]), np.append(T, 8.2), np.append(y, said)
+    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
+
+
+def test_pruned_trials_count_among_the_first():
+    """Else a pruner that stops most would have nearly all trials chosen by chance."""
+    study = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0))
+    for number in range(8):
+        state = TrialState.PRUNED if number % 2 else TrialState.COMPLETE
+        value = None if number % 2 else (number - 3.0) ** 2
+        study.add_trial(trial("a", 1 + number / 4, number, state=state, value=value))
+    best_now(study)
+    study.add_trial(trial("a", 2.0, 9, state=TrialState.FAIL))
+    fewer = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0))
+    fewer.add_trials(study.trials[:6])
+    with pytest.raises(ValueError, match="3 trials have a value"):
+        best_now(fewer)
 
 
 def test_feasible_trials_count(world):
@@ -148,37 +189,23 @@ def test_feasible_trials_count(world):
     alike(asked(study, 9.0), chosen(there, np.append(T, 8.2), np.append(y, 0.3), 9.0, sign))
 
 
-def test_failures_are_kept_in_mind_while_they_are_recent(world):
-    study, X, T, y, sign = world
-    study.add_trial(trial("b", 1.6, 8.2, state=TrialState.FAIL))
-    for number in range(16):
-        study.add_trial(trial("a", 1.0 + number / 16, 8.3, value=0.0))
-    X = np.vstack([X, points([("a", 1.0 + number / 16) for number in range(16)])])
-    T, y = np.append(T, [8.3] * 16), np.append(y, [0.0] * 16)
-    alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
-
-
 def test_late_trials_are_told_at_their_time(world):
     study, X, T, y, sign = world
-    asked_before = asked(study, 9.0)
-    study.tell(10, state=TrialState.FAIL)
     study.add_trial(trial("c", 2.0, 1.5, value=2.0))
     X, T, y = np.vstack([X, points([("c", 2.0)])]), np.append(T, 1.5), np.append(y, 2.0)
-    mean, _ = predicted(X, T, y, asked_before[None], 9.0)
-    said = sign * min(sign * mean[0], (sign * y).min())
-    X, T, y = np.vstack([X, asked_before]), np.append(T, 9.0), np.append(y, said)
     alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
 
 
-def test_best_now_is_the_best_mean_of_the_textbook(world):
+def test_best_now_is_the_best_lower_bound_of_the_textbook(world):
     study, X, T, y, sign = world
     for now in (9.0, 30.0):
         best = best_now(study, now=now)
         mean, sd = predicted(X, T, y, EVERYWHERE, now)
-        place = np.argmax(sign * mean)
+        place = np.argmax(sign * mean - sd)
         alike(points([(best.params["c"], best.params["x"])])[0], EVERYWHERE[place])
-        assert best.mean == pytest.approx(mean[place], abs=1e-6)
-        assert best.sd == pytest.approx(sd[place], abs=1e-3)
+        mean, sd = predicted(X, T, y, points([(best.params["c"], best.params["x"])]), now)
+        assert best.mean == pytest.approx(mean[0], abs=1e-6)
+        assert best.sd == pytest.approx(sd[0], abs=1e-6)
     assert best_now(study) == best_now(study, now=float(T[-1]))
 
 

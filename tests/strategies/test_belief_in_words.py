@@ -179,7 +179,7 @@ def test_weight_at_the_edge_of_the_bank_is_told():
     _, state = told(jump=False)
     for ratios, words in (
         ((0.01, 0.05), " or less"),
-        ((1e-5, 1e-4), " or more"),
+        ((1e-4, 1e-3), " or more"),
         ((1e-4,), ""),
     ):
         other = adaptive_gp_ucb(bank=Bank(noise_ratios=ratios, features=64))

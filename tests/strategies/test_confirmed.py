@@ -155,20 +155,22 @@ def loop_that_knows(**given: Any) -> Loop:
 def test_a_wrong_reading_that_arrives_late_is_doubted_at_its_place(confirm: int) -> None:
     """The next in time, told long before, refutes it by the prediction made of that."""
     loop, other = loop_that_knows(confirm=confirm), loop_that_knows(confirm=confirm)
-    assert loop.observe(X[3], -3.0, time=2.5) == (confirm == 0)
+    loop.observe(X[3], -3.0, time=2.5)
+    assert loop.last.reset == (confirm == 0)
     assert loop.history.reset.tolist().count(True) == (2 if confirm == 0 else 0)
     if confirm:
         for one in (loop, other):
             one.ask()
-            assert not one.tell(1.0)
+            one.tell(1.0)
+            assert not one.last.reset
         torch.testing.assert_close(loop.posterior(X).mean, other.posterior(X).mean)
 
 
 def test_a_late_reading_confirms_one_told_before_it() -> None:
     """It lies between two that agreed until then: its place in time is what counts."""
     loop = loop_that_knows()
-    assert not loop.observe(X[0], -1.0, time=9.0)
-    assert not loop.observe(X[1], -1.0, time=8.0)
+    loop.observe(X[0], -1.0, time=9.0)
+    loop.observe(X[1], -1.0, time=8.0)
     assert loop.history.reset.tolist() == [False] * 7 + [True]
     assert loop.posterior(X).mean[0].item() == pytest.approx(-2 / (2 + NOISE), abs=1e-9)
 
@@ -177,10 +179,14 @@ def test_suggestions_open_at_a_change_are_judged_by_what_is_left(tmp_path: Path)
     """Those behind the two that fire agree with them; also in a loop saved in between."""
     loop = loop_that_knows()
     waiting = [loop.ask() for _ in range(4)]
-    assert not loop.tell(-1.0, suggestion=waiting[0])
+    loop.tell(-1.0, suggestion=waiting[0])
+    assert not loop.last.reset
     loop.save(tmp_path / "loop.json")
     for one in (loop, Loop.load(tmp_path / "loop.json", loop.strategy)):
-        fired = [one.tell(-1.0, suggestion=asked) for asked in waiting[1:]]
+        fired = []
+        for asked in waiting[1:]:
+            one.tell(-1.0, suggestion=asked)
+            fired.append(one.last.reset)
         assert fired == [True, False, False]
         mean = one.posterior(X).mean[0].item()
         assert mean == pytest.approx(-4 / (4 + NOISE), abs=1e-9)

@@ -10,7 +10,7 @@ from botorch_tv.strategies.mixed.retrial import EVERY, PATIENCE, overdue, retrie
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 from botorch_tv.strategies.parameters import Choice
 
-SMALL = Bank(rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
+SMALL = Bank(outliers=0.0, rates=(0.0, 0.03), noise_ratios=(0.01,), features=40)
 SPACE = Space(
     [
         Axis("x", Number(0.0, 1.0)),

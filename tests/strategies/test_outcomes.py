@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.kernels import RBFKernel
 from scipy.special import softmax
 
@@ -15,10 +17,11 @@ from botorch_tv import (
     Grid,
     Loop,
     adaptive_gp_ucb,
-    bob_gp_ucb,
+    et_gp_ucb,
     gp_ei,
     gp_ts,
     gp_ucb,
+    random_search,
 )
 from botorch_tv.strategies import DiscreteSearch, outcomes
 from botorch_tv.strategies.outcomes import Outcomes, Success
@@ -144,14 +147,41 @@ def test_every_strategy_and_domain_leaves_it(strategy, domain):
     assert loop.recommend()[0] <= 0.6
 
 
-def test_a_strategy_over_strategies_leaves_it():
-    loop = Loop(bob_gp_ucb(**KNOWN, windows=(5, 20), block=10, horizon=40), DOMAINS["box"])
-    inside = 0
-    for number in range(30):
+def test_who_draws_points_draws_again():
+    loop, inside = Loop(random_search(**KNOWN), DOMAINS["box"]), 0
+    for number in range(40):
         x, y = loop.ask().point
-        inside += number >= 15 and x > 0.6
+        inside += number >= 20 and x > 0.6
         loop.tell(1 - (x - 0.7) ** 2 - (y - 0.5) ** 2, ok=x <= 0.6)
     assert inside <= 4
+
+
+def test_where_everything_fails_nothing_is_recommended():
+    loop = Loop([(0, 1)])
+    for number in range(20):
+        loop.ask()
+        loop.tell(1.0 * number, ok=number < 5)
+    with pytest.raises(InputDataError, match="likelier to fail than to succeed"):
+        loop.recommend()
+    assert "likelier to fail" in loop.describe()
+
+
+def test_a_recommendation_that_no_measurement_supports_says_so():
+    """An event trigger forgets all but one reading, which is low."""
+    strategy = et_gp_ucb(kernel=KERNEL, noise=0.01)
+    loop = Loop(strategy, Grid.regular(points=15, dim=2))
+    for _ in range(12):
+        loop.ask()
+        loop.tell(1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loop.recommend()
+    assert "No measurement supports" not in loop.describe()
+    loop.observe(torch.tensor([0.0, 0.0]), -3.0)
+    assert loop.last.reset
+    with pytest.warns(UserWarning, match="No measurement supports this point"):
+        loop.recommend()
+    assert "No measurement supports this point" in loop.describe()
 
 
 def test_a_category_that_always_fails_is_left():

@@ -37,8 +37,13 @@ if TYPE_CHECKING:
 
 SLICE = 101
 """Points along a side of a box that are drawn."""
-UNSUPPORTED = 0.5
+LEFT = 0.5
 """Share of the prior variance above which no measurement supports a point."""
+UNSUPPORTED = (
+    "No measurement supports this point: most of the uncertainty before any data is left there. "
+    "Measure it before you rely on it."
+)
+FAILS = "Every point is likelier to fail than to succeed; this one is the least so."
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
@@ -57,8 +62,8 @@ class Inspection(Record):
         """The point with the best lower bound, mean - sd, in the format of ``suggestion.point``.
 
         When minimising, mean + sd. Points that are likelier to fail than not are left out. Before
-        the adaptive strategy predicts anything it is the best point measured. Warns where no
-        measurement supports the point, and where every point is likelier to fail.
+        the adaptive strategy predicts anything it is the best point measured. Warns if no
+        measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -66,11 +71,16 @@ class Inspection(Record):
 
         Returns:
             A list of numbers, or a dict of named parameters in their own units.
+
+        Raises:
+            InputDataError: If every point is likelier to fail than to succeed.
         """
         present = self._present(now)
         best = self._best(present, context)
-        for doubt in self._doubts(best, present):
-            warnings.warn(doubt, stacklevel=3)
+        if self._likely_fails(best, present):
+            raise InputDataError(f"{FAILS} Measure more before you rely on any.")
+        if self._is_unsupported(best, present):
+            warnings.warn(UNSUPPORTED, stacklevel=3)
         return self._units.point(best.tolist()[: self.domain.dim])
 
     @locked
@@ -145,7 +155,10 @@ class Inspection(Record):
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + player.step(state)) if present is None else present
             point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
-            doubts = self._doubts(X, present)
+            doubts = [
+                *([FAILS] if self._likely_fails(X, present) else []),
+                *([UNSUPPORTED] if self._is_unsupported(X, present) else []),
+            ]
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
                 f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
@@ -244,19 +257,17 @@ class Inspection(Record):
         known, chance = as_known(self.state, context), self._success(present)
         return recommended(self._strategy, self.state, present, known, chance)
 
-    def _doubts(self, X: Tensor, present: float | None) -> list[str]:
-        """Reasons not to trust a recommended point `d + c`, as sentences."""
-        doubts, chance = [], self._success(present)
-        if chance is not None and not bool(chance.allows(X[: self.domain.dim])):
-            doubts.append("Every point is likelier to fail than to succeed; this is the least so.")
-        if self._replay.answers and bool(self._strategy.predicts(self.state)):
-            posterior = self._strategy.posterior(self.state, X.unsqueeze(0), now=present)
-            if float(posterior.variance) > UNSUPPORTED * self._strategy.prior_variance(self.state):
-                doubts.append(
-                    "No measurement supports this point: little is left of what was measured near "
-                    "it. Measure it before you rely on it."
-                )
-        return doubts
+    def _likely_fails(self, X: Tensor, present: float | None) -> bool:
+        """Whether a point `d + c` is likelier to fail than to succeed."""
+        chance = self._success(present)
+        return chance is not None and not bool(chance.allows(X[: self.domain.dim]))
+
+    def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
+        """Whether most of the prior variance is left at a point `d + c`."""
+        if not self._replay.answers or not bool(self._strategy.predicts(self.state)):
+            return False
+        variance = float(self._strategy.posterior(self.state, X.unsqueeze(0), now=present).variance)
+        return variance > LEFT * self._strategy.prior_variance(self.state)
 
     def _success(self, present: float | None) -> Success | None:
         """Where measurements succeed; None where none has failed."""

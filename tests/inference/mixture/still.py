@@ -1,4 +1,4 @@
-"""A bank without jumps, and what its textbook says of raw measurements."""
+"""A bank without jumps and wrong readings, and what its textbook says of raw measurements."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ STILL = Bank(
     hazards=(0.0,),
     lengthscales=(0.3, 0.6),
     noise_ratios=(0.01, 0.1),
+    outliers=0.0,
     features=24,
 )
 

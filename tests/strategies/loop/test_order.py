@@ -192,7 +192,8 @@ def test_states_kept_are_few_and_late_answers_cheap(monkeypatch: pytest.MonkeyPa
 def test_what_a_late_trigger_made_void_stays_so_when_an_older_answer_fires() -> None:
     """By the prediction it was told with, of three more measurements, 0.53 would fire as well."""
     loop = trigger_loop_of([1.0, 1.0, 1.0, 0.53, 1.0, 1.0])
-    assert loop.observe(GRID.X[3], -3.0, time=2.5)
+    loop.observe(GRID.X[3], -3.0, time=2.5)
+    assert fired(loop)
     assert loop.history.reset.tolist() == [False, False, True, True, False, False, False]
     # Of 0.01 less the outlier; what it was told with is 1 ± 0.0577, which is 2.98 beyond.
     noise, level = NOISE**0.5, math.sqrt(2 * math.log(math.pi**2 / 3 / 0.1))
