@@ -167,11 +167,12 @@ def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
 def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, Any]:
     """Recorded readings, in arms drawn for the seed."""
     records, horizon = Recordings(data), 200
-    make = {"temperature": wider_worlds.temperature, "traffic": wider_worlds.traffic}[name]
-    more = {} if name == "temperature" else {"usual": False}
     totals: list[list[float]] = [[] for _ in PLAYERS]
     for number in range(trials):
-        trial = make(records, seed + number, horizon, **more)
+        if name == "temperature":
+            trial = wider_worlds.temperature(records, seed + number, horizon)
+        else:
+            trial = wider_worlds.traffic(records, seed + number, horizon, usual=False)
         for total, strategy in zip(totals, PLAYERS.values()):
             total.append(_played(strategy, trial, number) / trial.horizon)
     return costs(*(np.array(one) for one in totals))

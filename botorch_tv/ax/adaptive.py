@@ -71,8 +71,10 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
     """The node of :func:`adaptive_generation_strategy`, for combination with other nodes.
 
     Running trials are treated as if their result were the predicted mean (Desautels et al., 2014),
-    and recently failed ones as if it were the worst of all values, so that the next trial goes
-    elsewhere. Suggestions depend only on the experiment.
+    so that the next trial goes elsewhere; recent early-stopped ones as if it were the median of all
+    values, or the predicted mean if that is worse. Failed trials lower the probability that trials
+    near them succeed, see :mod:`botorch_tv.strategies.outcomes`, and say nothing about values.
+    Suggestions depend only on the experiment.
 
     Args:
         time_parameter: See :func:`adaptive_generation_strategy`.

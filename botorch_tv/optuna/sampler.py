@@ -93,10 +93,12 @@ class DriftSampler(BaseSampler):
 
     **Trials without a value.** A running trial is treated as if its result were the predicted mean
     (Desautels et al., 2014), so that the next goes elsewhere; if it has no parameters yet, its
-    suggestion is computed first. Failed, pruned and infeasible trials (with a constraint above 0)
-    are not modelled. Those among the newest 16 are treated as if they had the worst of all values,
-    or the predicted mean if that is worse, so that they are not repeated at once. Constraints, set
-    by ``trial.set_constraint`` inside the objective, are not modelled otherwise.
+    suggestion is computed first. Failed and infeasible trials (with a constraint above 0) and
+    infinite values say nothing about the value of the objective. They lower the probability that
+    trials near them succeed, which multiplies what a point promises, see
+    :mod:`botorch_tv.strategies.outcomes`; points that are likelier to fail than not are avoided.
+    The newest 16 pruned trials are treated as if their value were the median of all values, or the
+    predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
     are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled

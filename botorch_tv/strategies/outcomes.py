@@ -116,7 +116,8 @@ class Success:
             if length:
                 mean = mean + LOCAL * torch.exp(-0.5 * apart / length**2) @ weight
             total = total + share * (1 + mean.clamp(-1, 1)) / 2
-        return total.view(X.shape[:-1])
+        found: Tensor = total.view(X.shape[:-1])
+        return found
 
     def allows(self, X: Tensor) -> Tensor:
         """Whether points `* x d` are likelier to succeed than not, `*`, bool."""
@@ -275,9 +276,10 @@ def _allowed(
         points = domain.X.to(X)
     else:
         assert isinstance(domain, Box)
-        found = isinstance(domain.search, DiscreteSearch)
-        raw = raw_points(POINTS, d, state.told, X)
-        points = domain.search.X.to(X) if found else domain.from_unit(raw)
+        if isinstance(domain.search, DiscreteSearch):
+            points = domain.search.X.to(X)
+        else:
+            points = domain.from_unit(raw_points(POINTS, d, state.told, X))
     every = torch.cat([points, X[d:].expand(len(points), -1)], -1)
     bounds, sign = [], 1 if strategy.maximize else -1
     for block in torch.split(every, BLOCK):

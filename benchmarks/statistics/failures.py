@@ -1,0 +1,314 @@
+"""How much failed trials cost ``Loop``, Optuna's ``DriftSampler`` and Ax's adaptive strategy.
+
+    python -m benchmarks.statistics.failures [--worlds NAME ...] [--seeds 10] [--first 100]
+        [--out FILE]
+
+- *one failure*: of (x - .3 - .005 i)² + (y - .6)² trial 20 fails, or is pruned; mean cost of trials
+  21 to 36.
+- *furnace*: four mixed parameters whose best values drift; 0, 5 and 15 % of 60 trials fail,
+  wherever they are; regret of all trials, those that fail included.
+- *pruner*: the first objective under Optuna's ``MedianPruner``, 40 trials; how many are pruned from
+  the 20th on, how many of these within 0.02 of a wall, mean cost of these trials; TPE beside it.
+- *forbidden*: measurements of a peak fail in a third of the square, of three shapes; share of
+  suggestions 21 to 60 inside, recommendations inside, and by how much of its range the last one
+  falls short of the best allowed value.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optuna
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
+
+from benchmarks.arguments import command_line
+from benchmarks.speed.common import begin, write
+from benchmarks.statistics.errors import standard_error
+from benchmarks.statistics.told_nothing import read
+from botorch_tv.ax import adaptive_generation_strategy
+from botorch_tv.optuna import DriftSampler
+from botorch_tv.strategies import Choice, Float, Integer, Loop
+from botorch_tv.strategies.parameters import BoxParameter
+
+Cost = Callable[[int, Mapping[str, Any]], float]
+Outcome = Callable[[int], str]
+"""What becomes of a trial: "ok", "failed" or "pruned"."""
+PLAIN = {"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}
+FURNACE: dict[str, BoxParameter | Choice] = {
+    "temperature": Float(20.0, 80.0),
+    "rate": Float(1e-4, 1.0, log=True),
+    "layers": Integer(1, 8),
+    "kind": Choice("sand", "salt"),
+}
+SD = 0.3
+"""Noise of the furnace."""
+
+
+def valley(i: int, point: Mapping[str, Any]) -> float:
+    """A valley that moves."""
+    return float((point["x"] - 0.3 - 0.005 * i) ** 2 + (point["y"] - 0.6) ** 2)
+
+
+def furnace(seed: int) -> Cost:
+    """Costs above the least of a round, of four parameters."""
+    own = np.random.default_rng([3, seed])
+    at, layers, kind = (own.uniform(0.25, 0.65), own.uniform(0.3, 0.7)), own.integers(2, 8), "sand"
+    kind = "sand" if own.random() < 0.5 else "salt"
+
+    def cost(i: int, point: Mapping[str, Any]) -> float:
+        heat = (point["temperature"] - 20) / 60 - at[0] - 0.004 * i
+        flow = 1 + math.log10(point["rate"]) / 4 - at[1]
+        square = heat**2 / 0.09 + flow**2 / 0.12
+        return float(
+            10 * square + 0.4 * (point["layers"] - layers) ** 2 + 3 * (point["kind"] != kind)
+        )
+
+    return cost
+
+
+def by_loop(
+    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+) -> list[float]:
+    """Costs of all trials of a loop."""
+    loop, found = Loop(dict(space), maximize=False, seed=seed), []
+    for i, error in enumerate(noise):
+        point = loop.ask(now=float(i)).point
+        found.append(cost(i, point))
+        loop.tell(found[-1] + error, ok=outcome(i) == "ok")
+    return found
+
+
+def by_optuna(
+    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+) -> list[float]:
+    """The same of Optuna."""
+    found: list[float] = []
+
+    def run(trial: optuna.Trial) -> float:
+        trial.set_user_attr("t", float(trial.number))
+        point = {name: _suggested(trial, name, one) for name, one in space.items()}
+        found.append(cost(trial.number, point))
+        if outcome(trial.number) == "failed":
+            raise ArithmeticError
+        if outcome(trial.number) == "pruned":
+            raise optuna.TrialPruned
+        return found[-1] + float(noise[trial.number])
+
+    study = optuna.create_study(sampler=DriftSampler(time_key="t", seed=seed))
+    study.optimize(run, n_trials=len(noise), catch=(ArithmeticError,))
+    return found
+
+
+def _suggested(trial: optuna.Trial, name: str, one: Any) -> Any:
+    if isinstance(one, Choice):
+        return trial.suggest_categorical(name, one.choices)
+    if isinstance(one, Integer):
+        return trial.suggest_int(name, one.low, one.high)
+    return trial.suggest_float(name, one.low, one.high, log=one.log)
+
+
+def by_ax(
+    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+) -> list[float]:
+    """The same of Ax."""
+    client, found = Client(random_seed=seed), []
+    client.configure_experiment([*(_configured(*one) for one in space.items()), _TIME])
+    client.configure_optimization(objective="-cost")
+    client.set_generation_strategy(adaptive_generation_strategy("t", seed=seed))
+    for i, error in enumerate(noise):
+        ((index, point),) = client.get_next_trials(1, fixed_parameters={"t": float(i)}).items()
+        found.append(cost(i, point))
+        if outcome(i) == "ok":
+            client.complete_trial(index, {"cost": found[-1] + error})
+        elif outcome(i) == "failed":
+            client.mark_trial_failed(index)
+        else:
+            client.mark_trial_early_stopped(index)
+    return found
+
+
+_TIME = RangeParameterConfig(name="t", parameter_type="float", bounds=(0.0, 1000.0))
+
+
+def _configured(name: str, one: Any) -> RangeParameterConfig | ChoiceParameterConfig:
+    if isinstance(one, Choice):
+        values = list(one.choices)
+        return ChoiceParameterConfig(name, values=values, parameter_type="str", is_ordered=False)
+    kind, scaling = "int" if isinstance(one, Integer) else "float", "log" if one.log else None
+    bounds = (one.low, one.high)
+    return RangeParameterConfig(name, bounds=bounds, parameter_type=kind, scaling=scaling)
+
+
+PLAYERS = {"Loop": by_loop, "DriftSampler": by_optuna, "Ax": by_ax}
+
+
+def one_failure(seeds: range) -> dict[str, Any]:
+    """Mean cost of trials 21 to 36 where trial 20 comes to nothing."""
+    found: dict[str, Any] = {}
+    for label, player in PLAYERS.items():
+        for what in ("ok", "failed", "pruned"):
+            if (label, what) in (("Loop", "pruned"), ("Ax", "pruned")):
+                continue
+            costs = [
+                np.mean(
+                    player(PLAIN, valley, lambda i: what if i == 20 else "ok", np.zeros(37), seed)[
+                        21:
+                    ]
+                )
+                for seed in seeds
+            ]
+            found[f"{label}, {what}"] = {
+                "mean": float(np.mean(costs)),
+                "standard error": standard_error(costs),
+                "largest": float(np.max(costs)),
+            }
+            print(label, what, found[f"{label}, {what}"], flush=True)
+    return found
+
+
+def glitches(seeds: range) -> dict[str, Any]:
+    """Regret of all 60 trials where some fail, wherever they are."""
+    found: dict[str, Any] = {}
+    for label, player in PLAYERS.items():
+        clean: np.ndarray | None = None
+        for share in (0.0, 0.05, 0.15):
+            totals = []
+            for seed in seeds:
+                own = np.random.default_rng([4, seed])
+                noise, fails = SD * own.standard_normal(60), own.random(60) < share
+                outcome = ["failed" if one else "ok" for one in fails].__getitem__
+                totals.append(sum(player(FURNACE, furnace(seed), outcome, noise, seed)))
+            total = np.array(totals)
+            clean = total if clean is None else clean
+            found[f"{label}, {share:.0%}"] = {
+                "mean": float(total.mean()),
+                "ratio": float((total.mean() - 0.6 * SD * 60) / clean.mean()),
+                "difference": float((total - clean).mean()),
+                "its standard error": standard_error(total - clean),
+            }
+            print(label, share, found[f"{label}, {share:.0%}"], flush=True)
+    return found
+
+
+def pruner(seeds: range) -> dict[str, Any]:
+    """Trials that a pruner stops."""
+    found: dict[str, Any] = {}
+    samplers: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
+        "DriftSampler": lambda seed: DriftSampler(time_key="t", seed=seed),
+        "TPE": lambda seed: optuna.samplers.TPESampler(seed=seed),
+    }
+    for label, sampler in samplers.items():
+        pruned, walls, costs = 0, 0, []
+        for seed in seeds:
+            points: list[dict[str, float]] = []
+
+            def run(trial: optuna.Trial, points: list[dict[str, float]] = points) -> float:
+                trial.set_user_attr("t", float(trial.number))
+                points.append({name: trial.suggest_float(name, 0.0, 1.0) for name in PLAIN})
+                cost = valley(trial.number, points[-1])
+                for step in range(5):
+                    trial.report(cost + 0.05 * (4 - step), step)
+                    if trial.should_prune():
+                        raise optuna.TrialPruned
+                return cost
+
+            study = optuna.create_study(sampler=sampler(seed), pruner=optuna.pruners.MedianPruner())
+            study.optimize(run, n_trials=40)
+            costs.append(np.mean([valley(i, points[i]) for i in range(20, 40)]))
+            for trial in study.trials[20:]:
+                if trial.state == optuna.trial.TrialState.PRUNED:
+                    pruned += 1
+                    walls += any(min(one, 1 - one) < 0.02 for one in trial.params.values())
+        found[label] = {
+            "share pruned": pruned / 20 / len(seeds),
+            "of these at a wall": walls,
+            "mean cost": float(np.mean(costs)),
+            "standard error": standard_error(costs),
+        }
+        print(label, found[label], flush=True)
+    return found
+
+
+SHAPES: dict[str, Callable[[float, float], bool]] = {
+    "side": lambda x, y: x > 0.67,
+    "corner": lambda x, y: x + y > 1.18,
+    "disc": lambda x, y: (x - 0.6) ** 2 + (y - 0.5) ** 2 < 0.33**2,
+}
+
+
+def forbidden(seeds: range) -> dict[str, Any]:
+    """Suggestions and recommendations of a loop where measurements fail."""
+    found: dict[str, Any] = {}
+    side = np.linspace(0, 1, 201)
+    for shape, fails in SHAPES.items():
+        inside, recommended, short = [], 0, []
+        for seed in seeds:
+            own = np.random.default_rng([5, seed])
+            middle = (0.55, 0.5) if shape == "disc" else (0.8, 0.6)
+            center = np.array(middle) + 0.1 * own.standard_normal(2)
+
+            def f(x: float, y: float, center: np.ndarray = center) -> float:
+                apart = (x - center[0]) ** 2 + (y - center[1]) ** 2
+                return 50 + 40 * math.exp(-apart / (2 * 0.25**2))
+
+            loop, count = Loop(PLAIN, seed=seed), 0
+            for number in range(60):
+                x, y = loop.ask().point.values()
+                ok = not fails(x, y)
+                count += number >= 20 and not ok
+                loop.tell(f(x, y) + 0.5 * own.standard_normal() if ok else None, ok=ok)
+                if number >= 20 and number % 5 == 4:
+                    x, y = loop.recommend().values()
+                    recommended += fails(x, y)
+            best = max(f(x, y) for x in side for y in side if not fails(x, y))
+            inside.append(count / 40)
+            short.append((best - f(x, y)) / 40)
+        found[shape] = {
+            "share inside": float(np.mean(inside)),
+            "largest share": float(np.max(inside)),
+            "recommended inside": recommended,
+            "short of the best": float(np.mean(short)),
+            "standard error": standard_error(short),
+        }
+        print(shape, found[shape], flush=True)
+    return found
+
+
+WORLDS = {
+    "one failure": one_failure,
+    "furnace": glitches,
+    "pruner": pruner,
+    "forbidden": forbidden,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the benchmark.
+
+    Args:
+        arguments: The command line; that of the process unless given.
+    """
+    parser = command_line("statistics.failures", __doc__, worlds=WORLDS, seeds=10)
+    parser.add_argument("--first", type=int, default=100, help="the first seed")
+    options = parser.parse_args(arguments)
+    facts = begin(1, seed=options.first)
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    seeds = range(options.first, options.first + options.seeds)
+    for name in options.worlds:
+        found = WORLDS[name](seeds)
+        record = read(options.out)
+        record["worlds"][name] = {"environment": facts, "seeds": [seeds.start, seeds.stop], **found}
+        write(record, options.out)
+    return read(options.out)
+
+
+if __name__ == "__main__":
+    main()
