@@ -3,7 +3,7 @@
     python -m benchmarks.statistics.failures [--worlds NAME ...] [--seeds 10] [--first 100]
         [--out FILE]
 
-- *one failure*: of (x - .3 - .005 i)² + (y - .6)² trial 20 fails, or is pruned; mean cost of trials
+- *one failure*: of (x - a - .005 i)² + (y - b)² trial 20 fails, or is pruned; mean cost of trials
   21 to 36.
 - *furnace*: four mixed parameters whose best values drift; 0, 5 and 15 % of 60 trials fail,
   wherever they are; regret of all trials, those that fail included.
@@ -37,8 +37,8 @@ from botorch_tv.strategies import Choice, Float, Integer, Loop
 from botorch_tv.strategies.parameters import BoxParameter
 
 Cost = Callable[[int, Mapping[str, Any]], float]
-Outcome = Callable[[int], str]
-"""What becomes of a trial: "ok", "failed" or "pruned"."""
+Outcomes = Sequence[str]
+"""What becomes of every trial: "ok", "failed" or "pruned"."""
 PLAIN = {"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}
 FURNACE: dict[str, BoxParameter | Choice] = {
     "temperature": Float(20.0, 80.0),
@@ -50,42 +50,45 @@ SD = 0.3
 """Noise of the furnace."""
 
 
-def valley(i: int, point: Mapping[str, Any]) -> float:
-    """A valley that moves."""
-    return float((point["x"] - 0.3 - 0.005 * i) ** 2 + (point["y"] - 0.6) ** 2)
+def valley(seed: int) -> Cost:
+    """(x - .3 - .005 i)² + (y - .6)², moved by up to .1 either way."""
+    x, y = np.random.default_rng([6, seed]).uniform(-0.1, 0.1, 2)
+
+    def cost(i: int, point: Mapping[str, Any]) -> float:
+        return float((point["x"] - 0.3 - x - 0.005 * i) ** 2 + (point["y"] - 0.6 - y) ** 2)
+
+    return cost
 
 
 def furnace(seed: int) -> Cost:
     """Costs above the least of a round, of four parameters."""
     own = np.random.default_rng([3, seed])
-    at, layers, kind = (own.uniform(0.25, 0.65), own.uniform(0.3, 0.7)), own.integers(2, 8), "sand"
+    at, layers = (own.uniform(0.25, 0.65), own.uniform(0.3, 0.7)), own.integers(2, 8)
     kind = "sand" if own.random() < 0.5 else "salt"
 
     def cost(i: int, point: Mapping[str, Any]) -> float:
         heat = (point["temperature"] - 20) / 60 - at[0] - 0.004 * i
         flow = 1 + math.log10(point["rate"]) / 4 - at[1]
-        square = heat**2 / 0.09 + flow**2 / 0.12
-        return float(
-            10 * square + 0.4 * (point["layers"] - layers) ** 2 + 3 * (point["kind"] != kind)
-        )
+        beside = 0.4 * (point["layers"] - layers) ** 2 + 3 * (point["kind"] != kind)
+        return float(10 * (heat**2 / 0.09 + flow**2 / 0.12) + beside)
 
     return cost
 
 
 def by_loop(
-    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+    space: Mapping[str, Any], cost: Cost, outcome: Outcomes, noise: np.ndarray, seed: int
 ) -> list[float]:
     """Costs of all trials of a loop."""
     loop, found = Loop(dict(space), maximize=False, seed=seed), []
     for i, error in enumerate(noise):
         point = loop.ask(now=float(i)).point
         found.append(cost(i, point))
-        loop.tell(found[-1] + error, ok=outcome(i) == "ok")
+        loop.tell(found[-1] + error, ok=outcome[i] == "ok")
     return found
 
 
 def by_optuna(
-    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+    space: Mapping[str, Any], cost: Cost, outcome: Outcomes, noise: np.ndarray, seed: int
 ) -> list[float]:
     """The same of Optuna."""
     found: list[float] = []
@@ -94,9 +97,9 @@ def by_optuna(
         trial.set_user_attr("t", float(trial.number))
         point = {name: _suggested(trial, name, one) for name, one in space.items()}
         found.append(cost(trial.number, point))
-        if outcome(trial.number) == "failed":
+        if outcome[trial.number] == "failed":
             raise ArithmeticError
-        if outcome(trial.number) == "pruned":
+        if outcome[trial.number] == "pruned":
             raise optuna.TrialPruned
         return found[-1] + float(noise[trial.number])
 
@@ -114,7 +117,7 @@ def _suggested(trial: optuna.Trial, name: str, one: Any) -> Any:
 
 
 def by_ax(
-    space: Mapping[str, Any], cost: Cost, outcome: Outcome, noise: np.ndarray, seed: int
+    space: Mapping[str, Any], cost: Cost, outcome: Outcomes, noise: np.ndarray, seed: int
 ) -> list[float]:
     """The same of Ax."""
     client, found = Client(random_seed=seed), []
@@ -124,9 +127,9 @@ def by_ax(
     for i, error in enumerate(noise):
         ((index, point),) = client.get_next_trials(1, fixed_parameters={"t": float(i)}).items()
         found.append(cost(i, point))
-        if outcome(i) == "ok":
+        if outcome[i] == "ok":
             client.complete_trial(index, {"cost": found[-1] + error})
-        elif outcome(i) == "failed":
+        elif outcome[i] == "failed":
             client.mark_trial_failed(index)
         else:
             client.mark_trial_early_stopped(index)
@@ -155,17 +158,12 @@ def one_failure(seeds: range) -> dict[str, Any]:
         for what in ("ok", "failed", "pruned"):
             if (label, what) in (("Loop", "pruned"), ("Ax", "pruned")):
                 continue
-            costs = [
-                np.mean(
-                    player(PLAIN, valley, lambda i: what if i == 20 else "ok", np.zeros(37), seed)[
-                        21:
-                    ]
-                )
-                for seed in seeds
-            ]
+            outcome = ["ok"] * 20 + [what] + ["ok"] * 16
+            runs = [player(PLAIN, valley(seed), outcome, np.zeros(37), seed) for seed in seeds]
+            costs = np.mean([one[21:] for one in runs], 1)
             found[f"{label}, {what}"] = {
                 "mean": float(np.mean(costs)),
-                "standard error": standard_error(costs),
+                "standard error": standard_error(np.array(costs)),
                 "largest": float(np.max(costs)),
             }
             print(label, what, found[f"{label}, {what}"], flush=True)
@@ -182,7 +180,7 @@ def glitches(seeds: range) -> dict[str, Any]:
             for seed in seeds:
                 own = np.random.default_rng([4, seed])
                 noise, fails = SD * own.standard_normal(60), own.random(60) < share
-                outcome = ["failed" if one else "ok" for one in fails].__getitem__
+                outcome = ["failed" if one else "ok" for one in fails]
                 totals.append(sum(player(FURNACE, furnace(seed), outcome, noise, seed)))
             total = np.array(totals)
             clean = total if clean is None else clean
@@ -207,11 +205,14 @@ def pruner(seeds: range) -> dict[str, Any]:
         pruned, walls, costs = 0, 0, []
         for seed in seeds:
             points: list[dict[str, float]] = []
+            f = valley(seed)
 
-            def run(trial: optuna.Trial, points: list[dict[str, float]] = points) -> float:
+            def run(
+                trial: optuna.Trial, points: list[dict[str, float]] = points, f: Cost = f
+            ) -> float:
                 trial.set_user_attr("t", float(trial.number))
                 points.append({name: trial.suggest_float(name, 0.0, 1.0) for name in PLAIN})
-                cost = valley(trial.number, points[-1])
+                cost = f(trial.number, points[-1])
                 for step in range(5):
                     trial.report(cost + 0.05 * (4 - step), step)
                     if trial.should_prune():
@@ -220,7 +221,7 @@ def pruner(seeds: range) -> dict[str, Any]:
 
             study = optuna.create_study(sampler=sampler(seed), pruner=optuna.pruners.MedianPruner())
             study.optimize(run, n_trials=40)
-            costs.append(np.mean([valley(i, points[i]) for i in range(20, 40)]))
+            costs.append(np.mean([f(i, points[i]) for i in range(20, 40)]))
             for trial in study.trials[20:]:
                 if trial.state == optuna.trial.TrialState.PRUNED:
                     pruned += 1
@@ -229,7 +230,7 @@ def pruner(seeds: range) -> dict[str, Any]:
             "share pruned": pruned / 20 / len(seeds),
             "of these at a wall": walls,
             "mean cost": float(np.mean(costs)),
-            "standard error": standard_error(costs),
+            "standard error": standard_error(np.array(costs)),
         }
         print(label, found[label], flush=True)
     return found

@@ -121,10 +121,12 @@ class Success:
 
     def allows(self, X: Tensor) -> Tensor:
         """Whether points `* x d` are likelier to succeed than not, `*`, bool."""
-        return self.at(X) > LIKELY
+        likely: Tensor = self.at(X) > LIKELY
+        return likely
 
     def _unit(self, X: Tensor) -> Tensor:
-        return (X - self._lower) / (self._upper - self._lower)
+        U: Tensor = (X - self._lower) / (self._upper - self._lower)
+        return U
 
 
 def success(state: State, outcomes: Outcomes, now: float) -> Success | None:
