@@ -35,9 +35,9 @@ def best_now(
     *,
     now: float | datetime | None = None,
 ) -> BestNow:
-    """The parameters with the best lower bound, mean - sd, at the present time, tried or not.
+    """The parameters with the best lower bound, mean - sd / 2, at the present time, tried or not.
 
-    When minimising, mean + sd. Settings that are likelier to fail than not are left out.
+    When minimising, mean + sd / 2. Settings that are likelier to fail than not are left out.
 
     ``study.best_trial`` compares values as they were when they were measured, so an old success
     stays the best forever.

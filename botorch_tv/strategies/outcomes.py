@@ -45,7 +45,7 @@ LEAST = 0.02
 """Least probability that a hypothesis gives to an outcome."""
 NEWEST = 200
 """Outcomes that count."""
-CAUTION = 1.0
+CAUTION = 0.5
 """Standard deviations by which the lower bound of a recommendation lies below the mean."""
 DRAWS = 8
 """How often a strategy that draws random numbers is asked again."""

@@ -72,11 +72,11 @@ class Predictor(Parts):
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
             caution: Posterior standard deviations by which a point must be better: the point
-                maximises mean - caution sd, or minimises mean + caution sd. With 1 it is seldom one
+                maximises mean - caution sd, or minimises mean + caution sd. With 0.5 it is seldom one
                 that no measurement supports.
         """
         require_state(state)
-        caution = require_number("recommend: caution", caution, "[0, inf)", "1 is usual.")
+        caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")
         best = self._best(state, now, as_context(state, context), caution)
         return state.domain.points(best, state.basis.variance)
 

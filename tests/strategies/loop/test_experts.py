@@ -32,6 +32,7 @@ from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop import NumberedConsultation
 from botorch_tv.strategies.loop.replay import fantasized
 from botorch_tv.strategies.loop.waiting import MOST_OPEN
+from botorch_tv.strategies.outcomes import CAUTION
 from botorch_tv.strategies.state import State
 
 KINDS: dict[str, Callable[[], SparQ]] = {
@@ -81,7 +82,7 @@ def test_same_choices_as_by_hand(kind: str, place: str, tmp_path: Path) -> None:
         assert (actual.mean, actual.sd) == (float(expected.mean), float(expected.sd))
         ok, y = t != last, measured(actual.point, t)
         if not ok:
-            assert loop.recommend() == strategy.recommend(state, caution=1.0).tolist()
+            assert loop.recommend() == strategy.recommend(state, caution=CAUTION).tolist()
         state, _ = strategy.tell(state, expected, number(y), ok=torch.tensor(ok))
         loop.tell(y, ok=ok)
         asked, ours = strategy.consult(state, generator=generator), loop.consult()

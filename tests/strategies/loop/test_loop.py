@@ -38,6 +38,7 @@ from botorch_tv.strategies import (
 )
 from botorch_tv.strategies.fantasies import for_fantasies
 from botorch_tv.strategies.loop.replay import fantasized
+from botorch_tv.strategies.outcomes import CAUTION
 
 each_case = pytest.mark.parametrize("case", CASES, ids="-".join)
 
@@ -61,7 +62,7 @@ def test_same_choices_as_by_hand(case: tuple[str, str]) -> None:
         assert (actual.number, actual.time) == (t + 1, float(expected.time))
         ok = t != 15
         if not ok:
-            assert loop.recommend() == strategy.recommend(state, caution=1.0).tolist()
+            assert loop.recommend() == strategy.recommend(state, caution=CAUTION).tolist()
         y = measured(actual.point, t)
         state, info = strategy.tell(
             state, expected, number(y), ok=None if ok else torch.tensor(False), **told
@@ -120,7 +121,7 @@ def test_context_stands_beside_the_point() -> None:
     state, _ = strategy.tell(
         state, strategy.suggestion_at(state, tensor(0.5, 0.5, 0.1)), number(0.7)
     )
-    best = strategy.recommend(state, context=tensor(0.2), caution=1.0)
+    best = strategy.recommend(state, context=tensor(0.2), caution=CAUTION)
     assert loop.recommend(context=0.2) == best[:2].tolist()
     ours = loop.posterior([0.1, 0.2], context=0.3)
     theirs = strategy.posterior(state, tensor(0.1, 0.2, 0.3).view(1, 3))
