@@ -72,8 +72,7 @@ class Predictor(Parts):
             now: As in :meth:`ask`.
             context: As in :meth:`ask`.
             caution: Posterior standard deviations by which a point must be better: the point
-                maximises mean - caution sd, or minimises mean + caution sd. With 0.5 it is seldom one
-                that no measurement supports.
+                maximises mean - caution sd, or minimises mean + caution sd.
         """
         require_state(state)
         caution = require_number("recommend: caution", caution, "[0, inf)", "0.5 is usual.")

@@ -59,10 +59,10 @@ class Inspection(Record):
 
     @locked
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
-        """The point with the best lower bound, mean - sd / 2, in the format of ``suggestion.point``.
+        """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
 
-        When minimising, mean + sd / 2. Points that are likelier to fail than not are left out. Before
-        the adaptive strategy predicts anything it is the best point measured. Warns if no
+        When minimising, mean + sd / 2. Points that are likelier to fail than not are left out.
+        Before the adaptive strategy predicts anything it is the best point measured. Warns if no
         measurement supports the point.
 
         Args:
