@@ -14,6 +14,8 @@ from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.space import StudySpace
 from botorch_tv.strategies.mixed.history import RECENT
 
+CERTAIN = 4
+"""Failures that a constraint above 0 counts as."""
 _logger: logging.Logger = optuna.logging.get_logger(__name__)
 
 
@@ -23,7 +25,7 @@ class Sorted(NamedTuple):
     valued: list[tuple[float, FrozenTrial]]
     """Complete, feasible and finite, with the time of measurement."""
     failed: list[FrozenTrial]
-    """Failed, infeasible or infinite."""
+    """Failed or infinite; infeasible ones ``CERTAIN`` times each, since they are no glitch."""
     pruned: list[FrozenTrial]
     """Pruned, of the newest ``RECENT`` that have ended."""
     running: list[FrozenTrial]
@@ -55,7 +57,8 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
                 if trial.number in recent:
                     found.pruned.append(trial)
             elif not _has_value(trial):
-                found.failed.append(trial)
+                infeasible = any(one > 0 for one in _constraints(trial))
+                found.failed.extend([trial] * (CERTAIN if infeasible else 1))
             elif (time := clock.measured(trial)) is not None:
                 found.valued.append((time, trial))
             elif trial.number in recent:
