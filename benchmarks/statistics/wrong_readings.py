@@ -229,7 +229,7 @@ def detection(trials: int, seed: int) -> dict[str, Any]:
 GRIDS = ("abrupt", "static", "markov 0.03", "switching")
 SQUARES = ("abrupt", "static", "markov", "narrow peaks")
 PANELS = ("temperature", "traffic")
-PEERS = ("turning", "jumping", "resting", "wandering", "gmpb-F1", "gmpb-F2")
+PEERS = ("turning", "jumping", "resting", "wandering", "slice-hartmann-3", "slice-eggholder")
 WORLDS = (
     *(f"faults {one}" for one in ("peak", "moving", "draws")),
     *(f"grid {one}" for one in GRIDS),
