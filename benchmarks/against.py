@@ -1,0 +1,299 @@
+"""This tree against an earlier commit: the same choices and predictions, and how long they take.
+
+    python -m benchmarks.against COMMIT [--timings] [--only TEXT]
+
+Both versions play the same cases, each in a process of its own; the earlier one first, freely. The
+other is then given its choices and readings, so that a tie costs nothing. Of every round its
+prediction at that choice must agree, to 1e-9 in float64 (1e-7 for the adaptive strategy) and 1e-4
+in float32; choices of its own that differ are counted as ties, and are to be looked at where there
+are many. Whole studies must have the same regret, but for counted ties. ``--timings`` runs twelve
+cases in turns, 15 times, in two processes of the earlier version and one of this: the ratio of the
+former two says what noise is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pickle
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+ROUNDS, REPEATS = 24, 15
+PARTS: dict[str, dict[str, Any]] = {
+    **{name: {} for name in ("gp_ucb", "igp_ucb", "gp_ts", "gp_ei", "gp_pi", "random_search")},
+    **{name: {"period": 9} for name in ("r_gp_ucb", "br_gp_ucb")},
+    **{name: {"epsilon": 0.03} for name in ("tv_gp_ucb", "w_dbo")},
+    "sw_gp_ucb": {"window": 8},
+    "tv_bayesopt": {"epsilon": 0.01, "cycle": 7.0, "cycle_lengthscale": 1.0},
+    "ui_tvbo": {"sigma_w2": 0.01},
+    "w_gp_ucb": {"gamma": 0.95},
+    "ui_gp_ucb": {"alpha": 1.0},
+    "et_gp_ucb": {},
+    "glr_gp_ucb": {"chance": 0.1},
+    "pe_gp_ucb": {"epsilons": (0.0, 0.03)},
+    "bob_gp_ucb": {"windows": (4, 12), "block": 6, "horizon": ROUNDS},
+    "r_perp": {"period": 12, "beta": 2.0},
+    "sparq_gp_ucb": {"steps": 4},
+    "w_sparq_gp_ucb": {"alpha": 1.0, "steps": 4},
+    "adaptive_gp_ucb": {},
+}
+Case = Callable[[Any], Any]
+"""Plays, given the record of the earlier version or None, and returns its own."""
+
+
+def value(X: Any, t: int) -> Any:
+    """The objective, which jumps at half time."""
+    return (5 * X.sum(-1) + 0.1 * t).sin() + (2.0 if t > ROUNDS // 2 else 0.0) * X[..., 0]
+
+
+def strategy_of(name: str) -> Any:
+    """A preset."""
+    from gpytorch.kernels import RBFKernel
+
+    import botorch_tv.experts as experts
+    import botorch_tv.strategies as strategies
+
+    kernel = RBFKernel().double()
+    kernel.lengthscale = 0.25
+    given = {} if name == "adaptive_gp_ucb" else {"kernel": kernel, "noise": 0.02}
+    return (getattr(strategies, name, None) or getattr(experts, name))(**given, **PARTS[name])
+
+
+def play(name: str, place: str, trials: int, dtype: str, before: Any) -> dict[str, Any]:
+    """Choices, predictions and resets of a preset; at the choices of ``before`` where given."""
+    import torch
+
+    from botorch_tv.strategies import Box, Grid
+
+    strategy, kind = strategy_of(name), getattr(torch, dtype)
+    domain = Grid.regular(points=7, dim=2) if place == "grid" else Box([(0.0, 1.0), (0.0, 1.0)])
+    shape = (trials,) if trials > 1 else ()
+    state = strategy.init(domain, batch_shape=shape, dtype=kind)
+    generators = [torch.Generator().manual_seed(one) for one in range(trials)]
+    generator = generators if trials > 1 else generators[0]
+    found: dict[str, list[Any]] = {"X": [], "own": [], "mean": [], "sd": [], "reset": []}
+    for t in range(1, ROUNDS + 1):
+        own = strategy.ask(state, generator=generator)
+        X = own.X if before is None else before["X"][t - 1]
+        made = strategy.suggestion_at(state, X)
+        ok = torch.full(shape, t != 7)
+        y = value(X.double(), t).to(kind)
+        state, info = strategy.tell(state, made, y, ok=ok)
+        asked = strategy.consult(state, generator=generator) if strategy.consults else None
+        if asked is not None:
+            answers = value(asked.X.double(), t).to(kind)
+            state = strategy.absorb(state, asked, answers)
+        for key, one in zip(found, (X, own.X, made.mean, made.sd, info.reset)):
+            found[key].append(one)
+    return found
+
+
+def study(name: str, compiled: bool, before: Any) -> dict[str, Any]:
+    """Regret of a study."""
+    import torch
+
+    from botorch_tv.simulation import MarkovWorld, run_study
+    from botorch_tv.strategies import Grid
+
+    grid = Grid.regular(points=12, dim=2)
+    world = MarkovWorld(grid, kernel=strategy_of("gp_ucb").kernel, epsilon=0.03, noise=0.02)
+    result = run_study(
+        world, {name: strategy_of(name)}, trials=16, horizon=60, compiled=compiled, progress=False
+    )
+    return {"regret": [torch.tensor(result.data["regret"].values)]}
+
+
+def loop(before: Any) -> dict[str, Any]:
+    """A loop with pending, late and failed answers, saved and loaded."""
+    import torch
+
+    from botorch_tv import Loop
+
+    one, made = Loop({"x": (0.0, 1.0), "y": (0.0, 1.0)}, pending=2), []
+    for t in range(1, 16):
+        number = one.ask(now=float(t))
+        made.append(number.X)
+        if t % 2 == 0:
+            first, second = one.open
+            points = (first, second) if t % 4 else (second, first)
+            for place, asked in enumerate(points):
+                late = t - 1.5 if t == 8 and place else None
+                one.tell(float(value(asked.X, t)), suggestion=asked, ok=t != 6, time=late)
+        if t == 10:
+            with tempfile.TemporaryDirectory() as folder:
+                one.save(Path(folder) / "loop.json")
+                one = Loop.load(Path(folder) / "loop.json")
+    X = torch.rand(9, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    posterior = one.posterior(X, now=20.0)
+    return {"own": made, "X": made, "mean": [posterior.mean], "sd": [posterior.variance.sqrt()]}
+
+
+def sampler(before: Any) -> dict[str, Any]:
+    """What ``DriftSampler`` asks and recommends after the same trials."""
+    import optuna
+    import torch
+
+    from botorch_tv.optuna import DriftSampler, best_now
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space: dict[str, Any] = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    space["c"] = optuna.distributions.CategoricalDistribution(["a", "b"])
+    study, asked, means = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0)), [], []
+    for number in range(24):
+        params: dict[str, Any] = {"x": (number * 0.377) % 1, "c": "ab"[number % 3 == 0]}
+        y = (params["x"] - 0.4) ** 2 + (params["c"] == "a")
+        make = optuna.trial.create_trial
+        study.add_trial(
+            make(params=params, distributions=space, value=y, user_attrs={"t": float(number)})
+        )
+        if number > 9:
+            best = best_now(study, now=number + 1.0)
+            means.append(torch.tensor([best.params["x"], best.mean, best.sd]))
+    trial = study.ask()
+    trial.set_user_attr("t", 24.0)
+    asked.append(torch.tensor(trial.suggest_float("x", 0.0, 1.0)))
+    return {"X": asked, "own": asked, "mean": means}
+
+
+def cases() -> dict[str, Case]:
+    """All of them by name."""
+    made: dict[str, Case] = {}
+    for name in PARTS:
+        kinds = ("float64",) if name == "adaptive_gp_ucb" else ("float64", "float32")
+        places = ("grid",) if name == "r_perp" else ("grid", "box")
+        for place, trials, kind in product(places, (1, 3), kinds):
+            made[f"{name} {place} {trials} {kind}"] = partial(play, name, place, trials, kind)
+        made[f"study {name}"] = partial(study, name, False)
+        if name in COMPILED:
+            made[f"study {name} compiled"] = partial(study, name, True)
+    return {**made, "loop": loop, "sampler": sampler}
+
+
+COMPILED = ("gp_ucb", "r_gp_ucb", "tv_gp_ucb", "et_gp_ucb", "ui_tvbo", "sw_gp_ucb")
+TIMED = (
+    *(f"{name} grid 1 float64" for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "ui_gp_ucb")),
+    *(f"study {name}" for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "sw_gp_ucb")),
+    "study et_gp_ucb compiled",
+    "adaptive_gp_ucb box 1 float64",
+    "tv_gp_ucb box 1 float64",
+    "loop",
+)
+
+
+def differences(name: str, before: dict[str, Any], after: dict[str, Any]) -> tuple[float, int]:
+    """Largest difference of what must agree, and the number of choices that do not."""
+    worst, ties = 0.0, 0
+    pairs = [(key, *both) for key, old in before.items() for both in zip(old, after[key])]
+    for key, one, other in pairs:
+        apart = (one.double() - other.double()).abs().nan_to_num(0.0)
+        if key in ("own", "regret"):
+            ties += int((apart > 1e-6).sum())
+        elif key != "X" or "own" not in before:
+            worst = max(worst, float(apart.max()) if apart.numel() else 0.0)
+    assert all(len(before[key]) == len(after[key]) for key in before), name
+    return worst, ties
+
+
+def child(record: Path | None, only: str) -> None:
+    """Plays what it is told on its standard input: a case, or the time of one."""
+    import torch
+
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    every = cases()
+    before = {} if record is None else pickle.loads(record.read_bytes())
+    for line in sys.stdin:
+        what, _, name = line.strip().partition(" ")
+        if what == "time":
+            start = time.perf_counter()
+            every[name](None)
+            print(time.perf_counter() - start, flush=True)
+        else:
+            found = {one: every[one](before.get(one)) for one in every if only in one}
+            Path(name).write_bytes(pickle.dumps(found))
+            print("written", flush=True)
+
+
+@contextlib.contextmanager
+def process(tree: Path, *more: str) -> Iterator[Callable[[str], str]]:
+    """A process that plays the version in a folder."""
+    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--child", *more]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, cwd=tree, **pipes) as running:
+
+        def ask(line: str) -> str:
+            assert running.stdin is not None
+            assert running.stdout is not None
+            print(line, file=running.stdin, flush=True)
+            answer = running.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"the process of {tree} ended at {line!r}")
+            return str(answer.strip())
+
+        yield ask
+        running.send_signal(signal.SIGTERM)
+
+
+def main() -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("commit", nargs="?", help="the earlier version")
+    parser.add_argument("--timings", action="store_true", help="time twelve cases, too")
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.record, options.only)
+        return
+    here = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        there, record, ours = Path(folder) / "tree", Path(folder) / "before", Path(folder) / "after"
+        git = ["git", "-C", str(here), "worktree"]
+        subprocess.run([*git, "add", "--detach", there, options.commit], check=True)
+        try:
+            with process(there, "--only", options.only) as ask:
+                ask(f"play {record}")
+            with process(here, "--only", options.only, "--record", str(record)) as ask:
+                ask(f"play {ours}")
+            before, after = (pickle.loads(one.read_bytes()) for one in (record, ours))
+            bad = 0
+            for name in before:
+                limit = 1e-4 if "float32" in name else 1e-7 if "adaptive" in name else 1e-9
+                worst, ties = differences(name, before[name], after[name])
+                bad += worst > limit
+                flag = "DIFFERS" if worst > limit else ""
+                print(f"{name:40} {worst:9.1e}  ties {ties:3}  {flag}", flush=True)
+            print(f"{len(before)} cases, {bad} differ")
+            if options.timings:
+                timings(there, here)
+        finally:
+            subprocess.run([*git, "remove", "--force", there], check=True)
+
+
+def timings(there: Path, here: Path) -> None:
+    """Twelve cases in turns: this version, and the earlier one once more, against the earlier."""
+    with process(there) as first, process(there) as again, process(here) as ours:
+        for name in TIMED:
+            line, players = f"time {name}", (first, again, ours)
+            runs = [[float(ask(line)) for ask in players] for _ in range(REPEATS + 1)]
+            medians = [statistics.median(one) for one in zip(*runs[1:])]  # the first warms up
+            same, ratio = (one / medians[0] for one in medians[1:])
+            print(f"{name:36} {medians[0]:.3f} s  again {same:.2f}  now {ratio:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
