@@ -263,7 +263,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         there, record, ours = Path(folder) / "tree", Path(folder) / "before", Path(folder) / "after"
         git = ["git", "-C", str(here), "worktree"]
-        subprocess.run([*git, "add", "--detach", there, options.commit], check=True)
+        subprocess.run([*git, "add", "--quiet", "--detach", there, options.commit], check=True)
         try:
             with process(there, "--only", options.only) as ask:
                 ask(f"play {record}")

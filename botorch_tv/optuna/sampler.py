@@ -122,8 +122,8 @@ class DriftSampler(BaseSampler):
             trial must set before its first ``suggest_``. By default Optuna's time stamps: the end
             of a completed trial, the start of one that asks.
         unit: Unit of time stamps.
-        n_startup_trials: Trials with a value, or pruned, before the model is used, of which four
-            must have a value; until then parameters are spread over the space.
+        n_startup_trials: Trials that have ended before the model is used, of which four must have
+            a value; until then parameters are spread over the space.
         seed: Seed of all random numbers; a different one in every sampler by default.
         independent_sampler: Sampler of parameters that are not in all trials, and of the first
             trial; random by default.
@@ -269,12 +269,12 @@ class DriftSampler(BaseSampler):
 
     @property
     def startup(self) -> int:
-        """Trials with a value, or pruned, before which there is no model."""
+        """Trials that must have ended before there is a model."""
         return self._startup
 
     def begins(self, trials: Sorted) -> bool:
         """Whether enough trials have ended for a model."""
-        ended = len(trials.valued) + len(trials.pruned)
+        ended = len(trials.valued) + len(trials.pruned) + len({one.number for one in trials.failed})
         return ended >= self._startup and len(trials.valued) >= min(self._startup, FIRST)
 
     @property

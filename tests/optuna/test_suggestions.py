@@ -163,15 +163,14 @@ def test_pruned_trials_count_as_the_median_or_as_the_mean_predicted_where_that_i
     alike(asked(study, 9.0), chosen(X, T, y, 9.0, sign))
 
 
-def test_pruned_trials_count_among_the_first():
+def test_pruned_and_failed_trials_count_among_the_first():
     """Else a pruner that stops most would have nearly all trials chosen by chance."""
     study = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0))
-    for number in range(8):
-        state = TrialState.PRUNED if number % 2 else TrialState.COMPLETE
-        value = None if number % 2 else (number - 3.0) ** 2
+    states = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.COMPLETE, TrialState.FAIL) * 2
+    for number, state in enumerate(states):
+        value = (number - 3.0) ** 2 if state == TrialState.COMPLETE else None
         study.add_trial(trial("a", 1 + number / 4, number, state=state, value=value))
     best_now(study)
-    study.add_trial(trial("a", 2.0, 9, state=TrialState.FAIL))
     fewer = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0))
     fewer.add_trials(study.trials[:6])
     with pytest.raises(ValueError, match="3 trials have a value"):
