@@ -156,6 +156,18 @@ def test_who_draws_points_draws_again():
     assert inside <= 4
 
 
+def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
+    """Probability tells no place from another, so that only the objective does."""
+    random, apart = np.random.default_rng(1), []
+    loop = Loop({"x": (0, 1), "y": (0, 1)})
+    for number in range(60):
+        x, y = loop.ask().point.values()
+        square = (x - 0.3) ** 2 + (y - 0.7) ** 2
+        apart += [square] if number >= 40 else []
+        loop.tell(math.exp(-square / 0.08), ok=random.random() < 0.3)
+    assert np.mean(np.array(apart) < 0.03) > 0.8
+
+
 def test_where_everything_fails_nothing_is_recommended():
     loop = Loop([(0, 1)])
     for number in range(20):
