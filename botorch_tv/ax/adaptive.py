@@ -176,7 +176,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
         """Which settings are likely enough to succeed; none where every one is likelier to fail."""
-        assert self._history is not None
+        if self._history is None:  # another node predicts
+            return [True] * len(points)
         chance, space = self._history.success(self._failed, now), self._history.space
         assert isinstance(space, TrialSpace)
         if chance is not None and chance.fails:
