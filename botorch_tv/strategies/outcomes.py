@@ -82,7 +82,9 @@ class Success:
         X, ok, time = (part[-NEWEST:] for part in outcomes)
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        age = (now - time).to(X) / float(median_gap(time))
+        # Of outcomes at one time the present tells the unit.
+        gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
+        age = (now - time).to(X) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []

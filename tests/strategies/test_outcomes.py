@@ -99,6 +99,13 @@ def test_a_failure_is_forgotten():
     assert soon < late
 
 
+def test_outcomes_of_one_time_may_have_any_unit_of_time():
+    X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
+    ok, time = torch.tensor([True, False, False]), torch.zeros(3, dtype=torch.float64)
+    hours, seconds = (Success(Outcomes(X, ok, time), UNIT, now).at(X) for now in (1, 3600))
+    torch.testing.assert_close(hours, seconds)
+
+
 FORBIDDEN = {
     "half": lambda x, y: x > 0.66,
     "corner": lambda x, y: x + y > 1.18,
