@@ -175,10 +175,13 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
-        """Which settings are likelier to succeed than to fail, by the trials that have ended."""
-        assert self._history is not None
+        """Which settings are likely enough to succeed; none where every one is likelier to fail."""
+        if self._history is None:  # another node predicts
+            return [True] * len(points)
         chance, space = self._history.success(self._failed, now), self._history.space
         assert isinstance(space, TrialSpace)
+        if chance is not None and chance.fails:
+            return [False] * len(points)
         return [
             chance is None or bool(chance.allows(torch.tensor(space.place(one), device="cpu")))
             for one in points

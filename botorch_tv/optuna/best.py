@@ -37,7 +37,8 @@ def best_now(
 ) -> BestNow:
     """The parameters with the best lower bound, mean - sd / 2, at the present time, tried or not.
 
-    When minimising, mean + sd / 2. Settings that are likelier to fail than not are left out.
+    When minimising, mean + sd / 2. Settings less than half as likely to succeed as the likeliest
+    are left out.
 
     ``study.best_trial`` compares values as they were when they were measured, so an old success
     stays the best forever.
@@ -80,7 +81,7 @@ def best_now(
     chance = sampler.success(known, present)
     X = recommended(strategy, state, present, None, chance)
     require(
-        chance is None or bool(chance.allows(X)),
+        chance is None or not chance.fails,
         "best_now: every setting is likelier to fail than to succeed; run more trials.",
     )
     posterior = strategy.posterior(state, X.unsqueeze(0), now=present)

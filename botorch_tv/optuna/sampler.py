@@ -96,9 +96,9 @@ class DriftSampler(BaseSampler):
     suggestion is computed first. Failed and infeasible trials (with a constraint above 0) and
     infinite values say nothing about the value of the objective. They lower the probability that
     trials near them succeed, which multiplies what a point promises, see
-    :mod:`botorch_tv.strategies.outcomes`; points that are likelier to fail than not are avoided.
-    The newest 16 pruned trials are treated as if their value were the median of all values, or the
-    predicted mean if that is worse.
+    :mod:`botorch_tv.strategies.outcomes`; points less than half as likely to succeed as the
+    likeliest are avoided. The newest 16 pruned trials are treated as if their value were the median
+    of all values, or the predicted mean if that is worse.
 
     **Parameters.** Floats, integers and categorical parameters with the same range in all trials
     are modelled, see :class:`~botorch_tv.strategies.mixed.space.Axis`; others are sampled

@@ -30,7 +30,8 @@ from botorch_tv.strategies.search import DiscreteSearch, Region, Search, Sought
 from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
-"""A point is chosen, and recommended, only where success is likelier than this."""
+"""A point is chosen, and recommended, only where success is likelier than this share of its
+probability at the likeliest place; the machine may fail anywhere most of the time."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
@@ -81,7 +82,9 @@ class Success:
         X, ok, time = (part[-NEWEST:] for part in outcomes)
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
-        age = (now - time).to(X) / float(median_gap(time))
+        # Of outcomes at one time the present tells the unit.
+        gap = median_gap(torch.cat([time, time.new_tensor([now])]) if time[0] == time[-1] else time)
+        age = (now - time).to(X) / float(gap)
         apart = torch.cdist(self._U, self._U).square()
         reach = math.sqrt(max(X.shape[-1], 2) / 2)
         self._terms: list[tuple[float, Tensor]] = []
@@ -106,6 +109,9 @@ class Success:
                 + math.log((1 - GLITCH) if length else len(LENGTHSCALES) * GLITCH)
             )
         self._shares = torch.stack(told).softmax(0).tolist()
+        sides = self._upper - self._lower
+        points = self._lower + sides * raw_points(STARTS, X.shape[-1], 0, X)
+        self._highest = max(float(self.at(torch.cat([X, points])).max()), LEAST)
 
     def at(self, X: Tensor) -> Tensor:
         """The probability at points `* x d`, `*`; differentiable."""
@@ -120,9 +126,18 @@ class Success:
         return found
 
     def allows(self, X: Tensor) -> Tensor:
-        """Whether points `* x d` are likelier to succeed than not, `*`, bool."""
-        likely: Tensor = self.at(X) > LIKELY
+        """Whether points `* x d` are likely enough beside the likeliest place, `*`, bool."""
+        likely: Tensor = self.relative(X) > LIKELY
         return likely
+
+    @property
+    def fails(self) -> bool:
+        """Whether every place is likelier to fail than to succeed."""
+        return self._highest <= LIKELY
+
+    def relative(self, X: Tensor) -> Tensor:
+        """The probability at points `* x d` over that at the likeliest, `*`; differentiable."""
+        return self.at(X) / self._highest
 
     def _unit(self, X: Tensor) -> Tensor:
         U: Tensor = (X - self._lower) / (self._upper - self._lower)
@@ -163,7 +178,7 @@ class Weighted(Search):
     """Another search, of scores times the probability of success.
 
     Scores count from the lowest of those that the search may start from, so that the product is
-    higher where either factor is. Points that are likelier to fail come behind all others.
+    higher where either factor is. Points that are too unlikely to succeed come behind all others.
 
     Args:
         search: The other search.
@@ -187,14 +202,14 @@ class Weighted(Search):
             lowest = sought.score(torch.cat([points, sought.observed], 1), None).amin(-1, True)
 
         def score(X: Tensor, trials: Tensor | None) -> Tensor:
-            return _promise(sought.score(X, trials), lowest, self.chance.at(X), sought.unit)
+            return _promise(sought.score(X, trials), lowest, self.chance.relative(X), sought.unit)
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
             assert sought.climbed is not None
             value, by = sought.climbed(X, trials, 1.0)
             with torch.enable_grad():
                 value, X = value.requires_grad_(), X.detach().requires_grad_()
-                total = _promise(value, lowest, self.chance.at(X), sought.unit)
+                total = _promise(value, lowest, self.chance.relative(X), sought.unit)
                 by_value, by_chance = torch.autograd.grad(factor * total.sum(), (value, X))
             return factor * total.detach(), by_value.unsqueeze(-1) * by + by_chance
 
@@ -220,7 +235,7 @@ def elsewhere(
     chance: Success | None,
     again: Callable[[], Suggestion],
 ) -> Suggestion:
-    """A strategy's choice, or another point where success is likelier than not.
+    """A strategy's choice, or another point where success is likely enough.
 
     Strategies that draw random numbers draw again. Others get the point with the highest upper
     confidence bound times the probability of success, of the arms or of points that fill the box.
@@ -249,7 +264,7 @@ def recommended(
     context: Tensor | None,
     chance: Success | None,
 ) -> Tensor:
-    """The point with the best lower bound, where success is likelier than not, `d + c`.
+    """The point with the best lower bound, where success is likely enough, `d + c`.
 
     Args:
         strategy: The strategy that predicts.
@@ -270,7 +285,7 @@ def _allowed(
     chance: Success | None,
     width: float,
 ) -> Tensor:
-    """A point `d + c`, or the one with the best bound of those likelier to succeed than not."""
+    """A point `d + c`, or the one with the best bound of those likely enough to succeed."""
     domain, d = state.domain, state.domain.dim
     if chance is None or bool(chance.allows(X[:d])):
         return X
@@ -289,9 +304,9 @@ def _allowed(
         mean, sd = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1).clamp_min(0).sqrt()
         bounds.append(sign * mean + width * sd)
     bound = torch.cat(bounds)
-    return every[_promise(bound, bound.amin(), chance.at(points), 1.0).argmax()]
+    return every[_promise(bound, bound.amin(), chance.relative(points), 1.0).argmax()]
 
 
 def _promise(score: Tensor, lowest: Tensor, p: Tensor, unit: float) -> Tensor:
-    """Scores times the probability of success; points likelier to fail come behind all others."""
+    """Scores times a probability of success; points too unlikely come behind all others."""
     return torch.where(p > LIKELY, p * (score - lowest).clamp_min(0), (p - 1) * unit)

@@ -10,9 +10,16 @@ pytest.importorskip("ax.api.client")
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, RangeParameterConfig
 from ax.exceptions.core import UnsupportedError, UserInputError
+from ax.generation_strategy.generation_strategy import GenerationStrategy
 from botorch.exceptions import InputDataWarning
 
-from botorch_tv.ax import adaptive_generation_strategy, best_now, predict_now
+from botorch_tv.ax import (
+    AdaptiveNode,
+    adaptive_generation_strategy,
+    best_now,
+    predict_now,
+    time_varying_generation_strategy,
+)
 from botorch_tv.ax.space import TrialSpace
 from botorch_tv.forgetting import PeriodicMarkov
 from botorch_tv.strategies import Box, adaptive_gp_ucb
@@ -172,6 +179,19 @@ def test_trials_under_way_are_kept_away_from_and_so_is_what_fails_again_and_agai
     assert abs(first["x"] - third["x"]) > 0.04
     best, *_ = best_now(client, {"hour": 15.0})
     assert abs(best["x"] - first["x"]) > 0.04
+
+
+def test_the_best_where_another_node_of_the_strategy_predicts():
+    line = [MIXED[0], RangeParameterConfig(name="x", parameter_type="float", bounds=(0.0, 1.0))]
+    client = client_of(line, objective="y", initialization_trials=4)
+    first = time_varying_generation_strategy("hour")._nodes
+    both = GenerationStrategy(name="Both", nodes=[*first, AdaptiveNode("hour")])
+    client.set_generation_strategy(both)
+    for hour in range(6):
+        ((index, now),) = client.get_next_trials(1, fixed_parameters={"hour": float(hour)}).items()
+        client.complete_trial(index, {"y": now["x"]})
+    best, *_ = best_now(client, {"hour": 6.0})
+    assert best["hour"] == 6.0
 
 
 def test_where_all_trials_fail_none_is_the_best():

@@ -1,5 +1,6 @@
 """Whatever is accepted gives numbers: at the limits all is finite, beyond them it is refused."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from botorch_tv.acquisition import IGPUCB, Logarithmic
 from botorch_tv.learning import Refit
-from botorch_tv.strategies import Box, Grid, gp_ucb, tv_gp_ucb, ui_tvbo
+from botorch_tv.strategies import Box, Grid, Loop, gp_ucb, tv_gp_ucb, ui_tvbo
 from botorch_tv.strategies.checks import least_noise
 from botorch_tv.validation import largest, latest
 
@@ -142,3 +143,17 @@ def test_context_that_cannot_be_squared():
     state = strategy.init(Box(BOX.bounds, context_dim=1))
     with pytest.raises(InputDataError, match=r"1e\+300 is no valid context, whose .* 1e\+150"):
         strategy.ask(state, context=torch.tensor([1e300], dtype=D))
+
+
+@pytest.mark.parametrize("wrong", [1e150, -1e150])
+def test_a_wrong_reading_whose_square_is_infinite_in_units_of_the_others(wrong):
+    """It says as little as one of 1e50 does."""
+
+    def mean(reading):
+        loop = Loop([(0.0, 1.0)])
+        for number in range(12):
+            y = reading if number == 9 else 1e-8 * math.sin(number)
+            loop.observe([number * 0.37 % 1], y, time=float(number))
+        return loop.posterior([[0.2], [0.6]]).mean
+
+    torch.testing.assert_close(mean(wrong), mean(1e50), rtol=1e-6, atol=0)

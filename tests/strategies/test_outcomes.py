@@ -99,6 +99,13 @@ def test_a_failure_is_forgotten():
     assert soon < late
 
 
+def test_outcomes_of_one_time_may_have_any_unit_of_time():
+    X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
+    ok, time = torch.tensor([True, False, False]), torch.zeros(3, dtype=torch.float64)
+    hours, seconds = (Success(Outcomes(X, ok, time), UNIT, now).at(X) for now in (1, 3600))
+    torch.testing.assert_close(hours, seconds)
+
+
 FORBIDDEN = {
     "half": lambda x, y: x > 0.66,
     "corner": lambda x, y: x + y > 1.18,
@@ -154,6 +161,18 @@ def test_who_draws_points_draws_again():
         inside += number >= 20 and x > 0.6
         loop.tell(1 - (x - 0.7) ** 2 - (y - 0.5) ** 2, ok=x <= 0.6)
     assert inside <= 4
+
+
+def test_a_machine_that_fails_most_of_the_time_anywhere_is_optimised():
+    """Probability tells no place from another, so that only the objective does."""
+    random, apart = np.random.default_rng(1), []
+    loop = Loop({"x": (0, 1), "y": (0, 1)})
+    for number in range(60):
+        x, y = loop.ask().point.values()
+        square = (x - 0.3) ** 2 + (y - 0.7) ** 2
+        apart += [square] if number >= 40 else []
+        loop.tell(math.exp(-square / 0.08), ok=random.random() < 0.3)
+    assert np.mean(np.array(apart) < 0.03) > 0.8
 
 
 def test_where_everything_fails_nothing_is_recommended():

@@ -16,6 +16,8 @@ from botorch_tv.inference.mixture.units import MixtureUnits
 
 LIKELY = 0.5
 """From this chance on a jump is noted."""
+LARGEST = 1e100
+"""Most standard deviations from the mean of the first: squares of more are infinite."""
 
 
 class Measurement(NamedTuple):
@@ -49,7 +51,8 @@ def advanced(
     gap = (new.time - running.time) / units.clock
     passage = passages(prior, torch.where(takes & ~fresh, gap.clamp_min(0), 0.0))
     groups, gain = [], []
-    y, share = (new.y - units.centre) / units.spread, weights(running.groups)
+    y = ((new.y - units.centre) / units.spread).clamp(-LARGEST, LARGEST)
+    share = weights(running.groups)
     log_wrong = _log_wrong(prior, running, share, y)
     for place, group in enumerate(running.groups):
         both = features_at(prior, units, place, new.choice.unsqueeze(1))

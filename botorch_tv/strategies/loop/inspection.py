@@ -43,7 +43,7 @@ UNSUPPORTED = (
     "No measurement supports this point: most of the uncertainty before any data is left there. "
     "Measure it before you rely on it."
 )
-FAILS = "Every point is likelier to fail than to succeed; this one is the least so."
+FAILS = "Every point is likelier to fail than to succeed."
 
 
 COLUMNS = ("number", "time", "y", "ok", "noise", "mean", "sd", "reset")
@@ -61,9 +61,9 @@ class Inspection(Record):
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
 
-        When minimising, mean + sd / 2. Points that are likelier to fail than not are left out.
-        Before the adaptive strategy predicts anything it is the best point measured. Warns if no
-        measurement supports the point.
+        When minimising, mean + sd / 2. Points less than half as likely to succeed as the likeliest
+        are left out. Before the adaptive strategy predicts anything it is the best point measured.
+        Warns if no measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -77,7 +77,7 @@ class Inspection(Record):
         """
         present = self._present(now)
         best = self._best(present, context)
-        if self._likely_fails(best, present):
+        if self._fails(present):
             raise InputDataError(f"{FAILS} Measure more before you rely on any.")
         if self._is_unsupported(best, present):
             warnings.warn(UNSUPPORTED, stacklevel=3)
@@ -156,7 +156,7 @@ class Inspection(Record):
             when = float(state.time + player.step(state)) if present is None else present
             point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
             doubts = [
-                *([FAILS] if self._likely_fails(X, present) else []),
+                *([FAILS] if self._fails(present) else []),
                 *([UNSUPPORTED] if self._is_unsupported(X, present) else []),
             ]
             words.append(
@@ -257,10 +257,10 @@ class Inspection(Record):
         known, chance = as_known(self.state, context), self._success(present)
         return recommended(self._strategy, self.state, present, known, chance)
 
-    def _likely_fails(self, X: Tensor, present: float | None) -> bool:
-        """Whether a point `d + c` is likelier to fail than to succeed."""
+    def _fails(self, present: float | None) -> bool:
+        """Whether every point is likelier to fail than to succeed."""
         chance = self._success(present)
-        return chance is not None and not bool(chance.allows(X[: self.domain.dim]))
+        return chance is not None and chance.fails
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether most of the prior variance is left at a point `d + c`."""

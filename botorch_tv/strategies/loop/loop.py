@@ -84,7 +84,7 @@ class Loop(Inspection):
     **Failures.** A failure, ``tell(ok=False)``, says nothing about the value of the objective. It
     lowers the probability that measurements near it succeed, which is learned from successes and
     failures and multiplies what a point promises, see :mod:`botorch_tv.strategies.outcomes`. Points
-    that are likelier to fail than not are neither suggested nor recommended.
+    less than half as likely to succeed as the likeliest are neither suggested nor recommended.
 
     **Late answers.** An answer measured before the newest known one is inserted at its time, and
     those after it are replayed. This is cheap while they are fewer than 2 ``pending``; with many
