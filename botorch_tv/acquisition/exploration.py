@@ -215,9 +215,17 @@ def draws_numbers(exploration: Exploration) -> bool:
     return True
 
 
-def is_bound(score: object) -> bool:
-    """Whether a score is that of :class:`UpperConfidence`, whose derivatives are known."""
-    return getattr(score, "__func__", None) is UpperConfidence.score
+def bound_width(score: object, sqrt_beta: float | Tensor) -> float | Tensor | None:
+    """The w of a score ±mean + w sd, whose derivatives are known; None for other scores.
+
+    Args:
+        score: The score.
+        sqrt_beta: √beta, the w of :class:`UpperConfidence`.
+    """
+    function = getattr(score, "__func__", None)
+    if function is BestMean.score:
+        return -float(score.__self__.caution)  # type: ignore[attr-defined]
+    return sqrt_beta if function is UpperConfidence.score else None
 
 
 def require_defined(exploration: Exploration) -> None:

@@ -175,17 +175,16 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
         ]
 
     def likely(self, points: list[TParameterization], now: float) -> list[bool]:
-        """Which settings are likely enough to succeed; none where every one is likelier to fail."""
+        """Which settings are likelier to succeed than to fail."""
         if self._history is None:  # another node predicts
             return [True] * len(points)
         chance, space = self._history.success(self._failed, now), self._history.space
         assert isinstance(space, TrialSpace)
         if chance is not None and chance.fails:
             return [False] * len(points)
-        return [
-            chance is None or bool(chance.allows(torch.tensor(space.place(one), device="cpu")))
-            for one in points
-        ]
+        places = [space.place(one) for one in points]
+        X = torch.tensor(places, dtype=torch.float64, device="cpu")
+        return [True] * len(points) if chance is None else chance.strict().allows(X).tolist()
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -297,7 +298,11 @@ def _suggested(one: NumberedSuggestion) -> dict[str, Any]:
 
 def _best(loop: Loop, now: Time | None) -> dict[str, Any]:
     """The best point for JSON; None if nothing is predicted."""
-    best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        best: dict[str, Any] = {"point": loop.recommend(now=now), "mean": None, "sd": None}
+    for one in doubts:
+        print(f"botorch-tv: {one.message}", file=sys.stderr)
     if bool(loop.strategy.predicts(loop.state)):
         posterior = loop.posterior([best["point"]], now=now)
         sd = float(posterior.variance.clamp_min(0).sqrt())

@@ -135,6 +135,13 @@ class Success:
         """Whether every place is likelier to fail than to succeed."""
         return self._highest <= LIKELY
 
+    def strict(self) -> Success:
+        """The same, which allows only what is likelier to succeed than to fail, if anything is."""
+        other = copy.copy(self)
+        if not self.fails:
+            other._highest = 1.0
+        return other
+
     def relative(self, X: Tensor) -> Tensor:
         """The probability at points `* x d` over that at the likeliest, `*`; differentiable."""
         return self.at(X) / self._highest
@@ -273,6 +280,7 @@ def recommended(
         context: The context, `c`.
         chance: The probability of success; None where nothing has failed.
     """
+    chance = None if chance is None else chance.strict()
     X = strategy.recommend(avoiding(state, chance), now=now, context=context, caution=CAUTION)
     return _allowed(strategy, state, now, X, chance, -CAUTION)
 

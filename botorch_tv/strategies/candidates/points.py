@@ -11,7 +11,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import Exploration, is_bound
+from botorch_tv.acquisition.exploration import Exploration, bound_width
 from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.of_trials import OfTrials
 from botorch_tv.inference.point_posterior import PointPosterior, with_context
@@ -113,7 +113,10 @@ class BoxCandidates(RoundCandidates):
             return some
 
         def climbed(X: Tensor, trials: Tensor | None, factor: float) -> tuple[Tensor, Tensor]:
-            return of(trials)._bound(X, factor)
+            some = of(trials)
+            width = bound_width(score, some.of.sqrt_beta)
+            assert width is not None
+            return some._bound(X, factor, width)
 
         def value(X: Tensor, trials: Tensor | None) -> Tensor:
             some = of(trials)
@@ -131,7 +134,7 @@ class BoxCandidates(RoundCandidates):
             self.of.number - 1,
             self.scale if unit is None else unit,
             whole=not alone,
-            climbed=climbed if is_bound(score) else None,
+            climbed=None if bound_width(score, 0.0) is None else climbed,
         )
         X = box.search.best(box, sought)
         if first_without_data:
@@ -165,9 +168,9 @@ class BoxCandidates(RoundCandidates):
             )
         return values.reshape(X.shape[:-1])
 
-    def _bound(self, X: Tensor, factor: float) -> tuple[Tensor, Tensor]:
-        """A factor times ±mean + √beta sd, `trials x q`, and the gradient, `trials x q x d`."""
-        functions, by_mean, by_sd = self._functions, factor * self.sign, self.of.sqrt_beta
+    def _bound(self, X: Tensor, factor: float, width: float | Tensor) -> tuple[Tensor, Tensor]:
+        """A factor times ±mean + width sd, `trials x q`, and the gradient, `trials x q x d`."""
+        functions, by_mean, by_sd = self._functions, factor * self.sign, width
         mean, sd, pull = functions.posterior.slopes(with_context(X, functions.context))
         if isinstance(by_sd, Tensor):
             by_sd = by_sd.reshape(-1, 1).to(sd)

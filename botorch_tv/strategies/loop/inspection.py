@@ -266,8 +266,8 @@ class Inspection(Record):
         """Whether most of the prior variance is left at a point `d + c`."""
         if not self._replay.answers or not bool(self._strategy.predicts(self.state)):
             return False
-        variance = float(self._strategy.posterior(self.state, X.unsqueeze(0), now=present).variance)
-        return variance > LEFT * self._strategy.prior_variance(self.state)
+        sd = float(self._strategy.suggestion_at(self.state, X, now=present).sd)
+        return sd**2 > LEFT * self._strategy.prior_variance(self.state)
 
     def _success(self, present: float | None) -> Success | None:
         """Where measurements succeed; None where none has failed."""
