@@ -239,17 +239,6 @@ def play_without_netcdf(pipe: Connection, folder: Path, settings: dict[str, Any]
         pipe.send(str(error))
 
 
-def interpret(pipe: Connection, those: str, settings: dict[str, Any]) -> None:
-    """Run tests in Triton's interpreter, which it is told of before it is imported."""
-    assert "triton" not in sys.modules
-    os.environ["TRITON_INTERPRET"] = "1"
-    with settings["told"].open("w") as told:
-        os.dup2(told.fileno(), 1)
-        os.dup2(told.fileno(), 2)
-        plain = ["-q", "-n", "0", "-p", "no:cacheprovider"]
-        pipe.send(int(pytest.main([*plain, "-k", those, *settings["files"]])))
-
-
 # ------------------------------------------------------------------ starting them
 
 Work = Callable[[Connection, Any, dict[str, Any]], None]

@@ -7,8 +7,8 @@ Each part runs in a process of its own with a time limit, and one that fails lea
 
 - `choices`: every preset plays the same study on the CPU and on the device, choice for choice;
 - `tests`: the tests that need a GPU (`pytest -m gpu`);
-- `rounds`: rounds captured as CUDA graphs, with Triton and without, beside those that are not, and
-  rounds that consult an expert;
+- `rounds`: rounds captured as CUDA graphs beside those that are not, and rounds that consult an
+  expert;
 - `figure4-float64`, `figure4-float32`: the 30,000 trials of [ET] figure 4;
 - `loops`: 4,096 loops on a box, told nothing and told, as one batch;
 - `boxes`: 64 loops on a box beside two written with BoTorch;

@@ -1,24 +1,18 @@
-"""Whether rounds captured as CUDA graphs choose as the others do, and how much faster they are.
-
-Their passes over the arms are fused where Triton is installed; then they are captured without, too.
-"""
+"""Whether rounds captured as CUDA graphs choose as the others do, and how much faster they are."""
 
 from __future__ import annotations
 
 import argparse
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import Any
-from unittest import mock
 
 import torch
 
 from benchmarks.gpu.choices import compare, presets
 from benchmarks.gpu.world import resized, study
 from botorch_tv.simulation import StudyResult
-from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.strategies import Strategy
 
 PLAYED = (
@@ -41,7 +35,7 @@ def launches(work: Callable[[], object]) -> int:
 
 
 def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One strategy as it is and captured, with Triton and without, on the same trials and device.
+    """One strategy as it is and captured, on the same trials and device.
 
     Args:
         name: Of the preset.
@@ -52,12 +46,10 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
     captured = on_gpu or find_spec("numba") is not None
     short = resized(options, trials=64, horizon=20)
     ways = {"eager": False, "captured": captured}
-    if on_gpu and find_spec("triton") is not None:
-        ways["captured without Triton"] = captured
     found: dict[str, Any] = {}
     results: dict[str, StudyResult] = {}
     for way, compiled in ways.items():
-        with warnings.catch_warnings(record=True) as told, fused("without" not in way):
+        with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             study(short, strategy, options.device, compiled=compiled)
             results[way] = study(options, strategy, options.device, compiled=compiled)
@@ -70,33 +62,22 @@ def compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
             "times_as_fast": float(results["eager"].data.attrs["seconds"]) / seconds,
             "warnings": sorted({str(one.message) for one in told}),
         }
-    eager = results.pop("eager")
-    for way, one in results.items():
-        same = compare(eager, one)
-        del same["seconds"]
-        found[way] |= same
-    return found | {"equal": all(found[way]["equal"] for way in results)}
+    same = compare(results["eager"], results["captured"])
+    del same["seconds"]
+    found["captured"] |= same
+    return found | {"equal": same["equal"]}
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """What :func:`compared` found, in a line a way."""
-    launched = found["eager"]["launches_per_round"]
-    return "".join(
-        f"\n  {way}: {'equal' if one['equal'] else 'DIFFERENT'}, "
+    """What :func:`compared` found, in a line."""
+    one = found["captured"]
+    return (
+        f"{'equal' if one['equal'] else 'DIFFERENT'}, "
         f"{one['us_per_trial_and_round']:.3f} µs per trial and round, "
         f"{one['times_as_fast']:.2f} times as fast; launches a round "
-        f"{one['launches_per_round']}, eager {launched}"
+        f"{one['launches_per_round']}, eager {found['eager']['launches_per_round']}"
         + "".join(f"; {each}" for each in one["warnings"])
-        for way, one in found.items()
-        if way.startswith("captured")
     )
-
-
-def fused(wanted: bool) -> AbstractContextManager[object]:
-    """Whether captured rounds may fuse their passes, a choice that users need not make."""
-    if wanted:
-        return nullcontext()
-    return mock.patch("botorch_tv.simulation.chunks.fastest", return_value=Passes)
 
 
 def _per_round(strategy: Strategy, options: argparse.Namespace, compiled: bool) -> float:

@@ -5,8 +5,7 @@
 
 Studies of the Markov world of [B16] (ε = 0.03, noise 0.02). Of captured rounds it tells whether
 they choose as the others do on the same device, how much faster they are, and how often Python has
-to start something in a round; all of it once more without Triton
-where that is installed. The file is written anew after every strategy.
+to start something in a round. The file is written anew after every strategy.
 """
 
 from __future__ import annotations

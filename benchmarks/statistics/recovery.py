@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.means import ZeroMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
@@ -27,7 +26,7 @@ from benchmarks.arguments import command_line
 from benchmarks.speed.common import begin, cores, write
 from botorch_tv.forgetting import Markov
 from botorch_tv.kernels import MarkovKernel, SpatioTemporalKernel
-from botorch_tv.learning import Free, PanelMarginalLogLikelihood, Refit, learn
+from botorch_tv.learning import Free, Refit, learn
 from botorch_tv.models import TimeVaryingGP
 from botorch_tv.simulation import MarkovWorld
 from botorch_tv.simulation.panels import fit_epsilon, make_panel
@@ -140,30 +139,6 @@ def panel_rate(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
     return {"epsilon": fit_epsilon(values, covariance, PANEL_NOISE).epsilon}
 
 
-def panel_all(seed: int, epsilon: float, rounds: int) -> dict[str, float]:
-    """Everything of one panel by ``fit_gpytorch_mll`` on its Kronecker likelihood."""
-    values, places = panel_data(seed, epsilon, rounds)
-    shape = (rounds, SENSORS)
-    when = np.broadcast_to(np.arange(float(rounds))[:, None, None], (*shape, 1))
-    X = np.concatenate([np.broadcast_to(places, (*shape, 2)), when], -1)
-    model = TimeVaryingGP(
-        torch.from_numpy(X.reshape(-1, 3)),
-        torch.from_numpy(values.reshape(-1, 1).copy()),
-        covar_module=SpatioTemporalKernel(
-            get_covar_module_with_dim_scaled_prior(ard_num_dims=2),
-            MarkovKernel(START, epsilon_prior=None),
-        ).double(),
-        mean_module=ZeroMean(),
-        outcome_transform=None,
-    )
-    fit_gpytorch_mll(PanelMarginalLogLikelihood(model.likelihood, model))
-    return {
-        "epsilon": float(model.covar_module.temporal.epsilon.detach()),
-        "lengthscale": float(model.covar_module.spatial.lengthscale.detach().log().mean().exp()),
-        "noise": float(model.likelihood.noise.detach()),
-    }
-
-
 def judged(values: Sequence[float], truth: float) -> dict[str, Any]:
     """Mean, spread and verdict on estimates of one number."""
     numbers = np.asarray(values)
@@ -198,7 +173,6 @@ BANDIT: dict[str, Callable[[Tensor, Tensor], Estimates]] = {
 }
 PANEL: dict[str, Callable[[int, float, int], dict[str, float]]] = {
     "panel, fit_epsilon": panel_rate,
-    "panel, fit_gpytorch_mll, all hyperparameters": panel_all,
 }
 
 
@@ -211,8 +185,6 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
 
     def report(label: str, epsilon: float, estimates: Estimates, seconds: float) -> None:
         truths = {"epsilon": epsilon, "lengthscale": LENGTHSCALE, "noise": NOISE}
-        if label in PANEL:
-            truths |= {"lengthscale": PANEL_LENGTHSCALE, "noise": PANEL_NOISE}
         for name, values in estimates.items():
             one = judged(values, truths[name])
             entry = {"epsilon": epsilon, "hyperparameter": name, **one, "seconds": seconds}

@@ -1,7 +1,7 @@
 """Experts: a few well-chosen past points measured again, so that a model stays accurate."""
 
 import botorch_tv.strategies  # noqa: F401  first, because it offers the presets made here
-from botorch_tv.experts.dpp import Subset, default_steps, greedy_map, k_dpp
+from botorch_tv.experts.dpp import default_steps, greedy_map, k_dpp
 from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.experts.refresh import EveryRound, Never, Refresh, Schedule, Windows
 from botorch_tv.experts.sparq import SparQ
@@ -16,7 +16,6 @@ __all__ = [
     "Refresh",
     "Schedule",
     "SparQ",
-    "Subset",
     "Windows",
     "default_steps",
     "greedy_map",

@@ -13,14 +13,6 @@ from botorch_tv.forgetting.static import is_static
 from botorch_tv.learning.densities import Prior
 from botorch_tv.validation import require, settle_integer
 
-VOIDS = (
-    "Hyperparameters are learned from the data they are then used on. The confidence widths of "
-    "the theorems and the false-alarm probability of the event trigger are proved for known "
-    "ones, so neither bound holds any longer: bands may cover less than 1 - delta, and the "
-    "trigger may fire more often than delta_B allows, or, where noise is overestimated, not at "
-    "all. Regret bounds are void with them."
-)
-
 
 @dataclass(frozen=True)
 class Free:
@@ -63,7 +55,9 @@ class Refit:
     observations that a loop retains, [B16] (24), times the priors. One search starts from the last
     result and one from the given values; the better optimum is used.
 
-    This voids guarantees, see :attr:`voids`.
+    Guarantees are proved for known hyperparameters and do not hold for learned ones: bands may
+    cover less than 1 - delta, the event trigger may fire more often than delta_B allows or, where
+    noise is overestimated, not at all, and regret bounds are void.
 
     Default priors are relative to the extent of the domain, or assume the unit cube:
 
@@ -158,11 +152,6 @@ class Refit:
         default = None if self.decay is None else Free()
         known = {"epsilon": self.epsilon, "sigma_w2": self.sigma_w2, **own}
         return {name: known.get(name, default) for name in decay.parameters}
-
-    @property
-    def voids(self) -> str:
-        """The guarantees that no longer hold once hyperparameters are learned."""
-        return VOIDS
 
     def due(self, told: int) -> bool:
         """Whether a fit is due once ``told`` rounds have been told."""

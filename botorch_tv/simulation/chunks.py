@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from botorch_tv.identity.source import is_ours
-from botorch_tv.simulation.captured.fusing import fastest
 from botorch_tv.simulation.captured.replayed import cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.compiled.serving import Service, TooManyArms, served
@@ -152,10 +151,8 @@ class PreparedStudy:
 
             tables.append(CompiledTable(settings, services, place.chunk, stop))
         if graphs:
-            _, basis = next(iter(graphs.values()))
-            passes = fastest(basis.arms, settings.dtype, settings.device)
             graph = cuda_graph(settings.device)
-            tables.append(CapturedTable(settings, graphs, place.chunk, graph, passes))
+            tables.append(CapturedTable(settings, graphs, place.chunk, graph))
         return tables
 
     @cached_property

@@ -113,10 +113,9 @@ def run_study(
             age, and one rule of retention, in float64 on a CPU, without recorders; other strategies
             run as usual. By default it is used if Numba is installed and the study is large enough
             to benefit. On a CUDA device True captures the rounds of the same strategies as CUDA
-            graphs, which Python launches as a whole instead of operation by operation, and fuses
-            their passes over up to 8,192 arms if Triton is installed; if either fails, a warning is
-            issued and the study runs without it. This has not yet been timed on a GPU, so it is off
-            there by default.
+            graphs, which Python launches as a whole instead of operation by operation; if that
+            fails, a warning is issued and the study runs without it. This has not yet been timed on
+            a GPU, so it is off there by default.
         progress: Whether to show a progress bar; in a log file it is one line a minute.
         unknown: Rejected, with the likely name if misspelt.
 

@@ -70,7 +70,7 @@ from botorch_tv.theory.side_queries import (
     sufficient_side_queries,
     total_side_queries,
 )
-from botorch_tv.theory.tails import TailConstants, squared_exponential_tails
+from botorch_tv.theory.tails import squared_exponential_tails
 from botorch_tv.theory.windows import (
     is_window_start,
     next_window_start,
@@ -79,7 +79,6 @@ from botorch_tv.theory.windows import (
 )
 
 __all__ = [
-    "TailConstants",
     "aged_information_gain",
     "analysis_block",
     "analysis_memory",

@@ -11,8 +11,7 @@ from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import choices, graphs, loops, rounds, session, sparq
 from benchmarks.gpu.parts import PARTS, Part, Size
 from benchmarks.speed import boxes, figure4, limits
-from botorch_tv.simulation import MarkovWorld, chunks, run_study
-from botorch_tv.simulation.captured.passes import Passes
+from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import Grid
 
 CPU = torch.device("cpu")
@@ -125,14 +124,6 @@ def test_loops_are_played_as_one_batch(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(loops, "free_bytes", lambda device: 2 * each)
     options = loops.parse([*small, "--out", "nowhere"])
     assert loops.measure(strategy, options, 1e9)["loops"] == 1
-
-
-def test_rounds_may_be_captured_without_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "fastest", usual := lambda *_: None)
-    with graphs.fused(False):
-        assert chunks.fastest(9, torch.float64, torch.device("cuda")) is Passes
-    with graphs.fused(True):
-        assert chunks.fastest is usual
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

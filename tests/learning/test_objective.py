@@ -286,4 +286,3 @@ def test_bad_schedules_are_refused():
 def test_a_fit_is_due_every_few_rounds():
     assert [told for told in range(12) if Refit(every=4).due(told)] == [4, 8]
     assert [told for told in range(12) if Refit().due(told)] == [5, 10]
-    assert "delta_B" in Refit().voids

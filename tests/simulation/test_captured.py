@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from kernels import needs_interpreter
 from kinds import KINDS, NOISE, SCATTERED, rough, smooth, ucb
 from tape import Tape, taped
 from tqdm.auto import tqdm
@@ -20,7 +19,6 @@ from botorch_tv.acquisition.exploration import Thompson
 from botorch_tv.simulation import AbruptWorld, Diagnosis, MarkovWorld, run_study
 from botorch_tv.simulation import chunks as chunks_module
 from botorch_tv.simulation.captured import serving
-from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, cuda_graph
 from botorch_tv.simulation.captured.table import CapturedTable
 from botorch_tv.simulation.chunks import PreparedStudy
@@ -63,13 +61,12 @@ class Both:
         strategies: dict[str, Strategy],
         capture: Capture | None = taped,
         horizon: int = HORIZON,
-        passes: type[Passes] = Passes,
     ) -> Both:
         settings = StudySettings(world, strategies, horizon, 0, torch.float64, CPU)
         states = settings.initial_states()
         graphs = serving.captured(world, strategies, states, horizon)
         assert list(graphs) == list(strategies)
-        captured = CapturedTable(settings, graphs, CHUNK, capture, passes)
+        captured = CapturedTable(settings, graphs, CHUNK, capture)
         eager = EagerTable(settings, states, Place(CHUNK))
         draws = Stream(0, "world", *CHUNK, dtype=torch.float64, device=CPU)
         for step, objective in zip(range(horizon), world.objectives(draws)):
@@ -121,18 +118,6 @@ def test_a_round_recorded_once_is_every_round_of_the_recursion(name, kernel):
         torch.testing.assert_close(player.state.variance, running.variance, rtol=0, atol=1e-8)
         gain = running.information_gain
         torch.testing.assert_close(player.state.gain, gain, rtol=0, atol=1e-8)
-
-
-@needs_interpreter
-def test_fused_rounds_are_those_of_the_recursion():
-    from botorch_tv.simulation.captured.fused import FusedPasses
-
-    labels = ("triggered", "window", "moving and triggered", "walking and triggered")
-    strategies = {label: ucb(**KINDS[label]) for label in labels}
-    # Triton's kernels are no operations of PyTorch, which are all that the tape records.
-    both = Both.played(markov(DOMAINS["square"]), strategies, None, 40, FusedPasses)
-    both.require_same()
-    assert both.found["resets"].any()
 
 
 @pytest.mark.parametrize("capture", [None, taped], ids=["as it is", "recorded"])

@@ -1,6 +1,6 @@
-"""What of a captured round passes over all arms, or pairs of those held, in single operations.
+"""What of a captured round passes over all arms, or pairs of those held.
 
-All else in a round is small, or a product of matrices. See ``fused`` for the same in three passes.
+All else in a round is small, or a product of matrices.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ class Passes:
         inverse: Tensor,
         direction: Tensor,
         square: Tensor | None,
-        reach: Tensor,
         *,
         sign: int,
     ) -> None:
@@ -105,7 +104,6 @@ class Passes:
             inverse: `trials x slots x slots`.
             direction: `trials x slots`.
             square: Factor on the matrices, `trials`; None for 1.
-            reach: Slots behind which both are 0, `trials`, int64.
             sign: That of the product.
         """
         if square is not None:

@@ -29,7 +29,6 @@ class Play:
         trials: How many.
         horizon: Rounds T.
         slots: Arms that a trial can hold at first; see :meth:`give_room`.
-        passes: How a round passes over all arms.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class Play:
         trials: int,
         horizon: int,
         slots: int,
-        passes: type[Passes],
     ) -> None:
         self.basis, self.rules, self.stage = basis, rules, stage
         device = basis.variance.device
@@ -65,7 +63,7 @@ class Play:
         )
         self._slots = torch.arange(slots, device=device)
         self._step = torch.empty_like(self.mean)
-        self._passes = passes(
+        self._passes = Passes(
             self.mean,
             self.variance,
             self.tables.variance,
@@ -118,13 +116,12 @@ class Play:
         if rules.window:
             log.y.index_copy_(0, now, y.unsqueeze(0))
         fired = self._fired(arm, y)
-        held = None if fired is None else self.count.clone()
         self.since.add_(1)
         square = None if elapsed is None else elapsed.square
         if fired is not None:
             log.resets.index_copy_(0, now, fired.unsqueeze(0))
             square = self._forget_where(fired, square)
-        self._observe(arm, y, square, fired, held, sign=1)
+        self._observe(arm, y, square, fired, sign=1)
         now.add_(1)
 
     def leave_out(self) -> None:
@@ -191,7 +188,6 @@ class Play:
         y: Tensor,
         square: Tensor | None = None,
         forgotten: Tensor | None = None,
-        held: Tensor | None = None,
         *,
         sign: int,
     ) -> None:
@@ -202,7 +198,6 @@ class Play:
             y: `trials`.
             square: Factor on the reduction since the last one, `trials`; None for 1.
             forgotten: Where nothing was known any more since, `trials`; None for nowhere.
-            held: Arms held before that, `trials`; None where nothing may be forgotten.
             sign: -1 to leave it out.
         """
         slot = torch.where(self.arms == arm.unsqueeze(-1), self._slots, self.count.unsqueeze(-1))
@@ -225,8 +220,7 @@ class Play:
         torch.where(chosen, arm.unsqueeze(-1), self.arms, out=self.arms)
         torch.maximum(self.count, slot + 1, out=self.count)
         step = self.basis.mixture(self.arms, direction, out=self._step)
-        reach = self.count if held is None else torch.maximum(held, self.count)
-        self._passes.absorb(self.inverse, direction, square, reach, sign=sign)
+        self._passes.absorb(self.inverse, direction, square, sign=sign)
         expected = at_index(self.mean, arm)
         if forgotten is not None:
             expected.masked_fill_(forgotten, 0)

@@ -10,7 +10,6 @@ from torch import Tensor
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FIRST_SLOTS, REFRESH_ROUNDS
 from botorch_tv.simulation.captured.parts import Stage
-from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.play import Play
 from botorch_tv.simulation.captured.replayed import Recorder, Replayed
 from botorch_tv.simulation.in_numbers.known import Known
@@ -30,7 +29,6 @@ class Player:
         trials: How many.
         horizon: Rounds T.
         recorder: Records its rounds.
-        passes: How they pass over all arms.
     """
 
     def __init__(
@@ -42,7 +40,6 @@ class Player:
         trials: int,
         horizon: int,
         recorder: Recorder,
-        passes: type[Passes],
     ) -> None:
         self._known, self._recorder = known, recorder
         own = basis.to(basis.variance.dtype, basis.variance.device)
@@ -53,7 +50,6 @@ class Player:
             trials=trials,
             horizon=horizon,
             slots=min(FIRST_SLOTS, known.slots),
-            passes=passes,
         )
         self._used = 0  # slots, at most
         self._record(self.state.written)

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from botorch_tv.inference.basis import Basis
 from botorch_tv.simulation.captured.parts import Stage
-from botorch_tv.simulation.captured.passes import Passes
 from botorch_tv.simulation.captured.player import Player
 from botorch_tv.simulation.captured.replayed import Capture, Recorder, Replayed, Work
 from botorch_tv.simulation.cut import Chunk
@@ -28,7 +27,6 @@ class CapturedTable:
         served: What is played, by label, and the basis of its kernel.
         chunk: The trials.
         capture: Records a round; None where every operation is started by itself.
-        passes: How a round passes over all arms.
     """
 
     def __init__(
@@ -37,7 +35,6 @@ class CapturedTable:
         served: Mapping[str, tuple[Known, Basis]],
         chunk: Chunk,
         capture: Capture | None,
-        passes: type[Passes] = Passes,
     ) -> None:
         self._recorder = Recorder(capture)
         self._shape = trials, horizon = chunk.trials, settings.horizon
@@ -57,7 +54,6 @@ class CapturedTable:
                 trials=trials,
                 horizon=horizon,
                 recorder=self._recorder,
-                passes=passes,
             )
             for label, (known, basis) in served.items()
         }

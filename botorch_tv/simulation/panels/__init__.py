@@ -3,6 +3,6 @@
 from botorch_tv.simulation.panels.loading import load_panel
 from botorch_tv.simulation.panels.record import Panel
 from botorch_tv.simulation.panels.synthetic import make_panel
-from botorch_tv.simulation.panels.temporal import RateFit, fit_epsilon, log_likelihood
+from botorch_tv.simulation.panels.temporal import fit_epsilon, log_likelihood
 
-__all__ = ["Panel", "RateFit", "fit_epsilon", "load_panel", "log_likelihood", "make_panel"]
+__all__ = ["Panel", "fit_epsilon", "load_panel", "log_likelihood", "make_panel"]

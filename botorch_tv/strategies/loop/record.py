@@ -29,13 +29,10 @@ from botorch_tv.strategies.loop.log import Answer, Planned, Reply, Superseded, l
 from botorch_tv.strategies.loop.replay import Replay, told_anew
 from botorch_tv.strategies.loop.shown import (
     LastAnswer,
-    Measured,
-    NumberedConsultation,
     NumberedSuggestion,
     SupersededMeasurement,
     Table,
     numbered,
-    numbered_consultation,
     table,
 )
 from botorch_tv.strategies.loop.snapshot import (
@@ -90,22 +87,8 @@ class Record:
     @locked
     def history(self) -> Table:
         """All measurements, in order of time; ``points`` has named parameters in their units."""
-        rows = (
-            Measured(one.number, one.point, one.y, one.time, one.noise, reset)
-            for one, reset in zip(self._replay.answers, self._replay.resets)
-        )
-        return table(rows, self.state, self._strategy.usual_noise, self._units)
-
-    @property
-    @locked
-    def expert_history(self) -> Table:
-        """All questions to an expert and their answers, a row per point, by consultation."""
-        rows = (
-            Measured(one.number, point, y, one.time, None, reset=False)
-            for one in self._replay.replies
-            for point, y in zip(one.points, one.y)
-        )
-        return table(rows, self.state, self._strategy.usual_noise, self._units)
+        replay, usual = self._replay, self._strategy.usual_noise
+        return table(replay.answers, replay.resets, self.state, usual, self._units)
 
     @property
     @locked
@@ -135,13 +118,6 @@ class Record:
     def open(self) -> list[NumberedSuggestion]:
         """Suggestions without an answer, oldest first."""
         return [numbered(one, self.state, self._units) for one in self._open.rows.values()]
-
-    @property
-    @locked
-    def open_consultations(self) -> list[NumberedConsultation]:
-        """Consultations without an answer, oldest first."""
-        waiting = self._consultations.rows.values()
-        return [numbered_consultation(one, self.state, self._units) for one in waiting]
 
     @property
     def pending(self) -> int:

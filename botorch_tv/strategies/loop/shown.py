@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.strategies.loop.clock import Time
-from botorch_tv.strategies.loop.log import Planned, Question, like, short
+from botorch_tv.strategies.loop.log import Answer, Planned, Question, like, short
 from botorch_tv.strategies.loop.units import Units, Values, in_digits
 from botorch_tv.strategies.spans import counted
 from botorch_tv.strategies.state import State
@@ -196,20 +196,11 @@ class LastAnswer(NamedTuple):
     reset: bool
 
 
-class Measured(NamedTuple):
-    """A row of a table."""
-
-    number: int
-    point: tuple[float, ...]
-    y: float | None
-    time: float
-    noise: float | None
-    reset: bool
-
-
-def table(measured: Iterable[Measured], state: State, noise: float, units: Units) -> Table:
+def table(
+    rows: Sequence[Answer], resets: Sequence[bool], state: State, noise: float, units: Units
+) -> Table:
     """Measurements side by side; ``noise`` is the strategy's."""
-    rows, own, d = list(measured), like(state), state.domain.dim
+    own, d = like(state), state.domain.dim
     points = own.new_tensor([one.point for one in rows]).view(len(rows), state.domain.columns)
     variances = [noise if one.noise is None else one.noise for one in rows]
     variances = [math.inf if one.y is None else v for one, v in zip(rows, variances)]
@@ -220,7 +211,7 @@ def table(measured: Iterable[Measured], state: State, noise: float, units: Units
         y=own.new_tensor([math.nan if one.y is None else one.y for one in rows]),
         time=state.time.new_tensor([one.time for one in rows]),
         noise=own.new_tensor(variances),
-        reset=torch.tensor([one.reset for one in rows], dtype=torch.bool, device="cpu"),
+        reset=torch.tensor(resets, dtype=torch.bool, device="cpu"),
         points=[units.point(one.point[:d]) for one in rows],
         times=[units.clock.shown(one.time) for one in rows],
     )

@@ -138,15 +138,16 @@ def test_files_written_before_are_read(sqrt_beta: str, tmp_path: Path) -> None:
     content = json.loads(unchecked(file.read_text())) | rows | {"asked": 2, "consulted": 2}
     file.write_text(json.dumps(content))
     loop = Loop.load(file, strategy)
-    history, experts = loop.history, loop.expert_history
+    history = loop.history
     assert (history.X.tolist(), history.y.tolist()) == ([[0.5, 0.25]], [0.5])
     assert (history.time.tolist(), history.noise.tolist()) == ([1.75], [0.02])
     want = "Suggestion 2: at [0.125, 0.75] for time 1.5; expects 0.25 ± 1 (two standard deviations)"
     assert repr(loop.open[0]) == want
-    assert (experts.X.tolist(), experts.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], [1.75] * 2)
-    assert experts.y[0].isnan()
-    assert experts.y[1] == 0.75
-    assert loop.open_consultations[0].points == [[0.25, 0.25]]
+    expert = loop.state.expert
+    assert expert is not None
+    assert (expert.choice.tolist(), expert.time.tolist()) == ([[0.5, 0.25], [0.5, 0.5]], 1.75)
+    assert (expert.noise.isinf().tolist(), float(expert.y[1])) == ([True, False], 0.75)
+    assert "number 2 about time 1.75" in repr(loop)
     loop.save(file)
     text = file.read_text().replace('"sqrt_beta"', f'"{sqrt_beta}"')
     assert {name: json.loads(text)[name] for name in rows} == rows
