@@ -259,13 +259,19 @@ def _recommend(arguments: argparse.Namespace) -> int:
 def _status(arguments: argparse.Namespace) -> int:
     path, picture = arguments.file, vars(arguments).get("plot")
     with _in_shell_words(path):
+        from botorch.exceptions import InputDataError
+
         loop = _loaded(path)
         if arguments.json:
+            try:
+                best = _best(loop, None)
+            except InputDataError:  # every point is likelier to fail, as the words say
+                best = None
             said = {
                 "measurements": len(loop.history.y),
                 "failed": int(loop.history.y.isnan().sum()),
                 "open": [_suggested(one) for one in loop.open],
-                "best": _best(loop, None),
+                "best": best,
                 "words": loop.describe(),
             }
             print(json.dumps(said))

@@ -315,7 +315,14 @@ def test_what_programs_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert read("recommend", "--time", "500")["sd"] > best["sd"]
     assert run("discard", file, "--number", "1") == 0
     assert read("status", "--json")["open"] == []
-    assert Loop.load(file).table()["ok"].all()  # nothing failed, so nothing rests
+    loop = Loop.load(file)
+    assert loop.table()["ok"].all()
+    for number in range(40):
+        loop.observe({"x": number / 39}, ok=False)
+    loop.save(file)
+    said = read("status", "--json")
+    assert said["best"] is None
+    assert "likelier to fail" in said["words"]
 
 
 def test_choices_are_made_asked_for_and_observed(
