@@ -206,8 +206,8 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             running = [space.place(one) for one in pending_parameters if space.covers(one)]
             state = history.as_if_ended(self._stopped, running, now)
             chance = history.success(self._failed, now)
-            again = partial(history.quiet.ask, avoiding(retried(state), chance), now=now)
-            X = elsewhere(history.quiet, state, now, again(), chance, again).X
+            ask = partial(history.quiet.ask, avoiding(retried(state), chance), now=now)
+            X = elsewhere(history.quiet, state, now, ask, chance).X
         return space.parameterization(X) | {self.time_parameter: self._now}
 
     # ---------------------------------------------------------------- what people ask

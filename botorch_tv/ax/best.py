@@ -36,8 +36,8 @@ def best_now(
     success stays the best for ever. This compares their settings at one time, now, by the posterior
     mean of the model, fitted to all that has been measured. Where there are outcome constraints,
     only settings whose predicted outcomes satisfy them count. With
-    :func:`adaptive_generation_strategy` settings less than half as likely to succeed as the
-    likeliest do not count.
+    :func:`adaptive_generation_strategy` settings that are likelier to fail than to succeed do not
+    count.
 
     Args:
         client: The client, with a strategy of :func:`time_varying_generation_strategy` or

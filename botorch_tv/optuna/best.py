@@ -37,8 +37,7 @@ def best_now(
 ) -> BestNow:
     """The parameters with the best lower bound, mean - sd / 2, at the present time, tried or not.
 
-    When minimising, mean + sd / 2. Settings less than half as likely to succeed as the likeliest
-    are left out.
+    When minimising, mean + sd / 2. Settings that are likelier to fail than to succeed are left out.
 
     ``study.best_trial`` compares values as they were when they were measured, so an old success
     stays the best forever.

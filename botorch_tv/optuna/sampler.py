@@ -334,8 +334,8 @@ class DriftSampler(BaseSampler):
     ) -> Tensor:
         generator = torch.Generator().manual_seed(self._number(number, "choice") % 2**63)
         among = avoiding(retried(state) if self._strategy is None else state, chance)
-        again = partial(strategy.ask, among, now=now, generator=generator)
-        return elsewhere(strategy, state, now, again(), chance, again).X
+        ask = partial(strategy.ask, among, now=now, generator=generator)
+        return elsewhere(strategy, state, now, ask, chance).X
 
     def _ended(self, known: Known, trials: Iterable[FrozenTrial], now: float) -> list[Ended]:
         """When and where trials without a value ended."""

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,8 +29,9 @@ from botorch_tv.strategies.search import DiscreteSearch, Region, Search, Sought
 from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
-"""A point is chosen, and recommended, only where success is likelier than this share of its
-probability at the likeliest place; the machine may fail anywhere most of the time."""
+"""A point is suggested only where success is likelier than this share of its probability at the
+likeliest place, as the machine may fail anywhere most of the time; and recommended only where it is
+likelier than this."""
 PRIOR = 0.8
 """Probability of success before any outcome."""
 LEVEL, LOCAL, NOISE = 0.3, 1.0, 0.2
@@ -53,17 +53,6 @@ DRAWS = 8
 STARTS, POINTS, BLOCK = 64, 1024, 256
 
 
-class Outcomes(NamedTuple):
-    """Whether measurements succeeded, in order of time."""
-
-    X: Tensor
-    """Points chosen, without context, `n x d`."""
-    ok: Tensor
-    """`n`, bool."""
-    time: Tensor
-    """`n`, float64."""
-
-
 class Success:
     """The probability that a measurement succeeds now.
 
@@ -73,13 +62,15 @@ class Success:
     succeeds with probability (1 + mean) / 2.
 
     Args:
-        outcomes: At least one.
+        X: Points measured, without context, at least one, in order of time, `n x d`.
+        ok: Whether the measurements succeeded, `n`, bool.
+        time: When they were made, `n`, float64.
         corners: Of the domain, `2 x d`.
-        now: The present, no earlier than the outcomes.
+        now: The present, no earlier than the measurements.
     """
 
-    def __init__(self, outcomes: Outcomes, corners: Tensor, now: float) -> None:
-        X, ok, time = (part[-NEWEST:] for part in outcomes)
+    def __init__(self, X: Tensor, ok: Tensor, time: Tensor, corners: Tensor, now: float) -> None:
+        X, ok, time = (part[-NEWEST:] for part in (X, ok, time))
         self._lower, self._upper = corners.to(X)
         self._U, label = self._unit(X), 2.0 * ok.to(X) - 1
         # Of outcomes at one time the present tells the unit.
@@ -151,15 +142,17 @@ class Success:
         return U
 
 
-def success(state: State, outcomes: Outcomes, now: float) -> Success | None:
+def success(state: State, X: Tensor, ok: Tensor, time: Tensor, now: float) -> Success | None:
     """Where measurements succeed; None where none has failed.
 
     Args:
         state: Of one trial.
-        outcomes: In order of time.
+        X: As for :class:`Success`, like the others.
+        ok: `n`, bool.
+        time: `n`, float64.
         now: The present.
     """
-    if bool(outcomes.ok.all()):
+    if bool(ok.all()):
         return None
     domain = state.domain
     if isinstance(domain, Box):
@@ -168,7 +161,7 @@ def success(state: State, outcomes: Outcomes, now: float) -> Success | None:
         assert isinstance(domain, Grid)
         corners = torch.stack([domain.X.amin(0), domain.X.amax(0)])
         corners[1] += corners[0] == corners[1]
-    return Success(outcomes, corners, now)
+    return Success(X, ok, time, corners, now)
 
 
 def avoiding(state: State, chance: Success | None) -> State:
@@ -238,9 +231,8 @@ def elsewhere(
     strategy: Strategy,
     state: State,
     now: float | None,
-    choice: Suggestion,
+    ask: Callable[[], Suggestion],
     chance: Success | None,
-    again: Callable[[], Suggestion],
 ) -> Suggestion:
     """A strategy's choice, or another point where success is likely enough.
 
@@ -248,18 +240,19 @@ def elsewhere(
     confidence bound times the probability of success, of the arms or of points that fill the box.
 
     Args:
-        strategy: The strategy that chose.
-        state: In which it chose.
+        strategy: The strategy that chooses.
+        state: In which it chooses.
         now: The present, as in ``ask``.
-        choice: The choice.
+        ask: Asks it.
         chance: The probability of success; None where nothing has failed.
-        again: Asks the strategy once more.
     """
-    d = state.domain.dim
-    for _ in range(DRAWS if chance is not None and strategy.draws else 0):
-        if chance is None or bool(chance.allows(choice.X[:d])):
+    choice = ask()
+    if chance is None:
+        return choice
+    for _ in range(DRAWS if strategy.draws else 0):
+        if bool(chance.allows(choice.X[: state.domain.dim])):
             return choice
-        choice = again()
+        choice = ask()
     X = _allowed(strategy, state, now, choice.X, chance, float(choice.sqrt_beta))
     return choice if X is choice.X else strategy.suggestion_at(state, X, now=now)
 

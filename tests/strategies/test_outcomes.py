@@ -24,7 +24,7 @@ from botorch_tv import (
     random_search,
 )
 from botorch_tv.strategies import DiscreteSearch, outcomes
-from botorch_tv.strategies.outcomes import Outcomes, Success
+from botorch_tv.strategies.outcomes import Success
 
 UNIT = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 
@@ -69,7 +69,7 @@ def test_the_probability_is_that_of_the_textbook(seed):
     corners = torch.tensor([[10.0, -4.0], [30.0, 4.0]], dtype=torch.float64)
     lower, sides = corners[0].numpy(), (corners[1] - corners[0]).numpy()
     X = torch.from_numpy(lower + sides * U)
-    chance = Success(Outcomes(X, torch.from_numpy(ok), torch.from_numpy(100 - age)), corners, 100)
+    chance = Success(X, torch.from_numpy(ok), torch.from_numpy(100 - age), corners, 100)
     wanted = textbook(U, ok, age / gap, points)
     at = torch.from_numpy(lower + sides * points)
     np.testing.assert_allclose(chance.at(at).numpy(), wanted, rtol=0, atol=1e-10)
@@ -85,7 +85,7 @@ def test_one_failure_among_successes_is_a_glitch_and_several_are_a_region():
         n = len(X) + failures
         ok = torch.arange(n) < len(X)
         every = torch.cat([X, place.expand(failures, -1)])
-        return float(Success(Outcomes(every, ok, torch.arange(n).double()), UNIT, n).at(place))
+        return float(Success(every, ok, torch.arange(n).double(), UNIT, n).at(place))
 
     assert probability(1) > 0.75
     assert probability(8) < 0.5
@@ -94,15 +94,15 @@ def test_one_failure_among_successes_is_a_glitch_and_several_are_a_region():
 
 def test_a_failure_is_forgotten():
     X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
-    told = Outcomes(X, torch.tensor([True, False, False, False]), torch.arange(4).double())
-    soon, late = (float(Success(told, UNIT, now).at(X[1:2])) for now in (4, 400))
+    told = X, torch.tensor([True, False, False, False]), torch.arange(4).double()
+    soon, late = (float(Success(*told, UNIT, now).at(X[1:2])) for now in (4, 400))
     assert soon < late
 
 
 def test_outcomes_of_one_time_may_have_any_unit_of_time():
     X = torch.tensor([[0.2, 0.2], [0.8, 0.8], [0.8, 0.8]], dtype=torch.float64)
     ok, time = torch.tensor([True, False, False]), torch.zeros(3, dtype=torch.float64)
-    hours, seconds = (Success(Outcomes(X, ok, time), UNIT, now).at(X) for now in (1, 3600))
+    hours, seconds = (Success(X, ok, time, UNIT, now).at(X) for now in (1, 3600))
     torch.testing.assert_close(hours, seconds)
 
 

@@ -24,7 +24,7 @@ from botorch_tv.strategies.loop.log import Answer, like
 from botorch_tv.strategies.loop.record import Record
 from botorch_tv.strategies.loop.units import point_in_words
 from botorch_tv.strategies.loop.words import forgetting_in_words
-from botorch_tv.strategies.outcomes import Outcomes, Success, recommended, success
+from botorch_tv.strategies.outcomes import Success, recommended, success
 from botorch_tv.strategies.parameters import Choice
 from botorch_tv.strategies.spans import counted
 
@@ -61,9 +61,9 @@ class Inspection(Record):
     def recommend(self, *, now: Time | None = None, context: Numbers | None = None) -> Any:
         """The point with the best lower bound, mean - sd / 2, as ``suggestion.point`` has it.
 
-        When minimising, mean + sd / 2. Points less than half as likely to succeed as the likeliest
-        are left out. Before the adaptive strategy predicts anything it is the best point measured.
-        Warns if no measurement supports the point.
+        When minimising, mean + sd / 2. Points that are likelier to fail than to succeed are left
+        out. Before the adaptive strategy predicts anything it is the best point measured. Warns if
+        no measurement supports the point.
 
         Args:
             now: As in :meth:`ask`.
@@ -76,8 +76,9 @@ class Inspection(Record):
             InputDataError: If every point is likelier to fail than to succeed.
         """
         present = self._present(now)
-        best = self._best(present, context)
-        if self._fails(present):
+        chance = self._success(present)
+        best = self._best(present, context, chance)
+        if chance is not None and chance.fails:
             raise InputDataError(f"{FAILS} Measure more before you rely on any.")
         if self._is_unsupported(best, present):
             warnings.warn(UNSUPPORTED, stacklevel=3)
@@ -150,21 +151,19 @@ class Inspection(Record):
         words = [told, forgets, self._measured_in_words()]
         if self._replay.answers and self._has_best(context):
             present = self._present(now)
-            X = self._best(present, context)
+            chance = self._success(present)
+            X = self._best(present, context, chance)
             posterior = player.posterior(state, X.unsqueeze(0), now=present)
             mean, sd = float(posterior.mean), float(posterior.variance.clamp_min(0).sqrt())
             when = float(state.time + player.step(state)) if present is None else present
             point = point_in_words(self._units.point(X.tolist()[: self.domain.dim]))
-            doubts = [
-                *([FAILS] if self._fails(present) else []),
-                *([UNSUPPORTED] if self._is_unsupported(X, present) else []),
-            ]
             words.append(
                 f"Best point for time {self._units.clock.said(when)}: {point}; expects {mean:.4g}, "
                 f"from {mean - 2 * sd:.4g} to {mean + 2 * sd:.4g} (two standard deviations of the "
                 "objective, without noise)."
             )
-            words += doubts
+            words.append(FAILS if chance is not None and chance.fails else "")
+            words.append(UNSUPPORTED if self._is_unsupported(X, present) else "")
         return "\n".join(one for one in words if one)
 
     @locked
@@ -252,15 +251,12 @@ class Inspection(Record):
         known = context is not None or self.domain.columns == self.domain.dim
         return known and bool(self._strategy.predicts(self.state))
 
-    def _best(self, present: float | None, context: Numbers | None) -> Tensor:
+    def _best(
+        self, present: float | None, context: Numbers | None, chance: Success | None
+    ) -> Tensor:
         """The point to recommend, with its context, `d + c`."""
-        known, chance = as_known(self.state, context), self._success(present)
+        known = as_known(self.state, context)
         return recommended(self._strategy, self.state, present, known, chance)
-
-    def _fails(self, present: float | None) -> bool:
-        """Whether every point is likelier to fail than to succeed."""
-        chance = self._success(present)
-        return chance is not None and chance.fails
 
     def _is_unsupported(self, X: Tensor, present: float | None) -> bool:
         """Whether most of the prior variance is left at a point `d + c`."""
@@ -274,20 +270,17 @@ class Inspection(Record):
         state, answers = self.state, self._replay.answers
         if all(one.y is not None for one in answers):
             return None
-        points = like(state).new_tensor([one.point[: self.domain.dim] for one in answers])
-        outcomes = Outcomes(
-            X=points,
-            ok=torch.tensor([one.y is not None for one in answers], device=points.device),
-            time=state.time.new_tensor([one.time for one in answers]),
-        )
+        X = like(state).new_tensor([one.point[: self.domain.dim] for one in answers])
+        ok = torch.tensor([one.y is not None for one in answers], device=X.device)
+        time = state.time.new_tensor([one.time for one in answers])
         now = state.time + self._strategy.step(state) if present is None else present
-        return success(state, outcomes, float(now))
+        return success(state, X, ok, time, float(now))
 
     def _slices(self, now: Time | None, context: Numbers | None) -> list[Slice]:
         from botorch_tv.strategies.loop.picture import Slice
 
         domain, present = self.domain, self._present(now)
-        best = self._best(present, context)
+        best = self._best(present, context, self._success(present))
         slices = []
         for side, scale in enumerate(self._scales().values()):
             X = _along(domain, best, side)

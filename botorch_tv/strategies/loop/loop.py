@@ -84,7 +84,8 @@ class Loop(Inspection):
     **Failures.** A failure, ``tell(ok=False)``, says nothing about the value of the objective. It
     lowers the probability that measurements near it succeed, which is learned from successes and
     failures and multiplies what a point promises, see :mod:`botorch_tv.strategies.outcomes`. Points
-    less than half as likely to succeed as the likeliest are neither suggested nor recommended.
+    less than half as likely to succeed as the likeliest are not suggested, and points that are
+    likelier to fail than to succeed are not recommended.
 
     **Late answers.** An answer measured before the newest known one is inserted at its time, and
     those after it are replayed. This is cheap while they are fewer than 2 ``pending``; with many
@@ -264,7 +265,7 @@ class Loop(Inspection):
         among = avoiding(retried(state) if isinstance(strategy, Adaptive) else state, chance)
         chosen = partial(strategy.ask, among, now=present, context=known, generator=self._generator)
         try:
-            choice = elsewhere(strategy, state, present, chosen(), chance, chosen)
+            choice = elsewhere(strategy, state, present, chosen, chance)
         except Exception as error:
             error.add_note(f"Loop: as suggestion {self._open.asked + 1} is chosen.")
             raise

@@ -15,7 +15,7 @@ from botorch_tv.strategies.fantasies import as_if_measured, for_fantasies
 from botorch_tv.strategies.late import is_kept
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.outcomes import Outcomes, Success, success
+from botorch_tv.strategies.outcomes import Success, success
 from botorch_tv.strategies.state import State, Suggestion
 
 OLDEST = 32
@@ -96,12 +96,9 @@ class TrialHistory(NamedTuple):
         ended = [(row.time, row.point, True) for row in self.rows]
         ended += [(min(time, now), point, False) for time, point in failed]
         ended.sort()
-        outcomes = Outcomes(
-            X=torch.stack([_place(point) for _, point, _ in ended]),
-            ok=torch.tensor([ok for _, _, ok in ended], device="cpu"),
-            time=_place(tuple(time for time, _, _ in ended)),
-        )
-        return success(self.state, outcomes, now)
+        X = torch.stack([_place(point) for _, point, _ in ended])
+        ok = torch.tensor([ok for _, _, ok in ended], device="cpu")
+        return success(self.state, X, ok, _place(tuple(time for time, _, _ in ended)), now)
 
     def as_if_ended(self, pruned: Iterable[Ended], running: Iterable[Point], now: float) -> State:
         """The state as if trials without a value had one, of the strategy that is ``quiet``.
