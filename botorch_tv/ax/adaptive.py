@@ -180,11 +180,12 @@ class AdaptiveNode(ExternalGenerationNode):  # type: ignore[misc]
             return [True] * len(points)
         chance, space = self._history.success(self._failed, now), self._history.space
         assert isinstance(space, TrialSpace)
-        if chance is not None and chance.fails:
-            return [False] * len(points)
+        if chance is None or chance.fails:
+            return [chance is None] * len(points)
         places = [space.place(one) for one in points]
         X = torch.tensor(places, dtype=torch.float64, device="cpu")
-        return [True] * len(points) if chance is None else chance.strict().allows(X).tolist()
+        likely: list[bool] = chance.strict().allows(X).tolist()
+        return likely
 
     @without_gradients
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ax.adapter.torch import TorchAdapter
@@ -122,16 +122,12 @@ def _predictor(
 ]:
     """The predictor, the name of the time parameter, and whether a setting can be predicted."""
     strategy = client._maybe_generation_strategy
-    for node in [] if strategy is None else strategy._nodes:
-        if isinstance(node, AdaptiveNode):
-            name = node.time_parameter
+    for part, name in timed(client):
+        if isinstance(part, AdaptiveNode):
             knows = TrialSpace(client._experiment.search_space, name).covers
-            return partial(_by_node, node, client._experiment), name, knows
-        for spec in node.generator_specs:
-            kwargs = spec.generator_kwargs
-            if "surrogate_spec" in kwargs and Clock in kwargs.get("transforms", ()):
-                name = kwargs["transform_configs"]["Clock"]["time_parameter"]
-                return partial(_by_model, spec, client._experiment), name, lambda setting: True
+            return partial(_by_node, part, client._experiment), name, knows
+        if "surrogate_spec" in part.generator_kwargs:
+            return partial(_by_model, part, client._experiment), name, lambda setting: True
     raise UserInputError(
         f"The generation strategy is {None if strategy is None else strategy.name!r}, which knows "
         "no present time; give client.set_generation_strategy that of "
@@ -139,15 +135,26 @@ def _predictor(
     )
 
 
+def timed(client: Client) -> Iterator[tuple[AdaptiveNode | GeneratorSpec, str]]:
+    """The nodes and generators of a client's strategy that know a time, with its parameter."""
+    strategy = client._maybe_generation_strategy
+    for node in [] if strategy is None else strategy._nodes:
+        if isinstance(node, AdaptiveNode):
+            yield node, node.time_parameter
+            continue
+        for spec in node.generator_specs:
+            if Clock in spec.generator_kwargs.get("transforms", ()):
+                yield spec, spec.generator_kwargs["transform_configs"]["Clock"]["time_parameter"]
+
+
 def _likely(client: Client, points: list[TParameterization], now: float) -> list[bool]:
-    """Which settings are likely enough to succeed; all where a strategy does not learn it.
+    """Which settings are likelier to succeed than to fail; all where no strategy learns it.
 
     After a prediction, which makes the strategy learn.
     """
-    for node in client._generation_strategy._nodes:
-        if isinstance(node, AdaptiveNode):
-            return node.likely(points, now)
-    return [True] * len(points)
+    nodes = (part for part, _ in timed(client) if isinstance(part, AdaptiveNode))
+    node = next(nodes, None)
+    return [True] * len(points) if node is None else node.likely(points, now)
 
 
 def _by_node(

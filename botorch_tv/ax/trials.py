@@ -9,7 +9,7 @@ from ax.api.types import TOutcome
 from ax.core.parameter import RangeParameter
 from ax.exceptions.core import UserInputError
 
-from botorch_tv.ax.adaptive import AdaptiveNode
+from botorch_tv.ax.best import timed
 from botorch_tv.ax.clock import check_now
 from botorch_tv.validation import require_number, shown
 
@@ -61,7 +61,8 @@ def complete_trial_at(
 
 def _checked_time(client: Client, fixed_parameters: dict[str, float]) -> dict[str, float | int]:
     """The time of a measurement by its parameter's name."""
-    name, parameters = _time_parameter(client), client._experiment.search_space.parameters
+    _, name = next(timed(client), (None, None))
+    parameters = client._experiment.search_space.parameters
     given = list(fixed_parameters) if isinstance(fixed_parameters, Mapping) else []
     parameter = parameters.get(given[0]) if len(given) == 1 else None
     if not isinstance(parameter, RangeParameter) or name not in (None, parameter.name):
@@ -80,17 +81,3 @@ def _checked_time(client: Client, fixed_parameters: dict[str, float]) -> dict[st
             'configure the experiment with parameter_type="float".'
         )
     return {parameter.name: parameter.cast(time)}
-
-
-def _time_parameter(client: Client) -> str | None:
-    """The name of the parameter of time; None where the strategy knows no time."""
-    strategy = client._maybe_generation_strategy
-    for node in [] if strategy is None else strategy._nodes:
-        if isinstance(node, AdaptiveNode):
-            return node.time_parameter
-        for spec in node.generator_specs:
-            clock = spec.generator_kwargs.get("transform_configs", {}).get("Clock")
-            if clock is not None:
-                name: str = clock["time_parameter"]
-                return name
-    return None

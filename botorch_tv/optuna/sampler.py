@@ -27,7 +27,7 @@ from botorch_tv.inference.modes import without_gradients
 from botorch_tv.optuna.clock import TrialClock
 from botorch_tv.optuna.default import default_strategy
 from botorch_tv.optuna.space import StudySpace
-from botorch_tv.optuna.trials import Sorted, sort
+from botorch_tv.optuna.trials import Sorted, failures, sort
 from botorch_tv.strategies.adaptive import Adaptive
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.fantasies import as_if_measured
@@ -274,7 +274,7 @@ class DriftSampler(BaseSampler):
 
     def begins(self, trials: Sorted) -> bool:
         """Whether enough trials have ended for a model."""
-        ended = len(trials.valued) + len(trials.pruned) + len({one.number for one in trials.failed})
+        ended = len(trials.valued) + len(trials.pruned) + len(trials.failed)
         return ended >= self._startup and len(trials.valued) >= min(self._startup, FIRST)
 
     @property
@@ -314,7 +314,8 @@ class DriftSampler(BaseSampler):
 
     def success(self, known: Known, now: float) -> Success | None:
         """Where trials succeed; None where none has failed."""
-        return known.history.success(self._ended(known, known.sorted.failed, now), now)
+        failed = [one for one in known.sorted.failed for _ in range(failures(one))]
+        return known.history.success(self._ended(known, failed, now), now)
 
     @without_gradients
     def _choice(self, known: Known, number: int, now: float) -> Tensor:

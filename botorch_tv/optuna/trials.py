@@ -25,7 +25,7 @@ class Sorted(NamedTuple):
     valued: list[tuple[float, FrozenTrial]]
     """Complete, feasible and finite, with the time of measurement."""
     failed: list[FrozenTrial]
-    """Failed or infinite; infeasible ones ``CERTAIN`` times each, since they are no glitch."""
+    """Failed, infeasible or infinite."""
     pruned: list[FrozenTrial]
     """Pruned, of the newest ``RECENT`` that have ended."""
     running: list[FrozenTrial]
@@ -57,8 +57,7 @@ def sort(trials: Sequence[FrozenTrial], space: StudySpace, clock: TrialClock) ->
                 if trial.number in recent:
                     found.pruned.append(trial)
             elif not _has_value(trial):
-                infeasible = any(one > 0 for one in _constraints(trial))
-                found.failed.extend([trial] * (CERTAIN if infeasible else 1))
+                found.failed.append(trial)
             elif (time := clock.measured(trial)) is not None:
                 found.valued.append((time, trial))
             elif trial.number in recent:
@@ -81,7 +80,16 @@ def _has_value(trial: FrozenTrial) -> bool:
     """Whether a trial has a finite value and satisfies the constraints."""
     if trial.state != TrialState.COMPLETE or len(trial.values) != 1:
         return False
-    return math.isfinite(trial.values[0]) and all(one <= 0 for one in _constraints(trial))
+    return math.isfinite(trial.values[0]) and not _infeasible(trial)
+
+
+def failures(trial: FrozenTrial) -> int:
+    """As how many failures a trial counts; what violates a constraint is no glitch."""
+    return CERTAIN if _infeasible(trial) else 1
+
+
+def _infeasible(trial: FrozenTrial) -> bool:
+    return any(one > 0 for one in _constraints(trial))
 
 
 def _constraints(trial: FrozenTrial) -> Sequence[float]:

@@ -23,7 +23,7 @@ from botorch_tv.inference.mixture.inference import (
     bank_prior,
     running_mixture,
 )
-from botorch_tv.inference.mixture.moments import jump_chance, member_weights, scales, weights
+from botorch_tv.inference.mixture.moments import jump_chance, member_weights
 from botorch_tv.inference.mixture.prior import (
     CANDIDATES,
     MOST_COLUMNS,
@@ -231,11 +231,10 @@ class Adaptive(Strategy):
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
 
     def prior_variance(self, state: State) -> float:
-        """Variance of the objective over the domain, as learned, the largest of all trials."""
+        """Variance of the objective over the domain, as learned; of one trial."""
         running = running_mixture(state.data).flat()
-        share = weights(running.groups)
-        s2 = torch.stack([scales(one, running.shape) for one in running.groups], -2)
-        return float(((share * s2).sum((-2, -1)) * running.units.spread.square()).max())
+        lengthscales = self.bank.lengthscales_of(state.domain.columns)
+        return believed(running, self.bank, lengthscales).scale ** 2
 
     def predicts(self, state: State) -> Tensor:
         """Whether the units are known, `batch_shape`, bool; there are no predictions before."""

@@ -168,7 +168,7 @@ class Predictor(Parts):
         return believed_noise(self.inference_for(state.domain, state.basis), state.data)
 
     def prior_variance(self, state: State) -> float:
-        """Variance of the objective before any data, the largest of all points and trials."""
+        """Variance of the objective before any data, the largest of all points; of one trial."""
         return float(state.basis.scale**2)
 
     def band(self, state: State, suggestion: Suggestion) -> Tensor | None:
