@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import pickle
-import signal
 import statistics
 import subprocess
 import sys
@@ -197,7 +197,9 @@ def differences(name: str, before: dict[str, Any], after: dict[str, Any]) -> tup
     worst, ties = 0.0, 0
     pairs = [(key, *both) for key, old in before.items() for both in zip(old, after[key])]
     for key, one, other in pairs:
-        apart = (one.double() - other.double()).abs().nan_to_num(0.0)
+        one, other = one.double(), other.double()
+        apart = (one - other).abs().masked_fill(one.isnan() & other.isnan(), 0.0)
+        apart = apart.nan_to_num(nan=math.inf)  # NaN in one version alone
         if key in ("own", "regret"):
             ties += int((apart > 1e-6).sum())
         elif key != "X" or "own" not in before:
@@ -244,7 +246,7 @@ def process(tree: Path, *more: str) -> Iterator[Callable[[str], str]]:
             return str(answer.strip())
 
         yield ask
-        running.send_signal(signal.SIGTERM)
+        running.terminate()
 
 
 def main() -> None:

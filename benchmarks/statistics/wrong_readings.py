@@ -31,9 +31,15 @@ from torch import Tensor
 from benchmarks.arguments import command_line
 from benchmarks.peers import worlds as peers
 from benchmarks.speed.common import begin, write
-from benchmarks.statistics import told_nothing, told_nothing_grid, wider_worlds
+from benchmarks.statistics import (
+    told_nothing,
+    told_nothing_grid,
+    told_nothing_wider,
+    wider_worlds,
+)
 from benchmarks.statistics.errors import standard_error
 from benchmarks.statistics.told_nothing import read
+from benchmarks.statistics.told_nothing_wider import REGRET, OfLibrary
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.inference.mixture.inference import running_mixture
 from botorch_tv.papers.recordings import Recordings
@@ -69,9 +75,18 @@ def functions(name: str, X: Tensor, trials: int, seed: int) -> tuple[Values, flo
 
 
 def play(
-    strategy: Strategy, name: str, trials: int, seed: int, fault: float | None, share: float
+    strategy: Strategy, name: str, trials: int, seed: int, fault: float = 0.0, share: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Regret of every round, and of every recommendation after it, `rounds x trials`."""
+    """Regret of every round, and of every recommendation after it, `rounds x trials`.
+
+    Args:
+        strategy: Who plays.
+        name: Of the world.
+        trials: Number of trials.
+        seed: Of the functions, the noise and the faults.
+        fault: Error of the reading of round ``AT``, in standard deviations of the noise.
+        share: Of readings that are wrong by one of ``FAULTS``.
+    """
     grid = Grid.regular(points=30, dim=2)
     f, sd = functions(name, grid.X, trials, seed)
     own = torch.Generator().manual_seed(seed + 10**6)
@@ -79,20 +94,17 @@ def play(
     wrong = torch.rand(ROUNDS + 1, trials, generator=own) < share
     kind = torch.randint(len(FAULTS), (ROUNDS + 1, trials), generator=own)
     state, regret, recommended = strategy.init(grid, batch_shape=(trials,)), [], []
-    for t in range(1, ROUNDS + 1 if share else AT + AFTER + 1):
+    for t in range(1, ROUNDS + 1):
         suggestion = strategy.ask(state)
         assert suggestion.index is not None
         now, number = f(t), suggestion.index.unsqueeze(-1)
         y = now.gather(-1, number).squeeze(-1)
         regret.append(now.amax(-1) - y)
         y = y + noise[t] + torch.where(wrong[t], sd * torch.tensor(FAULTS)[kind[t]], 0.0)
-        if fault is not None and t == AT:
-            y = y + sd * fault
+        y = y + sd * fault * (t == AT)
         state, _ = strategy.tell(state, suggestion, y, consume=True)
-        if t >= AT or share:
-            best = strategy.recommended_arm(state).unsqueeze(-1)
-            soon = f(t + 1)
-            recommended.append(soon.amax(-1) - soon.gather(-1, best).squeeze(-1))
+        best, soon = strategy.recommended_arm(state).unsqueeze(-1), f(t + 1)
+        recommended.append(soon.amax(-1) - soon.gather(-1, best).squeeze(-1))
     return torch.stack(regret), torch.stack(recommended)
 
 
@@ -117,19 +129,19 @@ def faults(name: str, trials: int, seed: int) -> dict[str, Any]:
         if label == "plain" and name != "peak":
             continue
         sd = 0.7 if name == "draws" else 1.0
-        clean = play(strategy, name, trials, seed, None, 0.0)
-        for fault in (*FAULTS, None):
-            if fault is None:  # all rounds but the first, which set the units
-                clean = play(strategy, name, trials, seed, None, 1e-12)
-                one, first = play(strategy, name, trials, seed, None, SHARE), 4
-            else:
-                one, first = play(strategy, name, trials, seed, fault, 0.0), AT
-            regret, recommended = (
-                compared(a[n:].mean(0), b[n:].mean(0), sd)
-                for a, b, n in zip(one, clean, (first, first if fault is None else 0))
-            )
-            row = {"regret": regret, "recommended": recommended}
-            found.setdefault(label, {})["1 % of all" if fault is None else f"{fault:+g}"] = row
+        clean = play(strategy, name, trials, seed)
+        wrong = {f"{fault:+g}": play(strategy, name, trials, seed, fault) for fault in FAULTS}
+        wrong["1 % of all"] = play(strategy, name, trials, seed, share=SHARE)
+        for fault, one in wrong.items():
+            # Of all rounds but those that set the units, where any may be wrong.
+            after, told = slice(AT, AT + AFTER), slice(AT - 1, AT + AFTER)
+            if fault == "1 % of all":
+                after = told = slice(4, None)
+            row = {
+                "regret": compared(one[0][after].mean(0), clean[0][after].mean(0), sd),
+                "recommended": compared(one[1][told].mean(0), clean[1][told].mean(0), sd),
+            }
+            found.setdefault(label, {})[fault] = row
             print(name, label, fault, row, flush=True)
     return found
 
@@ -161,7 +173,7 @@ def on_square(name: str, trials: int, seed: int) -> dict[str, Any]:
     runs = [
         told_nothing.play("told nothing", one, world, seeds, horizon) for one in PLAYERS.values()
     ]
-    return costs(*(np.array(one["total regret of every seed"]) / horizon for one in runs))
+    return costs(*(np.array(one[REGRET]) / horizon for one in runs))
 
 
 def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, Any]:
@@ -179,13 +191,12 @@ def of_panel(name: str, trials: int, seed: int, data: Path | None) -> dict[str, 
 
 
 def _played(strategy: Strategy, trial: wider_worlds.Trial, seed: int) -> float:
-    from benchmarks.statistics.told_nothing_wider import OfLibrary
-    from benchmarks.statistics.told_nothing_wider import play as played
+    """Total regret of a strategy that is given nothing."""
 
     def make(trial: wider_worlds.Trial, seed: int) -> OfLibrary:
         return OfLibrary(strategy, trial, told=False, box=False)
 
-    return played(make, trial, seed)["total regret of every seed"]
+    return told_nothing_wider.play(make, trial, seed)[REGRET]
 
 
 def of_peers(name: str, trials: int, seed: int) -> dict[str, Any]:
