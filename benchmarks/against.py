@@ -3,12 +3,12 @@
     python -m benchmarks.against COMMIT [--timings] [--only TEXT]
 
 Both versions play the same cases, each in a process of its own; the earlier one first, freely. The
-other is then given its choices and readings, so that a tie costs nothing. Of every round its
+other is then given its choices and readings, so that a tie costs nothing. In every round its
 prediction at that choice must agree, to 1e-9 in float64 (1e-7 for the adaptive strategy) and 1e-4
-in float32; choices of its own that differ are counted as ties, and are to be looked at where there
-are many. Whole studies must have the same regret, but for counted ties. ``--timings`` runs twelve
-cases in turns, 15 times, in two processes of the earlier version and one of this: the ratio of the
-former two says what noise is.
+in float32; choices of its own that differ are counted as ties. Studies must have the same regret,
+but for counted ties; random streams are the same, so strategies that draw are compared draw by
+draw. ``--timings`` runs twelve cases in turns, 15 times, in two processes of the earlier version
+and one of this: the ratio of the former two says what noise is.
 """
 
 from __future__ import annotations
@@ -59,20 +59,39 @@ def value(X: Any, t: int) -> Any:
 
 
 def strategy_of(name: str) -> Any:
-    """A preset."""
+    """A preset, or a strategy of a stranger's parts."""
     from gpytorch.kernels import RBFKernel
 
-    import botorch_tv.experts as experts
+    import botorch_tv.acquisition as acquisition
+    import botorch_tv.forgetting as forgetting
     import botorch_tv.strategies as strategies
 
     kernel = RBFKernel().double()
     kernel.lengthscale = 0.25
-    given = {} if name == "adaptive_gp_ucb" else {"kernel": kernel, "noise": 0.02}
-    return (getattr(strategies, name, None) or getattr(experts, name))(**given, **PARTS[name])
+
+    class Seasonal(forgetting.Decay):  # no Markov process
+        def attenuation(self, elapsed: Any) -> Any:
+            return (-0.05 * elapsed).exp() * (0.6 * elapsed).cos()
+
+    class Recent(forgetting.Retention):
+        def keep(self, log: Any) -> Any:
+            return log.time > log.now.unsqueeze(-1) - 9.5
+
+    class Halving(acquisition.Exploration):
+        def score(self, candidates: Any) -> Any:
+            return candidates.mean + candidates.sd
+
+    own = getattr(strategies, "GPStrategy", strategies.Strategy)
+    given: dict[str, Any] = {"kernel": kernel, "noise": 0.02}
+    if name == "seasonal":
+        return own(**given, decay=Seasonal())
+    if name == "stranger":
+        return own(**given, retention=Recent(), exploration=Halving())
+    return getattr(strategies, name)(**({} if name == "adaptive_gp_ucb" else given), **PARTS[name])
 
 
 def play(name: str, place: str, trials: int, dtype: str, before: Any) -> dict[str, Any]:
-    """Choices, predictions and resets of a preset; at the choices of ``before`` where given."""
+    """Choices, predictions and resets of a strategy; at the choices of ``before`` where given."""
     import torch
 
     from botorch_tv.strategies import Box, Grid
@@ -88,19 +107,17 @@ def play(name: str, place: str, trials: int, dtype: str, before: Any) -> dict[st
         own = strategy.ask(state, generator=generator)
         X = own.X if before is None else before["X"][t - 1]
         made = strategy.suggestion_at(state, X)
-        ok = torch.full(shape, t != 7)
         y = value(X.double(), t).to(kind)
-        state, info = strategy.tell(state, made, y, ok=ok)
-        asked = strategy.consult(state, generator=generator) if strategy.consults else None
+        state, info = strategy.tell(state, made, y, ok=torch.full(shape, t != 7))
+        asked = strategy.consult(state, generator=generator)
         if asked is not None:
-            answers = value(asked.X.double(), t).to(kind)
-            state = strategy.absorb(state, asked, answers)
+            state = strategy.absorb(state, asked, value(asked.X.double(), t).to(kind))
         for key, one in zip(found, (X, own.X, made.mean, made.sd, info.reset)):
             found[key].append(one)
     return found
 
 
-def study(name: str, compiled: bool, before: Any) -> dict[str, Any]:
+def study(name: str, before: Any, **options: Any) -> dict[str, Any]:
     """Regret of a study."""
     import torch
 
@@ -109,14 +126,29 @@ def study(name: str, compiled: bool, before: Any) -> dict[str, Any]:
 
     grid = Grid.regular(points=12, dim=2)
     world = MarkovWorld(grid, kernel=strategy_of("gp_ucb").kernel, epsilon=0.03, noise=0.02)
-    result = run_study(
-        world, {name: strategy_of(name)}, trials=16, horizon=60, compiled=compiled, progress=False
-    )
+    played = {name: strategy_of(name)}
+    result = run_study(world, played, **{"trials": 16, "horizon": 60, "progress": False, **options})
     return {"regret": [torch.tensor(result.data["regret"].values)]}
 
 
+def resumed(before: Any) -> dict[str, Any]:
+    """Regret of a study whose process is killed once a part of it is saved, then resumed."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-P", str(Path(__file__).resolve()), "--study", folder]
+        with subprocess.Popen(command) as running:
+            while running.poll() is None and not any("et_gp" in str(f) for f in walk(folder)):
+                time.sleep(0.01)
+            running.kill()
+        return study("et_gp_ucb", before, **SAVED, save_to=folder)
+
+
+def walk(folder: str) -> list[Path]:
+    """All files below a folder, finished ones alone."""
+    return [f for f in Path(folder).rglob("*") if f.is_file() and "tmp" not in f.name]
+
+
 def loop(before: Any) -> dict[str, Any]:
-    """A loop with pending, late and failed answers, saved and loaded."""
+    """A loop with pending, late, failed and amended answers, saved and loaded."""
     import torch
 
     from botorch_tv import Loop
@@ -132,12 +164,40 @@ def loop(before: Any) -> dict[str, Any]:
                 late = t - 1.5 if t == 8 and place else None
                 one.tell(float(value(asked.X, t)), suggestion=asked, ok=t != 6, time=late)
         if t == 10:
+            one.amend(3, 0.5)
             with tempfile.TemporaryDirectory() as folder:
                 one.save(Path(folder) / "loop.json")
                 one = Loop.load(Path(folder) / "loop.json")
     X = torch.rand(9, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     posterior = one.posterior(X, now=20.0)
     return {"own": made, "X": made, "mean": [posterior.mean], "sd": [posterior.variance.sqrt()]}
+
+
+def alone(dim: int, before: Any) -> dict[str, Any]:
+    """The best value that an adaptive loop finds, round by round."""
+    import torch
+
+    from botorch_tv import Loop
+
+    one, found = Loop([(0.0, 1.0)] * dim), []
+    for t in range(1, 31):
+        X = one.ask().X
+        found.append(X)
+        one.tell(float(value(X, t)))
+    return {"own": found, "X": found, "mean": [torch.zeros(())]}
+
+
+def compare(before: Any) -> dict[str, Any]:
+    """The table of the command of this name."""
+    import torch
+
+    command = [sys.executable, "-m", "botorch_tv", "compare", "--quiet", "--strategies"]
+    names, size = "GP,R,SW,TV,WGP,UI,ET", ["--trials", "64", "--horizon", "100"]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([*command, names, *size, "--out", folder], check=True, stdout=-3, cwd=folder)
+        table = next(Path(folder).glob("*.csv")).read_text()
+    numbers = [float(n) for line in table.splitlines()[1:] for n in line.split(",")[1:] if n]
+    return {"regret": [torch.tensor(numbers)]}
 
 
 def sampler(before: Any) -> dict[str, Any]:
@@ -150,45 +210,74 @@ def sampler(before: Any) -> dict[str, Any]:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     space: dict[str, Any] = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
     space["c"] = optuna.distributions.CategoricalDistribution(["a", "b"])
-    study, asked, means = optuna.create_study(sampler=DriftSampler(time_key="t", seed=0)), [], []
+    study, means, make = (
+        optuna.create_study(sampler=DriftSampler(time_key="t", seed=0)),
+        [],
+        optuna.trial.create_trial,
+    )
     for number in range(24):
         params: dict[str, Any] = {"x": (number * 0.377) % 1, "c": "ab"[number % 3 == 0]}
         y = (params["x"] - 0.4) ** 2 + (params["c"] == "a")
-        make = optuna.trial.create_trial
-        study.add_trial(
-            make(params=params, distributions=space, value=y, user_attrs={"t": float(number)})
-        )
+        attrs = {"t": float(number)}
+        study.add_trial(make(params=params, distributions=space, value=y, user_attrs=attrs))
         if number > 9:
             best = best_now(study, now=number + 1.0)
             means.append(torch.tensor([best.params["x"], best.mean, best.sd]))
     trial = study.ask()
     trial.set_user_attr("t", 24.0)
-    asked.append(torch.tensor(trial.suggest_float("x", 0.0, 1.0)))
+    asked = [torch.tensor(trial.suggest_float("x", 0.0, 1.0))]
     return {"X": asked, "own": asked, "mean": means}
+
+
+def ax(before: Any) -> dict[str, Any]:
+    """What the adaptive strategy of Ax generates and predicts."""
+    import torch
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+
+    from botorch_tv.ax import adaptive_generation_strategy, best_now
+
+    client, ranges, asked = Client(), {"x": (0.0, 1.0), "t": (0.0, 100.0)}, []
+    client.configure_experiment(
+        [RangeParameterConfig(name=n, parameter_type="float", bounds=b) for n, b in ranges.items()]
+    )
+    client.configure_optimization(objective="-cost")
+    client.set_generation_strategy(adaptive_generation_strategy("t"))
+    for t in range(12):
+        for index, params in client.get_next_trials(1, fixed_parameters={"t": float(t)}).items():
+            asked.append(torch.tensor(params["x"]))
+            client.complete_trial(index, {"cost": (params["x"] - 0.4 - 0.02 * t) ** 2})
+    ((mean, variance),) = best_now(client, {"t": 12.0})[1].values()
+    return {"X": asked, "own": asked, "mean": [torch.tensor([mean, variance])]}
 
 
 def cases() -> dict[str, Case]:
     """All of them by name."""
     made: dict[str, Case] = {}
-    for name in PARTS:
+    for name in (*PARTS, "seasonal", "stranger"):
         kinds = ("float64",) if name == "adaptive_gp_ucb" else ("float64", "float32")
         places = ("grid",) if name == "r_perp" else ("grid", "box")
         for place, trials, kind in product(places, (1, 3), kinds):
             made[f"{name} {place} {trials} {kind}"] = partial(play, name, place, trials, kind)
-        made[f"study {name}"] = partial(study, name, False)
+        made[f"study {name}"] = partial(study, name)
         if name in COMPILED:
-            made[f"study {name} compiled"] = partial(study, name, True)
-    return {**made, "loop": loop, "sampler": sampler}
+            made[f"study {name} compiled"] = partial(study, name, compiled=True)
+    for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "sw_gp_ucb"):
+        made[f"long study {name}"] = partial(study, name, trials=256, compiled=False)
+    made |= {f"loop of {dim}": partial(alone, dim) for dim in (1, 2, 6)}
+    made |= {"resumed study": resumed, "loop": loop, "compare": compare}
+    return {**made, "sampler": sampler, "ax": ax}
 
 
 COMPILED = ("gp_ucb", "r_gp_ucb", "tv_gp_ucb", "et_gp_ucb", "ui_tvbo", "sw_gp_ucb")
+SAVED: dict[str, Any] = {"trials": 32, "horizon": 200, "chunk": 4}
 TIMED = (
-    *(f"{name} grid 1 float64" for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "ui_gp_ucb")),
-    *(f"study {name}" for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "sw_gp_ucb")),
+    *(f"{name} grid 1 float64" for name in ("gp_ucb", "et_gp_ucb")),
+    *(f"long study {name}" for name in ("gp_ucb", "et_gp_ucb", "tv_gp_ucb", "sw_gp_ucb")),
     "study et_gp_ucb compiled",
-    "adaptive_gp_ucb box 1 float64",
+    "compare",
+    *(f"loop of {dim}" for dim in (1, 2, 6)),
     "tv_gp_ucb box 1 float64",
-    "loop",
 )
 
 
@@ -257,7 +346,11 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose names contain this")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--study", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.study:
+        study("et_gp_ucb", None, **SAVED, save_to=options.study)
+        return
     if options.child:
         child(options.record, options.only)
         return
