@@ -14,6 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
+from botorch_tv.inference.cholesky import cholesky, log_diagonal
 from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
 
 
@@ -239,7 +240,7 @@ def _is_few(basis: Basis, rows: int) -> bool:
 def _covariance_form(basis: Basis, observations: Observations) -> Regression:
     """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
     root = observations.precision_root
-    factor = _whitened_factor(basis, observations)
+    factor = cholesky(_covariance(basis, observations), root)
     present = root if observations.present_decay is None else root * observations.present_decay
     columns = [
         present.unsqueeze(-1) * basis.row(observations.choice),
@@ -257,7 +258,7 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
         offset = trend.constant
         targets = targets - offset.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
-    return Regression(rows, coordinates, _log_diagonal(factor), offset=offset, trend=trend)
+    return Regression(rows, coordinates, log_diagonal(factor), offset=offset, trend=trend)
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
@@ -278,7 +279,7 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
         whitened = whitened - offset[..., None, None] * ones
     coordinates = (whitened.mT @ rows).squeeze(-2)
     return Regression(
-        rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
+        rows, coordinates, log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
     )
 
 
@@ -309,22 +310,11 @@ def information_gain(basis: Basis, observations: Observations) -> Tensor:
 
 def _gain_of(basis: Basis, observations: Observations) -> Tensor:
     if _fits_information_form(basis, observations):
-        return _log_diagonal(_information_factor(basis, observations)[-1])
-    return _log_diagonal(_whitened_factor(basis, observations))
+        return log_diagonal(_information_factor(basis, observations)[-1])
+    return log_diagonal(cholesky(_covariance(basis, observations), observations.precision_root))
 
 
-def _whitened_factor(basis: Basis, observations: Observations) -> Tensor:
-    """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
+def _covariance(basis: Basis, observations: Observations) -> Tensor:
+    """K ∘ D, `batch_shape x n x n`."""
     gram = basis.gram(observations.choice)
-    if observations.decay is not None:
-        gram = gram * observations.decay
-    root = observations.precision_root
-    whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
-    whitened.diagonal(dim1=-2, dim2=-1).add_(1)
-    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
-    factor: Tensor = torch.linalg.cholesky_ex(whitened).L
-    return factor
-
-
-def _log_diagonal(factor: Tensor) -> Tensor:
-    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return gram if observations.decay is None else gram * observations.decay

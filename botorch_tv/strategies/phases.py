@@ -11,10 +11,9 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import PeriodicReset, Retention
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import first_maximum
+from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.checks import as_width
 from botorch_tv.strategies.core import Strategy

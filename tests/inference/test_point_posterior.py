@@ -9,9 +9,8 @@ import torch
 from gpytorch.kernels import AdditiveKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from oracles.dense import decay_between
 
-from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
-from botorch_tv.inference.point_kernel import point_kernel
-from botorch_tv.inference.point_posterior import PathDraw, point_posterior
+from botorch_tv.inference.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+from botorch_tv.inference.points import PathDraw, point_posterior
 from botorch_tv.inference.regression import Observations
 
 D = torch.float64

@@ -23,10 +23,9 @@ from botorch_tv.acquisition import (
     UpperConfidence,
 )
 from botorch_tv.forgetting import Markov
-from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.inference.search import Sought, _Climb, minimize
 from botorch_tv.strategies import Box, DiscreteSearch, Loop, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
-from botorch_tv.strategies.search import Sought, _Climb
 
 D = torch.float64
 NOISE, EPSILON = 0.01, 0.04

@@ -8,8 +8,8 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 
 from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
 from botorch_tv.forgetting import Markov
+from botorch_tv.inference.search import _Climb
 from botorch_tv.strategies import Box, Float, Integer, MultiStart, Strategy, adaptive_gp_ucb
-from botorch_tv.strategies.search import _Climb
 
 D = torch.float64
 
