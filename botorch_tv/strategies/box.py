@@ -27,7 +27,6 @@ from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 from botorch_tv.strategies.parameters import BoxParameter, Choice, Float, Integer
 from botorch_tv.validation import (
-    decimal_comma,
     did_you_mean,
     largest,
     require,
@@ -173,7 +172,7 @@ class Parameters(Mapping[str, Parameter]):
             KeyError, TypeError, ValueError, InputDataError: If they are damaged.
         """
         kinds: dict[str, Callable[..., Parameter]]
-        kinds = {"Float": Float, "Integer": Integer, "Choice": _choice}
+        kinds = {"Float": Float, "Integer": Integer, "Choice": lambda choices: Choice(*choices)}
         own = {name: dict(one) for name, one in data.items()}
         return cls({name: kinds[one.pop("type")](**one) for name, one in own.items()})
 
@@ -190,7 +189,7 @@ def _value(name: str, one: BoxParameter, value: object, dtype: torch.dtype) -> f
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be one number; give one from {one.low:g} to "
-            f"{one.high:g}.{decimal_comma(value)}"
+            f"{one.high:g}."
         )
     number = float(value)
     # Values computed elsewhere may lie outside by rounding errors.
@@ -216,12 +215,7 @@ def _which(name: str, one: Choice, value: object) -> int:
         raise InputDataError(
             f"{name} is {shown(value)}, but it must be one of {', '.join(map(repr, one.choices))}; "
             "give one of these."
-            + did_you_mean(str(value), [each for each in one.choices if isinstance(each, str)])
         ) from error
-
-
-def _choice(choices: list[Any]) -> Choice:
-    return Choice(*choices)
 
 
 def _values(one: Parameter) -> Number | Choice:
@@ -239,11 +233,9 @@ def _checked(name: str, one: Choice) -> Choice:
     kinds = (str, bool, int, float, type(None))
     odd = [each for each in one.choices if type(each) not in kinds or each != each]
     if odd:
-        listed = len(one.choices) == 1 and isinstance(odd[0], (list, tuple))
-        fix = f"give {Choice(*odd[0])!r}." if listed else "give a name for it."
         raise InputDataError(
             f"{name} has the choice {shown(odd[0])}, but choices are strings, numbers, True, False "
-            f"or None, so that a file can hold them; {fix}"
+            "or None, so that a file can hold them; give them one by one, Choice('a', 'b')."
         )
     if len(one.choices) < 2 or len(set(one.choices)) < len(one.choices):
         raise InputDataError(
@@ -260,10 +252,9 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
         return _checked(name, bounds)
     if isinstance(bounds, BoxParameter):
         return bounds
-    meant = _meant(bounds)
-    if meant:
-        raise InputDataError(f"{name} is {shown(bounds)}, which are no bounds; give {meant}.")
     try:
+        if isinstance(bounds, (range, set)):  # whole numbers, or in no order
+            raise TypeError
         low, high = cast(tuple[float, float], bounds)
         return Float(low, high)
     except (TypeError, ValueError) as error:
@@ -272,24 +263,6 @@ def _as_parameter(name: object, bounds: object) -> Parameter:
             f"{name} is {shown(bounds)}{reason}; give (low, high) with low below high, "
             "Float(low, high, log=True), Integer(low, high) or Choice('a', 'b')."
         ) from error
-
-
-def _meant(bounds: object) -> str:
-    """A valid form of invalid bounds; empty if none can be guessed."""
-    if bounds is bool:
-        return "Choice(True, False)"
-    if not isinstance(bounds, (list, tuple, set, range)) or not bounds:
-        return ""
-    listed = f"Choice({', '.join(map(repr, bounds))})"
-    if any(isinstance(one, str) for one in bounds):
-        return f"{listed}, or count what has an order, Integer(1, {max(len(bounds), 2)})"
-    if all(isinstance(one, bool) for one in bounds):
-        return "Choice(True, False)"
-    if isinstance(bounds, range):
-        return f"Integer({min(bounds)}, {max(bounds)})"
-    if len(bounds) > 2 and all(isinstance(one, numbers.Real) for one in bounds):
-        return f"the least and the largest, ({min(bounds)}, {max(bounds)}), or {listed}"
-    return ""
 
 
 Bounds = Tensor | Sequence[tuple[float, float]] | Mapping[str, Parameter | tuple[float, float]]
