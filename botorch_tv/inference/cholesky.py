@@ -78,7 +78,8 @@ def further_rows(
 
 def _root(matrix: Tensor, checked: bool) -> Tensor:
     if checked:
-        return psd_safe_cholesky(matrix)
+        safe: Tensor = psd_safe_cholesky(matrix)
+        return safe
     # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
     root: Tensor = torch.linalg.cholesky_ex(matrix).L
     return root

@@ -1,4 +1,4 @@
-"""What the adaptive strategy has learned, in words."""
+"""The adaptive strategy, which needs only a domain and a clock, and its posterior in words."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ from botorch_tv.inference.mixture.bank import (
     prior_on_arms,
     prior_on_box,
 )
-from botorch_tv.inference.mixture.filter import FIRST, RunningMixture, jump_chance, member_weights
+from botorch_tv.inference.mixture.filter import (
+    FIRST,
+    RunningMixture,
+    jump_chance,
+    member_weights,
+    scales,
+    weights,
+)
 from botorch_tv.inference.mixture.posterior import (
     ArmMixture,
     MixtureInference,
     PointMixture,
     bank_prior,
     running_mixture,
-    scales,
-    weights,
 )
 from botorch_tv.inference.prior import Prior
 from botorch_tv.strategies.box import Box
@@ -305,11 +310,13 @@ class Adaptive(Strategy):
                 f"up to {MOST_COLUMNS}; leave some out, or use a strategy that is told a kernel."
             )
         prior: BankPrior
+        like = torch.empty((), dtype=dtype, device=device)
         if isinstance(domain, Grid):
-            prior = prior_on_arms(self.bank, domain.points(_all(domain, device), _like(device)))
+            every = torch.arange(len(domain), device=device)
+            prior = prior_on_arms(self.bank, domain.points(every, like))
         else:
             assert isinstance(domain, Box)
-            lower, upper = domain.bounds.to(_like(device))
+            lower, upper = domain.bounds.to(like)
             among = domain.search.among(CANDIDATES, domain.dim)
             prior = prior_on_box(self.bank, lower, upper, domain.context_dim, among)
         return self._initial(domain, prior, shape)
@@ -341,7 +348,7 @@ class Adaptive(Strategy):
         due = decision.state.told < max(self.starts, fills)
         if not self.draws and (due or (acts.device.type == "cpu" and not bool(acts.any()))):
             return decision.at(self._start(decision))
-        choosing = self._inference(decision.state.domain, choosing=True)
+        choosing = self.inference_for(decision.state.domain, choosing=True)
         chosen = super()._chosen(replace(decision, inference=choosing), draws)
         if running.settled and isinstance(choosing, PointMixture):
             return chosen  # with what is to be expected there
@@ -397,11 +404,10 @@ class Adaptive(Strategy):
                 choice = torch.cat([choice, decision.context], -1)
         return choice
 
-    def inference_for(self, domain: Domain, prior: Prior | None = None) -> MixtureInference:
-        """How the posterior is computed on a domain."""
-        return self._inference(domain)
-
-    def _inference(self, domain: Domain, *, choosing: bool = False) -> MixtureInference:
+    def inference_for(
+        self, domain: Domain, prior: Prior | None = None, *, choosing: bool = False
+    ) -> MixtureInference:
+        """How the posterior is computed on a domain, or how it is to choose by."""
         kind = PointMixture if isinstance(domain, Box) else ArmMixture
         samples = self.exploration.samples
         return kind(self.process, samples=samples, starts=self.starts, choosing=choosing)
@@ -514,11 +520,3 @@ def adaptive_gp_ucb(
     width = Logarithmic() if width is None else width
     bank = Bank() if bank is None else bank
     return Adaptive(bank=bank, starts=starts, width=width, maximize=common["maximize"])
-
-
-def _all(domain: Grid, place: torch.device) -> Tensor:
-    return torch.arange(len(domain), device=place)
-
-
-def _like(place: torch.device) -> Tensor:
-    return torch.empty((), dtype=torch.float64, device=place)

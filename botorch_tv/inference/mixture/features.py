@@ -291,7 +291,8 @@ class StackedProducts:
             for number, one in enumerate(side[1:], 1):
                 products[-1 - number] = products[-1 - number] * before
                 before = before * one
-            return (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
+            total: Tensor = (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
+            return total
 
         return sides.prod(-2).view(*U.shape[:-1], -1), pull
 

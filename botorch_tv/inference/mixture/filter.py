@@ -233,19 +233,22 @@ class RunningMixture(NamedTuple):
     settled: bool
     """Whether all trials are known to have their units, which time has made final."""
 
+    def _each(self, function: Callable[[Tensor], Tensor]) -> RunningMixture:
+        return _mapped(function, self)  # type: ignore[no-any-return]
+
     def flat(self) -> RunningMixture:
         """With one dimension of trials."""
         dims, trials = self.shape.dim(), self.shape.numel()
-        return _mapped(lambda part: part.reshape((trials, *part.shape[dims:])), self)
+        return self._each(lambda part: part.reshape((trials, *part.shape[dims:])))
 
     def view(self, shape: Size) -> RunningMixture:
         """The same with the dimensions of trials restored."""
-        return _mapped(lambda part: part.reshape((*shape, *part.shape[1:])), self)
+        return self._each(lambda part: part.reshape((*shape, *part.shape[1:])))
 
     def expanded(self, shape: Size) -> RunningMixture:
         """With more trials that know the same; its own dimensions broadcast to ``shape``."""
         dims = self.shape.dim()
-        return _mapped(lambda part: part.expand(Size((*shape, *part.shape[dims:]))), self)
+        return self._each(lambda part: part.expand(Size((*shape, *part.shape[dims:]))))
 
 
 def _mapped(function: Callable[..., Tensor], *parts: Any) -> Any:

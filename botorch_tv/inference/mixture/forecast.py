@@ -163,7 +163,7 @@ class Forecast:
         mean = self._mixed([own for own, _ in means])
         for number, (phi, residual) in enumerate(zip(at.features, at.residual)):
             own, static = means[number]
-            weight, square, missing = _wide(self.weight[:, number]), inner(phi, phi), 0.0
+            weight, square = _wide(self.weight[:, number]), inner(phi, phi)
             for pair, whole in enumerate(self.totals[number].unbind(1)):
                 lasts = torch.exp(-self.first[pair] * between)
                 b = torch.exp(-self.second[pair] * earlier)
@@ -180,9 +180,9 @@ class Forecast:
                 jumped = lasts * b * -torch.expm1(-self.jumps[pair] * earlier)
                 these = static * (weight * (self.pair == pair))
                 total = total + moved + rows + columns + corner + jumped * inner(these, static)
-                missing = missing + self.worth[:, number, pair, None, None] * residual
             apart = own - mean.unsqueeze(-1)
             total = total + inner(apart * weight, apart)
+            missing = self.worth[:, number].sum(-1)[:, None, None] * residual
             total = total + (torch.diag_embed(missing) if joint else missing)
         return total
 

@@ -53,7 +53,7 @@ from botorch_tv.inference.protocol import Inference, Joint, Normal
 
 NEWEST = 128
 """Number of newest measurements near which a box is searched, for a constant cost per round."""
-ARMS_AT_ONCE = 2**20
+AT_ONCE = 2**20
 """Numbers in a block of features times matrices."""
 PASSES = 5
 """Copies of a covariance that a step works on."""
@@ -76,8 +76,26 @@ class Moments(NamedTuple):
     def at(self, phi: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance, `T x q`, where features are `T x q x (r + 1)` or `q x (r + 1)`."""
         mean = (phi @ self.mean.unsqueeze(-1)).squeeze(-1)
-        variance = ((phi @ self.covariance) * phi).sum(-1)
+        together = max(1, AT_ONCE // phi.numel()) if phi.dim() == 2 else len(mean)
+        blocks = torch.split(self.covariance, together)
+        variance = torch.cat([((phi @ block) * phi).sum(-1) for block in blocks])
         return mean, variance + self.residual.unsqueeze(-1) * residual
+
+
+def mixed(
+    parts: Sequence[Moments], features: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the mixture, `T x q`.
+
+    Args:
+        parts: Per lengthscale.
+        features: Per lengthscale, and the variance they leave out; see :meth:`Moments.at`.
+    """
+    both = [part.at(*own) for part, own in zip(parts, features)]
+    means, variances = (torch.stack(part) for part in zip(*both))
+    share = torch.stack([part.weight for part in parts]).unsqueeze(-1)
+    mean = (share * means).sum(0)
+    return mean, (share * (variances + (means - mean).square())).sum(0)
 
 
 def relevant_lengthscales(groups: tuple[Group, ...]) -> tuple[int, ...]:
@@ -145,14 +163,6 @@ def _passed(
     covariance[:, -1], covariance[..., -1] = edge, edge
     covariance.diagonal(dim1=-2, dim2=-1).add_(fresh)
     return mean, covariance.baddbmm_(rows.mT, rows)
-
-
-def mixed(weight: Tensor, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of a mixture over the first dimension, `L x T x q`; weights `L x T`."""
-    share = weight.unsqueeze(-1)
-    mean = (share * means).sum(0)
-    variance = (share * (variances + (means - mean).square())).sum(0)
-    return mean, variance
 
 
 class StackedMoments(NamedTuple):
@@ -243,27 +253,20 @@ def drawn(
     members = share.shape[-1]
     trial = torch.arange(len(normal), device=normal.device)
     place = member % members
-    parts = []
+    size, parts = torch.ones_like(shape), []
     for number, group in enumerate(groups):
-        a, H = (part.expand(len(normal), members)[trial, place].unsqueeze(-1) for part in passage)
-        P, z = group.covariance[trial, place], group.mean[trial, place]
-        s = scales(group, shape)[trial, place].sqrt().unsqueeze(-1)
-        decay, kept = (with_constants(one.squeeze(-1), z) for one in (a, 1 - H))
-        z = z * decay
-        P = P * (decay.unsqueeze(-1) * decay.unsqueeze(-2))
-        apart = torch.nn.functional.pad(z[:, :-1], (0, 1))
-        P = P * torch.minimum(kept.unsqueeze(-1), kept.unsqueeze(-2))
-        P = P + (H * (1 - H) / s.square()).unsqueeze(-1) * (
-            apart.unsqueeze(-1) * apart.unsqueeze(-2)
-        )
-        fresh = ((1 - H) * (1 - a.square()) + H).expand(-1, z.shape[-1] - 1)
-        P.diagonal(dim1=-2, dim2=-1)[:, :-1].add_(fresh)
+        one = Group(*(part[trial, place].unsqueeze(1) for part in group))
+        since = [part.expand(len(trial), members)[trial, place].unsqueeze(1) for part in passage]
+        one = one._replace(log_weight=torch.zeros_like(one.log_weight))
+        (own,) = _of_group(one, [(since[0], since[1])], shape, size)
+        P = own.covariance / own.residual[:, None, None]
         # Where much was measured the covariance is singular to rounding.
         P.diagonal(dim1=-2, dim2=-1).add_(1e-10)
         root = torch.linalg.cholesky_ex(P).L
-        noise = (root @ normal[:, 1 : 1 + z.shape[-1]].unsqueeze(-1)).squeeze(-1)
+        noise = (root @ normal[:, 1 : 1 + P.shape[-1]].unsqueeze(-1)).squeeze(-1)
+        value = own.mean + own.residual.sqrt().unsqueeze(-1) * noise
         is_drawn = (member // members == number).unsqueeze(-1)
-        parts.append(torch.where(is_drawn, kept * z + s * noise, 0.0))
+        parts.append(torch.where(is_drawn, value, 0.0))
     return tuple(parts)
 
 
@@ -314,31 +317,25 @@ class MixturePosterior(PointPosterior):
         return self._at(X, self.expected)
 
     def mean_at(self, X: Tensor) -> Tensor:
-        means = [
-            (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
-            for part, (phi, _) in zip(self.parts, self.prior.at(X, *self.context))
-        ]
-        return (self._weight.unsqueeze(-1) * torch.stack(means)).sum(0)
+        weight = torch.stack([part.weight for part in self.parts]).unsqueeze(-1)
+        return (weight * self._linear(X, [part.mean for part in self.parts])).sum(0)
 
     def sample_at(self, X: Tensor) -> Tensor:
         assert self.path is not None
-        every = zip(self.path, self.prior.at(X, *self.context))
-        values = [(phi @ weight.unsqueeze(-1)).squeeze(-1) for weight, (phi, _) in every]
-        return torch.stack(values).sum(0) - self.mean_at(X)
+        return self._linear(X, self.path).sum(0) - self.mean_at(X)
 
     def _at(self, X: Tensor, parts: tuple[Moments, ...]) -> tuple[Tensor, Tensor]:
-        both = [part.at(*own) for part, own in zip(parts, self.prior.at(X, *self.context))]
-        means, variances = (torch.stack(part) for part in zip(*both))
-        mean, variance = mixed(self._weight, means, variances)
+        mean, variance = mixed(parts, self.prior.at(X, *self.context))
         return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
+
+    def _linear(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """Features times weights `T x (r + 1)`, per lengthscale, `L x T x q`."""
+        every = zip(weights, self.prior.at(X, *self.context))
+        return torch.stack([(phi @ own.unsqueeze(-1)).squeeze(-1) for own, (phi, _) in every])
 
     @cached_property
     def _stacked(self) -> StackedMoments:
         return StackedMoments.of(self.parts)
-
-    @property
-    def _weight(self) -> Tensor:
-        return torch.stack([part.weight for part in self.parts])
 
 
 class MixtureInference(Inference):
@@ -375,8 +372,8 @@ class MixtureInference(Inference):
                 part.row(number)
                 for part in (history.choice, history.y, history.time, history.noise)
             )
-            takes = running.units.known if number == told - 1 else anew
             ratio = noise.reshape(-1)
+            takes = running.units.known if anew is None or number == told - 1 else anew
             running = advanced(
                 bank_prior(after),
                 running,
@@ -446,26 +443,24 @@ class MixtureInference(Inference):
         return running_mixture(data).information_gain
 
     def joint(self, data: Data, choice: Tensor, present: Present) -> Joint:
-        prior, running = bank_prior(data), running_mixture(data).flat()
+        running, shape = running_mixture(data).flat(), data.time.shape
+        units, trials = running.units, len(running.shape)
+        groups, q, *columns = choice.shape[len(shape) :]
         with torch.no_grad():
             parts = self.moments(data, present.now)
-        shape, trials = data.time.shape, running.shape.shape[0]
-        groups, q = choice.shape[len(shape)], choice.shape[len(shape) + 1]
-        flat = choice.reshape(trials, groups * q, *choice.shape[len(shape) + 2 :])
         means, covariances = [], []
-        units = running.units
-        every = prior.at(flat, units.context_centre, units.context_spread)
+        every = bank_prior(data).at(
+            choice.reshape(trials, groups * q, *columns), units.context_centre, units.context_spread
+        )
         for part, (phi, left) in zip(parts, every):
-            mean = (phi @ part.mean.unsqueeze(-1)).squeeze(-1)
             each = phi.view(trials, groups, q, -1)
-            covariance = each @ part.covariance.unsqueeze(1) @ each.mT
-            rest = (part.residual.unsqueeze(-1) * left).view(trials, groups, q)
-            covariances.append(covariance + torch.diag_embed(rest))
-            means.append(mean.view(trials, groups, q))
+            means.append((each @ part.mean[:, None, :, None]).squeeze(-1))
+            rest = part.residual[:, None, None] * left.view(trials, groups, q)
+            within = each @ part.covariance.unsqueeze(1) @ each.mT
+            covariances.append(within + torch.diag_embed(rest))
         weight = torch.stack([part.weight for part in parts]).view(-1, trials, 1, 1)
-        stacked = torch.stack(means)
-        mean = (weight * stacked).sum(0)
-        apart = stacked - mean
+        mean = (weight * torch.stack(means)).sum(0)
+        apart = torch.stack(means) - mean
         outer = apart.unsqueeze(-1) * apart.unsqueeze(-2)
         covariance = (weight.unsqueeze(-1) * (torch.stack(covariances) + outer)).sum(0)
         unit, centre = units.spread[:, None, None], units.centre[:, None, None]
@@ -488,7 +483,7 @@ class MixtureInference(Inference):
     def numbers_per_trial(self, data: Data, horizon: int, trials: int, search: int) -> int:
         prior = bank_prior(data)
         squares = len(prior.members.rate) * sum(size**2 for size in prior.sizes)
-        arms = 8 * prior.arms + (-(-ARMS_AT_ONCE // trials) if prior.tables is not None else 0)
+        arms = 8 * prior.arms + (-(-AT_ONCE // trials) if prior.tables is not None else 0)
         return PASSES * squares + arms + log_numbers(horizon) + search
 
 
@@ -496,28 +491,15 @@ class ArmMixture(MixtureInference, ArmInference):
     """On the arms of a grid."""
 
     def predict(self, data: Data, present: Present, normal: Tensor | None = None) -> ArmPosterior:
-        prior, running = bank_prior(data), running_mixture(data)
-        assert prior.tables is not None
-        parts, tables = self.moments(data, present.now), prior.tables
-        means, variances = [], []
-        for part, (table, left) in zip(parts, tables):
-            together = max(1, ARMS_AT_ONCE // table.numel())
-            blocks = [
-                Moments(*one).at(table, left)
-                for one in zip(*(torch.split(tensor, together) for tensor in part))
-            ]
-            means.append(torch.cat([one for one, _ in blocks]))
-            variances.append(torch.cat([one for _, one in blocks]))
-        weight = torch.stack([part.weight for part in parts])
-        mean, variance = mixed(weight, torch.stack(means), torch.stack(variances))
-        shape = (*data.time.shape, prior.arms)
+        running, tables = running_mixture(data), bank_prior(data).tables
+        assert tables is not None
+        mean, variance = mixed(self.moments(data, present.now), tables)
+        shape = (*data.time.shape, mean.shape[-1])
 
         def draw(normal: Tensor) -> Tensor:
-            one = self._drawn(data, present.now, normal.reshape(len(mean), -1))
-            values = torch.zeros_like(mean)
-            for weight, (table, _) in zip(one, tables):
-                values = values + (table @ weight.unsqueeze(-1)).squeeze(-1)
-            return (values - mean).view(shape)
+            every = zip(self._drawn(data, present.now, normal.reshape(len(mean), -1)), tables)
+            values = [(table @ own.unsqueeze(-1)).squeeze(-1) for own, (table, _) in every]
+            return (torch.stack(values).sum(0) - mean).view(shape)
 
         return ArmPosterior(
             mean=mean.view(shape),

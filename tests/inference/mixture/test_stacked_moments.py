@@ -32,10 +32,7 @@ def some_moments(size: int, weight: Tensor, generator: torch.Generator) -> Momen
 
 
 def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tuple[Tensor, Tensor]:
-    pairs = zip(own, parts)
-    both = [part.at(*with_constant(one.at(U))) for one, part in pairs]
-    means, variances = (torch.stack(part) for part in zip(*both))
-    mean, variance = mixed(torch.stack([part.weight for part in parts]), means, variances)
+    mean, variance = mixed(parts, [with_constant(one.at(U)) for one in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
