@@ -285,15 +285,9 @@ def with_context(X: Tensor, context: Tensor | None) -> Tensor:
     return torch.cat([X, context.unsqueeze(-2).expand(*X.shape[:-1], -1)], -1)
 
 
-class PathDraw(NamedTuple):
-    """Random numbers for a function drawn from a posterior."""
-
-    waves: FourierFeatures
-    """Random features of the prior."""
-    weights: Tensor
-    """Standard normal variates, `trials x 2F`."""
-    errors: Tensor
-    """Standard normal variates, `trials x n`."""
+PathDraw = tuple[FourierFeatures, Tensor, Tensor]
+"""Random features of the prior, and standard normal variates: their weights, `trials x 2F`, and
+errors of the observations, `trials x n`."""
 
 
 def point_posterior(
@@ -373,10 +367,9 @@ def _path(
 
     so that only r needs the times, and it is drawn together with the noise.
     """
-    weight, present, root = draw.weights, None, observations.precision_root
-    X = observations.choice
-    in_use = root > 0
-    errors = in_use * draw.errors  # S e is standard normal where an observation is in use
+    (features, weight, errors), present = draw, None
+    X, root = observations.choice, observations.precision_root
+    errors = (root > 0) * errors  # S e is standard normal where an observation is in use
     if observations.decay is not None:
         assert observations.present_decay is not None
         assert observations.prior_factor is not None
@@ -388,11 +381,11 @@ def _path(
         )
         lasting.diagonal(dim1=-2, dim2=-1).add_(1)
         errors = _times(torch.linalg.cholesky_ex(lasting).L, errors)
-    at_rows = _times(draw.waves.at(X), weight)
+    at_rows = _times(features.at(X), weight)
     if present is not None:
         at_rows = present * at_rows
     disturbed = _times_factor(factor, root * at_rows + errors)
-    return Path(draw.waves, weight, scale * _returned(factor, disturbed))
+    return Path(features, weight, scale * _returned(factor, disturbed))
 
 
 def _times_factor(factor: Factor, vector: Tensor) -> Tensor:
@@ -574,7 +567,7 @@ def _path_draw(
         return normal(*shape).reshape(trials, *shape)
 
     features = waves(kernel, flat(FREQUENCIES, columns + spectral_normals(kernel)))
-    return PathDraw(features, flat(2 * FREQUENCIES), flat(most)[:, most - n :])
+    return features, flat(2 * FREQUENCIES), flat(most)[:, most - n :]
 
 
 def _still_there(data: Data, observations: Observations) -> int:

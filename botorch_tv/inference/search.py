@@ -1,11 +1,4 @@
-"""Many small minimisations within bounds, advancing together.
-
-A projected BFGS method: coordinates held at a bound by the gradient are taken out of the step, the
-rest move by the inverse Hessian built so far, and the step is shortened until the function falls
-enough (Armijo). Every problem keeps its own matrix and step length, so a batch gives what its
-problems would give alone; all are evaluated at once, and those that are done are left out. A GPU
-is waited for only to see whether there are such, and given few operations to do.
-"""
+"""Search for the best point of a box, for many trials at once."""
 
 from __future__ import annotations
 
@@ -25,311 +18,9 @@ from botorch_tv.inference.costs import CLIMBING, SEARCH_NUMBERS
 from botorch_tv.inference.device_copies import DeviceCopies
 from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.protocol import Looks
+from botorch_tv.inference.quasi_newton import Descent, Objective
 from botorch_tv.inference.scratch import Scratch
 from botorch_tv.validation import settle_integer
-
-Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Takes points, `m x p`, or `m x k x p` of groups of k, and the numbers of the problems or groups
-they belong to, `m`; gives values, `m` or `m x k`, and gradients like the points."""
-
-SUFFICIENT_DECREASE = 1e-4
-CURVATURE = 1e-10
-"""A pair of step and change of gradient enters the matrix if their cosine is at least this."""
-FIRST_STEP = 0.1
-"""Length of the first step of each problem."""
-BETWEEN_LOOKS = 4
-"""Least evaluations from one look at which problems are done to the next, where looking means
-waiting; later a third of those so far."""
-SHORTEST_STEP = 1e-12
-"""A line search that came down to this share of its step ends the problem."""
-
-
-class Minimum(NamedTuple):
-    """Where problems ended."""
-
-    x: Tensor
-    """`n x p`."""
-    value: Tensor
-    """`n`."""
-    evaluations: int
-    """How often the function was evaluated."""
-
-
-def minimize(
-    function: Objective,
-    start: Tensor,
-    lower: Tensor | float,
-    upper: Tensor | float,
-    *,
-    evaluations: int = 200,
-    value_tolerance: float = 1e-9,
-    gradient_tolerance: float = 1e-6,
-) -> Minimum:
-    """Local minima of independent problems within bounds.
-
-    Coordinates should be scaled so that a step of 0.1 is a modest one.
-
-    Args:
-        function: Value and gradient. Where one is not finite it counts as worse than elsewhere.
-        start: Where to start, `n x p`; moved into the bounds.
-        lower: Lower bounds, broadcastable with ``start``.
-        upper: Upper bounds.
-        evaluations: How often the function may be evaluated.
-        value_tolerance: A problem is done when a step changes its value by no more than this,
-            relative to the larger of the value's size and 1.
-        gradient_tolerance: Or when no coordinate of the projected gradient is larger than this.
-
-    Returns:
-        The best points met.
-    """
-    descent = Descent(function, start, lower, upper)
-    descent.go(evaluations, value_tolerance, gradient_tolerance)
-    return Minimum(descent.x, descent.value, descent.evaluations)
-
-
-class Descent:
-    """Minimisations on their way, alone or in groups, of which some may be given up.
-
-    Args:
-        function: As for :func:`minimize`; evaluated once.
-        start: Where to start, `n x p`, or `n x k x p` for groups of k, which are evaluated until
-            all in them are done; moved into the bounds.
-        lower: Lower bounds, broadcastable with ``start``.
-        upper: Upper bounds.
-
-    Attributes:
-        x: The best points met, like ``start``.
-        value: The function there, `n` or `n x k`.
-        evaluations: How often the function was evaluated.
-    """
-
-    def __init__(
-        self, function: Objective, start: Tensor, lower: Tensor | float, upper: Tensor | float
-    ) -> None:
-        lower, upper = (_expanded(bound, start) for bound in (lower, upper))
-        x = start.clamp(lower, upper)
-        self._function, self._rows = function, torch.arange(len(x), device=x.device)
-        value, gradient = _finite(*function(x, self._rows))
-        self.x, self.value, self.evaluations = x.clone(), value.clone(), 1
-        self._run = _Run(x, value, gradient, lower, upper)
-
-    def go(
-        self,
-        evaluations: int,
-        value_tolerance: float,
-        gradient_tolerance: float,
-        *,
-        futile: float = math.inf,
-        blindly: bool = False,
-    ) -> None:
-        """Go on until all are done, or the function was evaluated so often in all.
-
-        Args:
-            evaluations: How often.
-            value_tolerance: As for :func:`minimize`.
-            gradient_tolerance: As for :func:`minimize`.
-            futile: One is done, too, where the best of its group is lower by more than so many
-                times what its next step promises by its slope.
-            blindly: Whether not to look who is done where looking means waiting.
-        """
-        run = self._run
-        next_look = _next_look(self.evaluations)
-        while self.evaluations < evaluations and len(self._rows):
-            trial = run.trial()
-            value, gradient = self._function(trial, self._rows)
-            self.evaluations += 1
-            run.take(trial, value, gradient, value_tolerance, gradient_tolerance)
-            if futile < math.inf:
-                run.give_up(futile)
-            if self._sees or (not blindly and self.evaluations >= next_look):
-                next_look = _next_look(self.evaluations)
-                self._look()
-        self._write_down()
-
-    def go_on_with(self, some: Tensor) -> None:
-        """Give up all but some of every group, `n x j`, which are put in that order.
-
-        What is given up is no longer among ``x`` and ``value`` either.
-        """
-        self._write_down()
-        self.x, self.value = (_of_groups(part, some) for part in (self.x, self.value))
-        if not len(self._rows):
-            return
-        self._run.keep_within(some.index_select(0, self._rows))
-        if self._sees:
-            self._look()
-
-    def _write_down(self) -> None:
-        if not len(self._rows):
-            return
-        if len(self._rows) == len(self.x):
-            self.x, self.value = self._run.x, self._run.value
-        else:
-            self.x[self._rows], self.value[self._rows] = self._run.x, self._run.value
-
-    @property
-    def _sees(self) -> bool:
-        """Whether looking who is done takes no waiting."""
-        return self.x.device.type == "cpu"
-
-    def _look(self) -> None:
-        """Leave the problems, or groups, where they are that are done, if those are the most."""
-        going = self._run.going
-        if going.dim() > 1:
-            going = going.any(-1)
-        left = int(going.sum())
-        if left > len(self._rows) // 2:
-            return
-        self._write_down()
-        if not left:
-            self._rows = self._rows[:0]
-            return
-        # Those that go on, in their order; how many these are need not be asked again.
-        rows = going.to(torch.uint8).argsort(stable=True, descending=True)[:left]
-        self._rows = self._rows[rows]
-        self._run.keep(rows)
-
-
-def _next_look(evaluations: int) -> int:
-    """After how many evaluations it is time to look who is done."""
-    return evaluations + max(BETWEEN_LOOKS, evaluations // 3)
-
-
-def _of_groups(part: Tensor, some: Tensor) -> Tensor:
-    """Some of every group, `n x k x *` and `n x j` to `n x j x *`."""
-    index = some.view(*some.shape, *[1] * (part.dim() - 2)).expand(*some.shape, *part.shape[2:])
-    return part.gather(1, index)
-
-
-def _expanded(bound: Tensor | float, like: Tensor) -> Tensor:
-    """A bound as a tensor of the shape, dtype and device of another."""
-    # A number made into a tensor elsewhere would have to be copied to a GPU.
-    bound = bound.to(like) if isinstance(bound, Tensor) else like.new_full((), bound)
-    return bound.expand_as(like)
-
-
-def _finite(value: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Values and gradients that spoil no others: infinite and 0 where one is not finite."""
-    # A finite number less itself is 0, any other NaN: half as many operations as isfinite().
-    total = value + (gradient - gradient).sum(-1)
-    bad = total - total != 0
-    return value.masked_fill(bad, math.inf), gradient.masked_fill(bad.unsqueeze(-1), 0.0)
-
-
-class _Run:
-    """The problems still worked on."""
-
-    def __init__(
-        self, x: Tensor, value: Tensor, gradient: Tensor, lower: Tensor, upper: Tensor
-    ) -> None:
-        self.x, self.value, self.gradient = x, value, gradient
-        self.lower, self.upper = lower, upper
-        self.step = torch.ones_like(value)
-        self.going = torch.ones_like(value, dtype=torch.bool)
-        self.fresh = torch.ones_like(self.going)
-        self.identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-        self.inverse = self.identity.expand(*value.shape, -1, -1)
-        self.uphill: Tensor
-        self._turn()
-        length = self.uphill.norm(dim=-1).clamp_min(torch.finfo(x.dtype).tiny)
-        factor = (FIRST_STEP / length).unsqueeze(-1)
-        self.inverse, self.uphill = self.inverse * factor.unsqueeze(-1), self.uphill * factor
-
-    def _turn(self) -> None:
-        """Set the direction from the gradient and the matrix."""
-        # A coordinate at the bound that it is driven to is held.
-        self.free = torch.where(self.gradient > 0, self.lower, self.upper) != self.x
-        self.slope = self.gradient * self.free
-        self.uphill = (self.inverse @ self.slope.unsqueeze(-1)).squeeze(-1) * self.free
-
-    def trial(self) -> Tensor:
-        """The points to evaluate next."""
-        moved = torch.addcmul(self.x, self.step.unsqueeze(-1), self.uphill, value=-1)
-        return moved.clamp_(self.lower, self.upper)
-
-    def take(
-        self,
-        trial: Tensor,
-        value: Tensor,
-        gradient: Tensor,
-        value_tolerance: float,
-        gradient_tolerance: float,
-    ) -> None:
-        """Accept or shorten the steps just evaluated."""
-        moved = trial - self.x
-        promised = (self.gradient * moved).sum(-1)
-        total = gradient.sum(-1) + value
-        # A finite number less itself is 0, any other NaN: where one is not finite, so is the gain.
-        gained = self.value - value + (total - total)
-        # Cut off at the bounds, a step may point upwards: then the value must not rise at least.
-        enough = gained.add(promised.clamp_max(0), alpha=SUFFICIENT_DECREASE) >= 0
-        accepted = enough & self.going
-        # The minimum of the parabola through both values and the first slope.
-        shorter = (0.5 * promised).div_(promised + gained)
-        # 0 / 0 where a problem that is done stands still; its points are evaluated all the same.
-        shorter = shorter.nan_to_num_(0.1, 0.1, 0.1).clamp_(0.1, 0.5)
-        self.step = shorter.mul_(self.step).masked_fill_(accepted, 1.0)
-        gradient = torch.where(accepted.unsqueeze(-1), gradient, self.gradient)
-        self._learn(moved, gradient - self.gradient)
-        small = gained <= value_tolerance * self.value.abs().clamp_min_(1)
-        self.x = torch.where(accepted.unsqueeze(-1), trial, self.x)
-        self.value = torch.where(accepted, value, self.value)
-        self.gradient = gradient
-        self._turn()
-        flat = torch.linalg.vector_norm(self.slope, math.inf, -1) <= gradient_tolerance
-        # One just accepted has a whole step before it.
-        done = flat | (self.step < SHORTEST_STEP) | (accepted & small)
-        self.going = self.going > done
-
-    def give_up(self, futile: float) -> None:
-        """End problems far above the best of their group that have little left to gain."""
-        promised = (self.slope * self.uphill).sum(-1)
-        within = self.value.amin(-1, keepdim=True).add(promised, alpha=futile)
-        # The first step has a length that promises nothing.
-        hopeless = (self.value > within) > self.fresh
-        self.going = self.going > hopeless
-
-    def _learn(self, s: Tensor, y: Tensor) -> None:
-        """The BFGS update, H <- (I - ρ s yᵀ) H (I - ρ y sᵀ) + ρ s sᵀ with ρ = 1 / sᵀy.
-
-        Args:
-            s: Steps.
-            y: Changes of the gradient; nothing is learned where these are 0.
-        """
-        y = y * (s != 0)
-        both = torch.stack([s, y], -2)
-        products = both @ both.mT
-        product, lengths = products[..., 0, 1], products.diagonal(dim1=-2, dim2=-1).sqrt()
-        useless = product <= CURVATURE * lengths.prod(-1)
-        first = self.fresh > useless
-        scale = product / products[..., 1, 1].clamp_min(torch.finfo(s.dtype).tiny)
-        rescaled = scale[..., None, None] * self.identity
-        inverse = torch.where(first[..., None, None], rescaled, self.inverse)
-        self.fresh = self.fresh & useless
-        rho = product.reciprocal().masked_fill_(useless, 0.0).unsqueeze(-1)
-        # With h = H y and u = h - ½ (1 + ρ yᵀh) s it is H - ρ (s uᵀ + u sᵀ).
-        h = (inverse @ y.unsqueeze(-1)).squeeze(-1)
-        u = torch.addcmul(h, 1 + rho * (y * h).sum(-1, keepdim=True), s, value=-0.5)
-        outer = (rho * s).unsqueeze(-1) * u.unsqueeze(-2)
-        self.inverse = inverse - outer - outer.mT
-
-    def keep(self, left: Tensor) -> None:
-        """Leave out all but some problems, or groups, given by number."""
-        for name in OF_PROBLEMS:
-            setattr(self, name, getattr(self, name).index_select(0, left))
-
-    def keep_within(self, some: Tensor) -> None:
-        """Leave out all but some of every group, `m x j`."""
-        for name in OF_PROBLEMS:
-            setattr(self, name, _of_groups(getattr(self, name), some))
-
-
-OF_PROBLEMS = (
-    "x", "value", "gradient", "lower", "upper", "step", "going", "fresh", "inverse", "free",
-    "slope", "uphill",
-)  # fmt: skip
-"""What is known of each problem."""
-
 
 AROUND = 4
 """Times as many points as are wanted are looked at for those nearest to a point in a cube."""
@@ -611,7 +302,7 @@ class MultiStart(Search):
 
     def best(self, box: Region, sought: Sought) -> Tensor:
         start = self._starts(box, sought)
-        return box.from_unit(highest(_Climb(box, sought), start, self.evaluations))
+        return box.from_unit(highest(_climb(box, sought), start, self.evaluations))
 
     def numbers(self, dim: int, looks: Looks, trials: int) -> int:
         starts = 4 + 3 * dim if self.restarts is None else self.restarts
@@ -683,36 +374,31 @@ def _at(points: Tensor, number: Tensor) -> Tensor:
     return points.gather(1, number.unsqueeze(-1).expand(-1, -1, points.shape[-1]))
 
 
-class _Climb:
+def _climb(box: Region, sought: Sought) -> Objective:
     """Minus the score in its unit, and its gradient, at points of the unit cube."""
+    every, factor = len(sought.observed), -1 / sought.unit
 
-    def __init__(self, box: Region, sought: Sought) -> None:
-        self.box, self.sought = box, sought
-        self.trials = len(sought.observed)
-
-    def __call__(self, x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
-        every, points = len(trials) == self.trials, x
-        if self.sought.whole and not every:
-            points = x.new_full((self.trials, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
-        some = None if every or self.sought.whole else trials
-        values, gradient = self._climbed(points, some, -1 / self.sought.unit)
-        if len(points) > len(x):
-            return values.index_select(0, trials), gradient.index_select(0, trials)
-        return values, gradient
-
-    def _climbed(
-        self, points: Tensor, trials: Tensor | None, factor: float
-    ) -> tuple[Tensor, Tensor]:
-        """A factor times the score, and its gradient."""
-        if self.sought.climbed is not None:
-            values, by = self.sought.climbed(self.box.from_unit(points), trials, factor)
-            return values, self.box.by_unit(by)
+    def climbed(points: Tensor, trials: Tensor | None) -> tuple[Tensor, Tensor]:
+        if sought.climbed is not None:
+            values, by = sought.climbed(box.from_unit(points), trials, factor)
+            return values, box.by_unit(by)
         with torch.enable_grad():
             points = points.detach().requires_grad_()
-            values = self.sought.score(self.box.from_unit(points), trials)
+            values = sought.score(box.from_unit(points), trials)
             # Given weights as a tensor, autograd would import SymPy: .4 s in a new process.
             (gradient,) = torch.autograd.grad(factor * values.sum(), points)
         return values.detach() * factor, gradient
+
+    def objective(x: Tensor, trials: Tensor) -> tuple[Tensor, Tensor]:
+        if len(trials) == every:
+            return climbed(x, None)
+        if not sought.whole:
+            return climbed(x, trials)
+        points = x.new_full((every, *x.shape[1:]), 0.5).index_copy_(0, trials, x)
+        values, gradient = climbed(points, None)
+        return values.index_select(0, trials), gradient.index_select(0, trials)
+
+    return objective
 
 
 def _numbers_of_scores(points: int, looks: Looks, trials: int) -> int:

@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.protocol import Looks
+from botorch_tv.inference.quasi_newton import minimize
 from botorch_tv.inference.search import (
     MultiStart,
     Objective,
@@ -19,7 +20,6 @@ from botorch_tv.inference.search import (
     Sought,
     Uniform,
     highest,
-    minimize,
     raw_points,
 )
 from botorch_tv.strategies.mixed.space import Space
