@@ -16,7 +16,7 @@ from torch import Tensor
 from botorch_tv.even_points import even_points
 from botorch_tv.forgetting import Decay
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.cholesky import pivoted_cholesky
+from botorch_tv.inference.cholesky import inverted, pivoted_cholesky
 from botorch_tv.inference.covariance import (
     EVALUATED_TOLERANCE,
     describe_kernel,
@@ -241,8 +241,7 @@ def point_basis(
         if len(nodes) > most:
             return most
         L = torch.tril(columns[places])
-        identity = torch.eye(len(nodes), dtype=L.dtype, device=L.device)
-        inverse = torch.linalg.solve_triangular(L, identity, upper=False)
+        inverse = inverted(L)
         fresh = in_box(scattered(dim, number))
         basis = PointBasis(box_prior, nodes, inverse, 0.0, least_noise)
         left = kernel.variance(fresh.unsqueeze(0))[0] - basis.at(fresh).square().sum(-1)

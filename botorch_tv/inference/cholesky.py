@@ -103,6 +103,13 @@ def solved(lower: Tensor, right: Tensor) -> Tensor:
     return solution.reshape(*solution.shape[:-1], columns, *lead).movedim(back, front)
 
 
+def inverted(lower: Tensor) -> Tensor:
+    """L⁻¹, `... x n x n`."""
+    identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
+    inverse: Tensor = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
+    return inverse
+
+
 def log_diagonal(lower: Tensor) -> Tensor:
     """Logarithm of det L, `...`."""
     return lower.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -299,8 +306,7 @@ def _block(lower: Tensor, inverse: Tensor, gram: Gram, last: int) -> tuple[Tenso
     beside, own = gram(first, last).tensor_split([first], -1)
     own.diagonal(dim1=-2, dim2=-1).add_(1)
     beside, corner = further_rows(lower, beside, own)
-    identity = torch.eye(last - first, dtype=own.dtype, device=own.device).expand_as(corner)
-    below = torch.linalg.solve_triangular(corner, identity, upper=False)
+    below = inverted(corner)
     if not first:
         return corner, below
     return torch.cat([beside, corner], -1), torch.cat([-below @ (beside @ inverse), below], -1)

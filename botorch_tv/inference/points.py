@@ -25,6 +25,7 @@ from botorch_tv.inference.cholesky import (
     Gram,
     GrowingFactor,
     Log,
+    cholesky,
     factor_of,
     numbers_of_factor,
 )
@@ -376,11 +377,8 @@ def _path(
         prior, spatial = observations.prior_factor.unsqueeze(-1), kernel.covariance(X, X)
         weight, present = weight * prior.sqrt(), observations.present_decay / prior
         explained = present.unsqueeze(-1) * observations.present_decay.unsqueeze(-2)
-        lasting = (
-            root.unsqueeze(-1) * (spatial * (observations.decay - explained)) * root.unsqueeze(-2)
-        )
-        lasting.diagonal(dim1=-2, dim2=-1).add_(1)
-        errors = _times(torch.linalg.cholesky_ex(lasting).L, errors)
+        lasting = spatial * (observations.decay - explained)
+        errors = _times(cholesky(lasting, root), errors)
     at_rows = _times(features.at(X), weight)
     if present is not None:
         at_rows = present * at_rows

@@ -14,7 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
-from botorch_tv.inference.cholesky import cholesky, log_diagonal
+from botorch_tv.inference.cholesky import cholesky, inverted, log_diagonal
 from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
 
 
@@ -263,8 +263,8 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
     """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
-    scaled, identity, factor = _information_factor(basis, observations)
-    rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+    scaled, factor = _information_factor(basis, observations)
+    rows = inverted(factor)
     targets = observations.precision_root * observations.y
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
     offset = trend = None
@@ -283,11 +283,11 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
     )
 
 
-def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor, Tensor]:
-    """S Φ_X, the identity, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
+def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor]:
+    """S Φ_X, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
     scaled = observations.precision_root.unsqueeze(-1) * basis.row(observations.choice)
     identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
-    return scaled, identity, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+    return scaled, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
 
 
 def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:

@@ -163,27 +163,30 @@ class BankPrior:
         bank: Which processes.
         lower: Lower corner, `d`.
         upper: Upper corner, `d`.
-        context_dim: Number c of coordinates without bounds, behind the others.
         features: Per lengthscale.
-        tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
-            they leave out, `M`; None on a box.
         starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
         variance: Ones, one per arm, or one for all points of a box.
-        members: Rates, hazards and noise ratios.
+        context_dim: Number c of coordinates without bounds, behind the others.
+        tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
+            they leave out, `M`; None on a box.
     """
 
     bank: Bank
     lower: Tensor
     upper: Tensor
-    context_dim: int
     features: tuple[Features, ...]
-    tables: tuple[tuple[Tensor, Tensor], ...] | None
     starts: Tensor
     variance: Tensor
-    members: Members
+    context_dim: int = 0
+    tables: tuple[tuple[Tensor, Tensor], ...] | None = None
     scale: float = 1.0
     scratch: Scratch = field(default_factory=Scratch)
     _some: dict[tuple[int, ...], BankPrior] = field(default_factory=dict)
+
+    @cached_property
+    def members(self) -> Members:
+        """Rates, hazards and noise ratios."""
+        return self.bank.members(self.variance)
 
     def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
         """The prior of some of the lengthscales of a box, the same object whenever asked for."""
@@ -300,17 +303,8 @@ def prior_on_box(
             features_among(every, one, bank.tolerance, bank.features, lower)
             for one in bank.lengthscales_of(columns)
         )
-    return BankPrior(
-        bank=bank,
-        lower=lower,
-        upper=upper,
-        context_dim=context_dim,
-        features=own,
-        tables=None,
-        starts=starts.to(lower),
-        variance=lower.new_ones(()),
-        members=bank.members(lower),
-    )
+    one = lower.new_ones(())
+    return BankPrior(bank, lower, upper, own, starts.to(lower), one, context_dim)
 
 
 def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
@@ -325,17 +319,8 @@ def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
         waves = one.at(U)
         table, _ = with_constant(waves @ directions(waves, 0.1 * bank.tolerance))
         tables.append((table, with_constant(waves)[1]))
-    return BankPrior(
-        bank=bank,
-        lower=lower,
-        upper=upper,
-        context_dim=0,
-        features=own,
-        tables=tuple(tables),
-        starts=filling(U.cpu()).to(X.device),
-        variance=X.new_ones(len(X)),
-        members=bank.members(X),
-    )
+    starts, variance = filling(U.cpu()).to(X.device), X.new_ones(len(X))
+    return BankPrior(bank, lower, upper, own, starts, variance, tables=tuple(tables))
 
 
 def filling(U: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.cholesky import pivoted_cholesky, solved
+from botorch_tv.inference.cholesky import inverted, pivoted_cholesky
 from botorch_tv.inference.modes import without_gradients
 from botorch_tv.inference.point_kernel import profile
 
@@ -207,8 +207,7 @@ def features_among(
     Z = U[places]
     covariance = gaussian(Z, Z, lengthscale)
     covariance.diagonal().add_(JITTER)
-    identity = torch.eye(len(Z), dtype=torch.float64, device=Z.device)
-    inverse = solved(torch.linalg.cholesky(covariance), identity)
+    inverse = inverted(torch.linalg.cholesky(covariance))
     return Inducing(Z.to(like), inverse.to(like), lengthscale)
 
 

@@ -10,10 +10,9 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.protocol import Looks
-from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.inference.quasi_newton import Objective, minimize
 from botorch_tv.inference.search import (
     MultiStart,
-    Objective,
     Region,
     Score,
     Search,
