@@ -17,8 +17,6 @@ from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.forgetting.parts import Part
 from botorch_tv.validation import require, shown
 
-TIE_TOLERANCE = 1e-7
-"""Scores this close, in units of the largest prior standard deviation, are equal."""
 LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 Incumbent = Literal["posterior", "observed"]
 """The reference of an improvement: the best posterior mean among the points observed, or the best

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from botorch_tv.experts.dpp import Steps, k_dpp
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.random import mixed
 from botorch_tv.strategies.draws import Draws
 from botorch_tv.strategies.state import State

@@ -15,8 +15,8 @@ from botorch_tv.inference.answers import checked
 from botorch_tv.inference.rows import Rows, append_together
 
 if TYPE_CHECKING:
-    from botorch_tv.inference.growing_factor import GrowingFactor
-    from botorch_tv.inference.mixture.running import RunningMixture
+    from botorch_tv.inference.cholesky import GrowingFactor
+    from botorch_tv.inference.mixture.filter import RunningMixture
     from botorch_tv.inference.prior import Prior
     from botorch_tv.inference.running import RunningPosterior
 

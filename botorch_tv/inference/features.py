@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior, PointBasis, point_basis
 from botorch_tv.inference.costs import KERNEL_SHARE, LEAST_SHARE, NOISE_SHARE
-from botorch_tv.inference.point_basis import PointBasis, point_basis
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.recursion import Recursion
 from botorch_tv.validation import settle_number

@@ -16,6 +16,9 @@ import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from torch import Tensor
 
+from botorch_tv.inference.of_trials import OfTrials
+from botorch_tv.validation import require
+
 Covariance = Callable[[Tensor], Tensor]
 """Points, `trials x q x d`, to their covariances with n others, `trials x q x n`."""
 
@@ -55,7 +58,8 @@ class Stationary:
         # Near zero this kernel is linear in the distance, whose rounding must then be small.
         def covariance(X1: Tensor) -> Tensor:
             away = self.scaled(X1).unsqueeze(-2) - second.unsqueeze(-3)
-            return self.outputscale * profile(away.square().sum(-1), self.smoothness)
+            square = away.square().sum(-1).clamp_min(SMALLEST_SQUARE)
+            return self.outputscale * profile(square, self.smoothness)
 
         return covariance
 
@@ -127,7 +131,7 @@ class Against:
     def _square(self, first: Tensor) -> Tensor:
         """Squared distances of points around the centre."""
         sizes = first.square().sum(-1, keepdim=True) + self._squares
-        return torch.baddbmm(sizes, first, self._around.mT, alpha=-2)
+        return torch.baddbmm(sizes, first, self._around.mT, alpha=-2).clamp_min(SMALLEST_SQUARE)
 
 
 @dataclass(frozen=True)
@@ -217,10 +221,15 @@ def _stationary(kernel: Kernel) -> Stationary | None:
 
 
 def profile(square: Tensor, smoothness: float) -> Tensor:
-    """Correlation at a squared distance in units of the lengthscale."""
+    """Correlation at a squared distance in units of the lengthscale.
+
+    Args:
+        square: At least :data:`SMALLEST_SQUARE` unless the smoothness is infinite.
+        smoothness: ν of the Matérn kind, 1/2, 3/2 or 5/2; infinite for the squared exponential.
+    """
     if smoothness == math.inf:
-        return torch.exp(-0.5 * square.clamp_min(0))
-    distance = square.clamp_min(SMALLEST_SQUARE).sqrt() * math.sqrt(2 * smoothness)
+        return torch.exp(-0.5 * square)
+    distance = square.sqrt() * math.sqrt(2 * smoothness)
     decay = torch.exp(-distance)
     if smoothness == 0.5:
         return decay
@@ -231,10 +240,66 @@ def profile(square: Tensor, smoothness: float) -> Tensor:
 
 def decline(square: Tensor, smoothness: float) -> Tensor:
     """By how much :func:`profile` falls per half a squared distance, ν being 3/2 or 5/2."""
-    distance = square.clamp_min(SMALLEST_SQUARE).sqrt() * math.sqrt(2 * smoothness)
+    distance = square.sqrt() * math.sqrt(2 * smoothness)
     decay = torch.exp(-distance)
     return 3 * decay if smoothness == 1.5 else (1 + distance) * decay * (5 / 3)
 
 
 def _selected(parameter: Tensor, trials: Tensor) -> Tensor:
     return parameter[trials] if parameter.dim() == 3 and len(parameter) > 1 else parameter
+
+
+FREQUENCIES = 512
+"""Waves per function; the covariance is then off by about 1 / sqrt(FREQUENCIES)."""
+
+
+@dataclass(frozen=True)
+class FourierFeatures(OfTrials):
+    """Random features of a kernel.
+
+    Attributes:
+        kernel: Whose they are.
+        frequency: `trials x F x d`, for coordinates in units of the lengthscale.
+    """
+
+    kernel: Stationary
+    frequency: Tensor
+
+    def at(self, X: Tensor) -> Tensor:
+        """Features φ with E[φ(x) φ(x')ᵀ] = k(x, x'), `trials x q x d -> trials x q x 2F`."""
+        phase = self.kernel.scaled(X) @ self.frequency.mT
+        amplitude = (self.kernel.outputscale / self.frequency.shape[-2]).sqrt()
+        return torch.cat([phase.cos(), phase.sin()], -1) * amplitude
+
+
+def spectral_normals(kernel: PointKernel) -> int:
+    """Standard normal variates needed per frequency besides one per coordinate.
+
+    Raises:
+        ValueError: If the kernel has no known spectrum.
+    """
+    require(
+        isinstance(kernel, Stationary),
+        f"no spectrum is known for {getattr(kernel, 'kernel', kernel)!r}; Thompson sampling on a "
+        "box takes an RBFKernel or a MaternKernel, scaled or not. Use a Grid for others.",
+    )
+    assert isinstance(kernel, Stationary)
+    return 0 if kernel.smoothness == math.inf else round(2 * kernel.smoothness)
+
+
+def waves(kernel: PointKernel, normal: Tensor) -> FourierFeatures:
+    """Random features.
+
+    Args:
+        kernel: Of the squared exponential or Matérn kind.
+        normal: Standard normal variates, `trials x F x (d + spectral_normals(kernel))`, d being the
+            number of coordinates that the kernel looks at.
+    """
+    further = spectral_normals(kernel)
+    assert isinstance(kernel, Stationary)
+    d = normal.shape[-1] - further
+    frequency = normal[..., :d]
+    if further:
+        chi_square = normal[..., d:].square().sum(-1, keepdim=True)
+        frequency = frequency * (further / chi_square).sqrt()
+    return FourierFeatures(kernel, frequency)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from botorch_tv.inference.arms import log_numbers
 from botorch_tv.inference.basis import Basis
+from botorch_tv.inference.box import PointBasis
+from botorch_tv.inference.cholesky import GrowingFactor
 from botorch_tv.inference.costs import (
     FAMILIAR,
     FEATURE_SCORING,
@@ -17,11 +19,8 @@ from botorch_tv.inference.costs import (
     ROOT_MATRICES,
 )
 from botorch_tv.inference.data import Change, Data, Present
-from botorch_tv.inference.growing_factor import GrowingFactor
-from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_kernel import Against, Covariance
-from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE, GaussianPosterior, Slopes
-from botorch_tv.inference.points import PointInference
+from botorch_tv.inference.points import SMALLEST_VARIANCE, GaussianPosterior, PointInference, Slopes
 from botorch_tv.inference.protocol import Looks, Normal
 from botorch_tv.inference.recursion import Recursion, running_of
 from botorch_tv.inference.reductions import RowReduction

@@ -14,6 +14,7 @@ import torch
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
+from botorch_tv.inference.cholesky import cholesky, inverted, log_diagonal
 from botorch_tv.inference.costs import BLOCK_NUMBERS, GROWTH_STEPS
 
 
@@ -239,7 +240,7 @@ def _is_few(basis: Basis, rows: int) -> bool:
 def _covariance_form(basis: Basis, observations: Observations) -> Regression:
     """Factor I + S K S, `n x n`: H = L⁻¹ S K~ and mean Hᵀ L⁻¹ S y."""
     root = observations.precision_root
-    factor = _whitened_factor(basis, observations)
+    factor = cholesky(_covariance(basis, observations), root)
     present = root if observations.present_decay is None else root * observations.present_decay
     columns = [
         present.unsqueeze(-1) * basis.row(observations.choice),
@@ -257,13 +258,13 @@ def _covariance_form(basis: Basis, observations: Observations) -> Regression:
         offset = trend.constant
         targets = targets - offset.unsqueeze(-1) * ones
     coordinates = (targets.unsqueeze(-2) @ rows).squeeze(-2)
-    return Regression(rows, coordinates, _log_diagonal(factor), offset=offset, trend=trend)
+    return Regression(rows, coordinates, log_diagonal(factor), offset=offset, trend=trend)
 
 
 def _information_form(basis: Basis, observations: Observations) -> Regression:
     """Factor A = I + Φ_Xᵀ S² Φ_X, `r x r`: posterior covariance Φ A⁻¹ Φᵀ, mean Φ A⁻¹ Φ_Xᵀ S² y."""
-    scaled, identity, factor = _information_factor(basis, observations)
-    rows = torch.linalg.solve_triangular(factor, identity.expand_as(factor), upper=False)
+    scaled, factor = _information_factor(basis, observations)
+    rows = inverted(factor)
     targets = observations.precision_root * observations.y
     whitened = rows @ (targets.unsqueeze(-2) @ scaled).mT  # L⁻¹ Φ_Xᵀ S² y
     offset = trend = None
@@ -278,15 +279,15 @@ def _information_form(basis: Basis, observations: Observations) -> Regression:
         whitened = whitened - offset[..., None, None] * ones
     coordinates = (whitened.mT @ rows).squeeze(-2)
     return Regression(
-        rows, coordinates, _log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
+        rows, coordinates, log_diagonal(factor), is_posterior=True, offset=offset, trend=trend
     )
 
 
-def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor, Tensor]:
-    """S Φ_X, the identity, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
+def _information_factor(basis: Basis, observations: Observations) -> tuple[Tensor, Tensor]:
+    """S Φ_X, and the Cholesky factor of I + Φ_Xᵀ S² Φ_X."""
     scaled = observations.precision_root.unsqueeze(-1) * basis.row(observations.choice)
     identity = torch.eye(basis.size, dtype=scaled.dtype, device=scaled.device)
-    return scaled, identity, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
+    return scaled, torch.linalg.cholesky_ex(identity + scaled.mT @ scaled).L
 
 
 def constant_mean(cross: Tensor, weight: Tensor) -> Tensor:
@@ -309,22 +310,11 @@ def information_gain(basis: Basis, observations: Observations) -> Tensor:
 
 def _gain_of(basis: Basis, observations: Observations) -> Tensor:
     if _fits_information_form(basis, observations):
-        return _log_diagonal(_information_factor(basis, observations)[-1])
-    return _log_diagonal(_whitened_factor(basis, observations))
+        return log_diagonal(_information_factor(basis, observations)[-1])
+    return log_diagonal(cholesky(_covariance(basis, observations), observations.precision_root))
 
 
-def _whitened_factor(basis: Basis, observations: Observations) -> Tensor:
-    """Cholesky factor of I + S (K ∘ D) S, `batch_shape x n x n`."""
+def _covariance(basis: Basis, observations: Observations) -> Tensor:
+    """K ∘ D, `batch_shape x n x n`."""
     gram = basis.gram(observations.choice)
-    if observations.decay is not None:
-        gram = gram * observations.decay
-    root = observations.precision_root
-    whitened = root.unsqueeze(-1) * gram * root.unsqueeze(-2)
-    whitened.diagonal(dim1=-2, dim2=-1).add_(1)
-    # Eigenvalues are at least 1 up to rounding, so the factorisation cannot fail on finite input.
-    factor: Tensor = torch.linalg.cholesky_ex(whitened).L
-    return factor
-
-
-def _log_diagonal(factor: Tensor) -> Tensor:
-    return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return gram if observations.decay is None else gram * observations.decay

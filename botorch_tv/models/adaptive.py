@@ -6,10 +6,8 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from torch import Tensor
 
-from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.prior import MOST_COLUMNS, prior_on_box
-from botorch_tv.inference.mixture.running import mixture_prior
-from botorch_tv.inference.mixture.units import FIRST, MixtureUnits, units_after
+from botorch_tv.inference.mixture.bank import MOST_COLUMNS, Bank, prior_on_box
+from botorch_tv.inference.mixture.filter import FIRST, MixtureUnits, mixture_prior, units_after
 from botorch_tv.kernels.batching import like
 from botorch_tv.models.adaptive_model import AdaptiveModel
 from botorch_tv.models.checks import check_now, column_of_time, warn_of_no_time

@@ -11,11 +11,9 @@ from botorch.models.model import Model
 from botorch.sampling.base import MCSampler
 from torch import Size, Tensor
 
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.filter import RunningMixture, member_weights
 from botorch_tv.inference.mixture.forecast import forecast, places
-from botorch_tv.inference.mixture.functions import Drawing
-from botorch_tv.inference.mixture.moments import member_weights
-from botorch_tv.inference.mixture.prior import BankPrior
-from botorch_tv.inference.mixture.running import RunningMixture
 from botorch_tv.models.adaptive_posterior import AdaptivePosterior
 from botorch_tv.models.checks import check_batches, check_inputs
 from botorch_tv.models.measurements import (
@@ -55,7 +53,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
         self.prior, self.running = prior, running
         self.train_inputs, self.train_targets = (train_X,), train_Y.squeeze(-1)
         self.time_dim, self._now = time_dim, now
-        self._drawing = Drawing(forecast(prior, running), running.groups, prior.members.noise)
+        self._drawing = forecast(prior, running)
 
     @property
     def num_outputs(self) -> int:

@@ -16,8 +16,7 @@ from botorch.sampling.normal import NormalMCSampler
 from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Size, Tensor
 
-from botorch_tv.inference.mixture.forecast import Places
-from botorch_tv.inference.mixture.functions import Drawing
+from botorch_tv.inference.mixture.forecast import Forecast, Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +38,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         unit: By which that is multiplied before, `T`.
     """
 
-    drawing: Drawing
+    drawing: Forecast
     places: Places
     own_noise: bool
     added: Tensor | None
@@ -66,19 +65,19 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
     @cached_property
     def mean(self) -> Tensor:
         """`lead x batch_shape x q x 1`."""
-        value = self.drawing.ahead.mean(self.places)
+        value = self.drawing.mean(self.places)
         return self._shaped(value * self.unit[:, None, None] + self.centre[:, None, None])
 
     @cached_property
     def variance(self) -> Tensor:
         """`lead x batch_shape x q x 1`."""
-        value = self.drawing.ahead.variance(self.places).clamp_min(0)
+        value = self.drawing.variance(self.places).clamp_min(0)
         return self._shaped(value * self.unit[:, None, None].square() + self._noise)
 
     @cached_property
     def covariance_matrix(self) -> Tensor:
         """Among the points of every set, `lead x batch_shape x q x q`."""
-        value = self.drawing.ahead.covariance(self.places) * self.unit.view(-1, 1, 1, 1).square()
+        value = self.drawing.covariance(self.places) * self.unit.view(-1, 1, 1, 1).square()
         value = value + torch.diag_embed(self._noise.expand(value.shape[:-1]))
         return value.transpose(0, 1).reshape(*self.batch_shape, *value.shape[-2:])
 
@@ -124,7 +123,7 @@ class AdaptivePosterior(Posterior):  # type: ignore[misc]
         if self.added is not None:
             variance = variance + (self.added / self.unit[:, None, None].square()).unsqueeze(-1)
         own = variance.clamp_min(torch.finfo(self.dtype).tiny).sqrt() * normal[..., -q:].mT
-        value = functions.at(self.drawing.ahead, self.places) + own
+        value = functions.at(self.drawing, self.places) + own
         value = value * self.unit.view(T, 1, 1, 1) + self.centre.view(T, 1, 1, 1)
         return value.permute(3, 1, 0, 2).reshape(*sample_shape, *self.batch_shape, q, 1)
 

@@ -6,9 +6,8 @@ import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError, UnsupportedError
 from torch import Size, Tensor
 
-from botorch_tv.inference.mixture.advance import Measurement, advanced
-from botorch_tv.inference.mixture.prior import BankPrior
-from botorch_tv.inference.mixture.running import RunningMixture
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.filter import RunningMixture, advanced
 from botorch_tv.models.checks import check_inputs, check_magnitude, check_times
 
 OUTSIDE = 1e-6
@@ -123,6 +122,5 @@ def learned(
     X, when, y = points.reshape(trials, rows, -1), time.reshape(trials, rows), Y.reshape(trials, -1)
     one = torch.ones_like(running.shape)
     for row in range(rows):
-        new = Measurement(X[:, row], y[:, row], when[:, row], one, one.bool())
-        running = advanced(prior, running, new)
+        running = advanced(prior, running, X[:, row], y[:, row], when[:, row], one, one.bool())
     return running._replace(number=running.number + rows)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_tv.inference.cholesky import cholesky, correlation, further_rows, solved
 from botorch_tv.likelihoods.rows import stacked
 from botorch_tv.models.snapshot import ParameterSnapshot
 
@@ -52,8 +52,8 @@ class GrowingRegression:
             attached: See the class.
         """
         scale = noise.rsqrt()
-        triangle = psd_safe_cholesky(_correlation(covariance, scale, scale))
-        whitened = solve(triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
+        triangle = cholesky(covariance, scale, checked=True)
+        whitened = solved(triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
         return cls(inputs, scale, triangle, whitened, attached)
 
     def extend(
@@ -76,15 +76,15 @@ class GrowingRegression:
             attached: See the class.
         """
         scale = noise.rsqrt()
-        corner = solve(self.triangle, self.scale.unsqueeze(-1) * across * scale.unsqueeze(-2))
-        schur = _correlation(among, scale, scale) - corner.mT @ corner
-        last = psd_safe_cholesky(0.5 * (schur + schur.mT))
-        right = scale * residual - (corner.mT @ self.whitened.unsqueeze(-1)).squeeze(-1)
-        whitened = solve(last, right.unsqueeze(-1)).squeeze(-1)
+        beside = (self.scale.unsqueeze(-1) * across * scale.unsqueeze(-2)).mT
+        own = correlation(among, scale)
+        below, last = further_rows(self.triangle, beside, own, checked=True)
+        right = scale * residual - (below @ self.whitened.unsqueeze(-1)).squeeze(-1)
+        whitened = solved(last, right.unsqueeze(-1)).squeeze(-1)
         return GrowingRegression(
             inputs=stacked(self.inputs, inputs, -2),
             scale=stacked(self.scale, scale, -1),
-            triangle=_bordered(self.triangle, corner.mT, last),
+            triangle=_bordered(self.triangle, below, last),
             whitened=stacked(self.whitened, whitened, -1),
             attached=attached,
         )
@@ -95,7 +95,7 @@ class GrowingRegression:
         Args:
             across: Prior covariance between observations and test points, `... x n x q`.
         """
-        return solve(self.triangle, self.scale.unsqueeze(-1) * across)
+        return solved(self.triangle, self.scale.unsqueeze(-1) * across)
 
     @property
     def mean_cache(self) -> Tensor:
@@ -107,30 +107,6 @@ class GrowingRegression:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
-
-
-def solve(triangle: Tensor, right: Tensor) -> Tensor:
-    """L⁻¹ B, with batch dimensions of B beyond those of L side by side: L is never repeated.
-
-    Args:
-        triangle: Lower triangular L, `batch_shape x n x n`.
-        right: B, `... x batch_shape x n x q`.
-    """
-    extra = right.dim() - triangle.dim()
-    if extra <= 0:
-        solution: Tensor = torch.linalg.solve_triangular(triangle, right, upper=False)
-        return solution
-    lead, columns = right.shape[:extra], right.shape[-1]
-    front, back = tuple(range(extra)), tuple(range(-extra, 0))
-    wide = right.movedim(front, back).flatten(-extra - 1)
-    solution = torch.linalg.solve_triangular(triangle, wide, upper=False)
-    return solution.reshape(*solution.shape[:-1], columns, *lead).movedim(back, front)
-
-
-def _correlation(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """I + S K S of a square K."""
-    scaled: Tensor = first.unsqueeze(-1) * covariance * second.unsqueeze(-2)
-    return scaled + torch.eye(scaled.shape[-1], dtype=scaled.dtype, device=scaled.device)
 
 
 def _bordered(triangle: Tensor, below: Tensor, corner: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from gpytorch.kernels import MaternKernel
 
 from botorch_tv.acquisition import Logarithmic
 from botorch_tv.forgetting import Markov
-from botorch_tv.inference.mixture.prior import MOST_COLUMNS
+from botorch_tv.inference.mixture.bank import MOST_COLUMNS
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import adaptive_gp_ucb
 from botorch_tv.strategies.core import Strategy

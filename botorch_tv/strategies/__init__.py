@@ -3,6 +3,7 @@
 from botorch_tv.experts.presets import sparq_gp_ucb, w_sparq_gp_ucb
 from botorch_tv.inference.features import Features
 from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.search import DiscreteSearch, MultiStart
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
@@ -35,7 +36,6 @@ from botorch_tv.strategies.presets import (
     ui_tvbo,
     w_gp_ucb,
 )
-from botorch_tv.strategies.search import DiscreteSearch, MultiStart
 from botorch_tv.strategies.state import Info, State, Suggestion
 
 __all__ = [

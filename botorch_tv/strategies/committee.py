@@ -15,7 +15,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition import Exploration, Width
 from botorch_tv.forgetting import Decay, Inflation, Retention
-from botorch_tv.inference.factor import Inference as Method
+from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.features import Features
 from botorch_tv.inference.linalg import leading
 from botorch_tv.inference.modes import without_gradients

@@ -14,12 +14,11 @@ from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.arms import ArmInference, ArmRegression, per_trial
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import FEW_ARMS
+from botorch_tv.inference.covariance import Inference as Method
 from botorch_tv.inference.data import Data, Present
-from botorch_tv.inference.factor import Inference as Method
-from botorch_tv.inference.mixture.inference import PointMixture
-from botorch_tv.inference.mixture.prior import BankPrior
-from botorch_tv.inference.point_posterior import PointPosterior
-from botorch_tv.inference.points import PointInference
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.posterior import PointMixture
+from botorch_tv.inference.points import PointInference, PointPosterior
 from botorch_tv.inference.process import Process
 from botorch_tv.inference.protocol import Inference, Joint, Looks
 from botorch_tv.strategies.box import Box

@@ -15,10 +15,9 @@ from gpytorch.kernels import Kernel
 from torch import Size, Tensor
 
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box_prior import BoxPrior
-from botorch_tv.inference.covariance import covariance_matrix
+from botorch_tv.inference.box import BoxPrior
+from botorch_tv.inference.covariance import Inference, covariance_matrix, factor
 from botorch_tv.inference.device_copies import DeviceCopies
-from botorch_tv.inference.factor import Inference, factor
 from botorch_tv.inference.point_kernel import formula
 from botorch_tv.inference.rows import Rows
 from botorch_tv.validation import require_integer
@@ -169,7 +168,7 @@ class Grid(Domain):
 
         Args:
             kernel: A GPyTorch kernel, or a matrix over the arms, `M x M`.
-            inference: Which basis; see :func:`botorch_tv.inference.factor.factor`.
+            inference: Which basis; see :func:`botorch_tv.inference.covariance.factor`.
             dtype: Of the basis; the factorisation itself is done in float64, on the CPU.
             device: Of the basis.
         """

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from botorch_tv.forgetting import claims
 from botorch_tv.forgetting.static import is_static
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.process import Process
 from botorch_tv.learning.fit import learn
 from botorch_tv.learning.layout import layout

@@ -17,7 +17,7 @@ from torch import Tensor
 from botorch_tv.forgetting import PeriodicReset, SlidingWindow
 from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior
 from botorch_tv.inference.covariance import describe_kernel, evaluated
 from botorch_tv.inference.process import Process
 from botorch_tv.learning.refit import Refit

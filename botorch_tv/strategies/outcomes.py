@@ -20,12 +20,10 @@ from torch import Tensor
 
 from botorch_tv.forgetting.unit import median_gap
 from botorch_tv.inference.protocol import Looks
+from botorch_tv.inference.search import DiscreteSearch, Region, Search, Sought, Uniform, raw_points
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Grid
-from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.raw_points import raw_points
-from botorch_tv.strategies.search import DiscreteSearch, Region, Search, Sought
 from botorch_tv.strategies.state import State, Suggestion
 
 LIKELY = 0.5
@@ -223,7 +221,7 @@ class Weighted(Search):
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.search.first(box, like)
 
-    def anywhere(self, box: Region, draws: Draws) -> Tensor:
+    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         return self.search.anywhere(box, draws)
 
 

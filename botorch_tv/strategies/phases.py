@@ -11,11 +11,11 @@ from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
 from botorch_tv.acquisition import Candidates, Exploration, Width, WidthContext
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import PeriodicReset, Retention
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import first_maximum
+from botorch_tv.inference.linalg import TIE_TOLERANCE, first_maximum
 from botorch_tv.inference.prior import Prior
+from botorch_tv.inference.regression import Observations, regress_on_arms
 from botorch_tv.strategies.checks import as_width
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.strategies.domains import Domain, Grid
@@ -167,18 +167,10 @@ class PhasedElimination(Strategy):
         prior, history, first = state.basis, state.history, state.told - rounds
         assert isinstance(prior, Basis)
         arms, y, noise = (part.tensor(first) for part in (history.choice, history.y, history.noise))
-        heard = noise.isfinite()
-        both = heard.unsqueeze(-1) & heard.unsqueeze(-2)
-        A = prior.gram(arms).masked_fill(~both, 0.0)
-        A = A + torch.diag_embed(torch.where(heard, noise, 1.0))
-        factor = torch.linalg.cholesky_ex(A).L
-        rows = prior.row(arms) * heard.unsqueeze(-1)
-        reduced = torch.linalg.solve_triangular(factor, rows, upper=False)
         assert not isinstance(self.mean, str)
-        apart = torch.where(heard, y - self.mean, 0.0).unsqueeze(-1)
-        solved = torch.linalg.solve_triangular(factor, apart, upper=False)
-        mean = prior.expand((reduced * solved).sum(-2)) * (1.0 if self.maximize else -1.0)
-        sd = (prior.variance - prior.sum_of_squares(reduced)).clamp_min(0).sqrt()
+        found = regress_on_arms(prior, Observations(arms, y - self.mean, noise.rsqrt().to(y)))
+        mean = found.mean if self.maximize else -found.mean
+        sd = (prior.variance - found.variance_reduction).clamp_min(0).sqrt()
         root = self.width.sqrt_beta(WidthContext(t=state.told + 1, dim=state.domain.dim))
         root = as_width(self.width, root, sd[..., 0])
         width = (root.unsqueeze(-1) if isinstance(root, Tensor) else root) * sd

@@ -21,7 +21,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.acquisition import Width
-from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.covariance import Inference
 from botorch_tv.inference.features import Features
 from botorch_tv.strategies.core import Strategy
 from botorch_tv.validation import did_you_mean

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting.inflation import ExponentialWeights, Inflation
-from botorch_tv.inference.definite import EVALUATED_TOLERANCE
+from botorch_tv.inference.covariance import EVALUATED_TOLERANCE
 from botorch_tv.theory.arguments import Number, check
 from botorch_tv.validation import require
 

@@ -8,7 +8,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.acquisition import ExpectedImprovement, ProbabilityOfImprovement
 from botorch_tv.inference.point_kernel import point_kernel
-from botorch_tv.inference.point_posterior import point_posterior
+from botorch_tv.inference.points import point_posterior
 from botorch_tv.inference.regression import Observations
 
 D = torch.float64

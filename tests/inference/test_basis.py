@@ -7,7 +7,7 @@ from torch import Tensor
 
 from benchmarks.speed.live_numbers import LiveNumbers
 from botorch_tv.inference.basis import ArmBasis, Basis, FeatureBasis
-from botorch_tv.inference.factor import factor
+from botorch_tv.inference.covariance import factor
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.strategies import Grid
 

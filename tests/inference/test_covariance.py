@@ -16,9 +16,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
-from botorch_tv.inference.covariance import evaluated
-from botorch_tv.inference.definite import require_semidefinite
-from botorch_tv.inference.factor import factor
+from botorch_tv.inference.covariance import evaluated, factor, require_semidefinite
 from botorch_tv.strategies import Box, Grid, gp_ucb
 
 D = torch.float64

@@ -6,8 +6,7 @@ import pytest
 import torch
 from gpytorch.kernels import AdditiveKernel, MaternKernel, RBFKernel, ScaleKernel
 
-from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
-from botorch_tv.inference.point_kernel import point_kernel
+from botorch_tv.inference.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
 
 D = torch.float64
 TRIALS = 60

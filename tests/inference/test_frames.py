@@ -7,9 +7,9 @@ import torch
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel
 from torch import Tensor
 
-from botorch_tv.inference import factor as factoring
+from botorch_tv.inference import covariance as factoring
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.factor import factor
+from botorch_tv.inference.covariance import factor
 from botorch_tv.inference.regression import Observations, regress
 from botorch_tv.strategies import Grid
 

@@ -20,9 +20,9 @@ from botorch_tv.forgetting import (
     WassersteinRemoval,
     Wiener,
 )
-from botorch_tv.inference import growing_factor, points
+from botorch_tv.inference import cholesky, points
+from botorch_tv.inference.cholesky import Factor, GrowingFactor, Log, factor_of
 from botorch_tv.inference.data import Present
-from botorch_tv.inference.growing_factor import Factor, GrowingFactor, Log, factor_of
 from botorch_tv.strategies import Box, MultiStart, State, Strategy, et_gp_ucb, gp_ts, gp_ucb
 
 D = torch.float64
@@ -73,8 +73,8 @@ CASES = {
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and strips that short logs have many of."""
-    monkeypatch.setattr(growing_factor, "FACTOR_BLOCK", 4)
-    monkeypatch.setattr(growing_factor, "STRIP", 8)
+    monkeypatch.setattr(cholesky, "FACTOR_BLOCK", 4)
+    monkeypatch.setattr(cholesky, "STRIP", 8)
     monkeypatch.setattr(points, "FACTOR_BLOCK", 4)
     monkeypatch.setattr(points, "FEWEST_REMAINING", 8)
 
@@ -126,13 +126,13 @@ def test_rounds_by_the_textbook_and_as_if_computed_anew(name: str) -> None:
 def test_a_round_computes_the_rows_that_are_new(
     strategy: Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual, computed = growing_factor._block, []
+    usual, computed = cholesky._block, []
 
     def watched(lower, inverse, gram, last):
         computed.append(last - lower.shape[-1])
         return usual(lower, inverse, gram, last)
 
-    monkeypatch.setattr(growing_factor, "_block", watched)
+    monkeypatch.setattr(cholesky, "_block", watched)
     state = told(strategy, strategy.init(SQUARE, batch_shape=(TRIALS,)), 29, asks=False)
     strategy.ask(state)
     computed.clear()

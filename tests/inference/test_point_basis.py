@@ -6,8 +6,7 @@ import pytest
 import torch
 from gpytorch.kernels import LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
-from botorch_tv.inference.box_prior import box_prior_at
-from botorch_tv.inference.point_basis import PointBasis, point_basis
+from botorch_tv.inference.box import PointBasis, box_prior_at, point_basis
 
 D = torch.float64
 

@@ -9,9 +9,8 @@ import torch
 from gpytorch.kernels import AdditiveKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from oracles.dense import decay_between
 
-from botorch_tv.inference.fourier import FREQUENCIES, spectral_normals, waves
-from botorch_tv.inference.point_kernel import point_kernel
-from botorch_tv.inference.point_posterior import PathDraw, point_posterior
+from botorch_tv.inference.point_kernel import FREQUENCIES, point_kernel, spectral_normals, waves
+from botorch_tv.inference.points import point_posterior
 from botorch_tv.inference.regression import Observations
 
 D = torch.float64
@@ -210,7 +209,7 @@ def drawn(kernel, rows, generator, waves_each=FREQUENCIES):
         return torch.randn(trials, *shape, generator=generator, dtype=D)
 
     features = waves(kernel, normal(waves_each, columns + spectral_normals(kernel)))
-    return PathDraw(features, normal(2 * waves_each), normal(n))
+    return features, normal(2 * waves_each), normal(n)
 
 
 TRIALS = 3000
@@ -292,7 +291,7 @@ def test_rows_of_other_trials_do_not_change_a_function():
     draw = drawn(ready, rows, torch.Generator().manual_seed(0))
     query = torch.rand(1, 6, 2, dtype=D)
     long = point_posterior(ready, rows, draw).sample_at(query)
-    alone = point_posterior(ready, short, draw._replace(errors=draw.errors[:, 3:]))
+    alone = point_posterior(ready, short, (*draw[:2], draw[2][:, 3:]))
     torch.testing.assert_close(alone.sample_at(query), long, rtol=0, atol=1e-12)
 
 

@@ -8,7 +8,8 @@ import torch
 from scipy.optimize import minimize as reference
 from torch import Tensor
 
-from botorch_tv.inference.quasi_newton import FIRST_STEP, Descent, minimize
+from botorch_tv.inference.quasi_newton import FIRST_STEP, minimize
+from botorch_tv.inference.search import Descent
 
 D = torch.float64
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from botorch_tv.inference.arm_reduction import ArmReduction
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.factor import factor
+from botorch_tv.inference.covariance import factor
 from botorch_tv.inference.reductions import Reduction, RootReduction, RowReduction
 from botorch_tv.strategies import Grid
 

@@ -11,9 +11,8 @@ from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_tv.forgetting import EventTrigger, SlidingWindow
-from botorch_tv.inference import growing_factor, points
-from botorch_tv.inference.growing_factor import Factor, GrowingFactor, Log, factor_of
-from botorch_tv.inference.remaining_factor import RemainingFactor
+from botorch_tv.inference import cholesky, points
+from botorch_tv.inference.cholesky import Factor, GrowingFactor, Log, factor_of
 from botorch_tv.strategies import Box, MultiStart, Strategy, gp_ucb
 
 D = torch.float64
@@ -23,7 +22,7 @@ BLOCK, TRIALS = 4, 2
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that short logs have many of."""
-    monkeypatch.setattr(growing_factor, "FACTOR_BLOCK", BLOCK)
+    monkeypatch.setattr(cholesky, "FACTOR_BLOCK", BLOCK)
     monkeypatch.setattr(points, "FACTOR_BLOCK", BLOCK)
     monkeypatch.setattr(points, "FEWEST_REMAINING", 2 * BLOCK)
 
@@ -41,7 +40,7 @@ def inverse(A: Tensor) -> Tensor:
     return torch.from_numpy(found.astype(np.float64))
 
 
-def product(remaining: RemainingFactor | Factor, rows: int) -> Tensor:
+def product(remaining: Factor, rows: int) -> Tensor:
     """M⁻ᵀ M⁻¹."""
     whitened = remaining.whitened(torch.eye(rows, dtype=D).expand(TRIALS, rows, rows))
     return whitened @ whitened.mT
@@ -70,7 +69,7 @@ def factor(weighted: Tensor, root: Tensor) -> Factor:
 def test_what_is_left_is_that_of_dense_algebra(leaving: int, noise: float, n: int) -> None:
     """Among rows that nobody keeps, and close ones, to what the condition number allows."""
     weighted, root = measured(n, noise)
-    remaining = RemainingFactor.of(factor(weighted, root), leaving)
+    remaining = factor(weighted, root).without(leaving)
     A = (weighted + torch.eye(n, dtype=D))[:, leaving:, leaving:]
     expected, rows = inverse(A), n - leaving
     rounding = torch.finfo(D).eps * float(torch.linalg.cond(A).max())  # of a norm of at most 1
@@ -97,7 +96,7 @@ def test_what_is_left_is_as_near_as_a_factor_computed_anew(noise: float) -> None
         weighted, root = measured(n, noise)
         left = weighted[:, leaving:, leaving:]
         expected, rows = inverse(left + torch.eye(n - leaving, dtype=D)), n - leaving
-        remaining = RemainingFactor.of(factor(weighted, root), leaving)
+        remaining = factor(weighted, root).without(leaving)
         anew = factor(left, root[:, leaving:])
         found, usual = (
             float((product(one, rows) - expected).abs().max()) for one in (remaining, anew)
@@ -123,9 +122,7 @@ def test_two_thousand_rounds_pile_up_no_rounding() -> None:
         if not leaving or (last % 50 and last < rounds - 10):
             continue
         A = (weighted + torch.eye(weighted.shape[-1], dtype=D))[:, leaving:, leaving:]
-        whitened = RemainingFactor.of(whole, leaving).whitened(
-            torch.eye(window, dtype=D).unsqueeze(0)
-        )
+        whitened = whole.without(leaving).whitened(torch.eye(window, dtype=D).unsqueeze(0))
         difference = whitened @ whitened.mT - torch.linalg.inv(A)
         worst = max(worst, float(difference.abs().max()))
     assert worst < 1e-10
@@ -149,13 +146,13 @@ QUERY = torch.rand(6, 2, dtype=D, generator=torch.Generator().manual_seed(9))
 def test_a_window_is_that_of_the_textbook_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the correction is what gives it, where rows are still there."""
     corrected = []
-    of = RemainingFactor.of.__func__
+    without = Factor.without
 
-    def noted(kind: type, whole: Factor, leaving: int) -> RemainingFactor:
+    def noted(whole: Factor, leaving: int) -> Factor:
         corrected.append(leaving)
-        return of(kind, whole, leaving)
+        return without(whole, leaving)
 
-    monkeypatch.setattr(RemainingFactor, "of", classmethod(noted))
+    monkeypatch.setattr(Factor, "without", noted)
     one, draw = strategy(), torch.Generator().manual_seed(1)
     state = one.init(SQUARE, batch_shape=(TRIALS,))
     for told in range(1, 46):
@@ -191,7 +188,7 @@ def test_where_nothing_is_corrected(
     def never(*given: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(RemainingFactor, "of", never)
+    monkeypatch.setattr(Factor, "without", never)
     one, draw = strategy(**parts), torch.Generator().manual_seed(1)
     state = one.init(SQUARE, batch_shape=(TRIALS,), dtype=dtype)
     for _ in range(24):

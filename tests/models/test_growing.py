@@ -96,16 +96,16 @@ def test_many_chained_calls(forgetting, n):
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
     """The largest matrix factored in a call is that of the new rows, while now stands still."""
-    from botorch_tv.models import regression
+    from botorch_tv.inference import cholesky
 
     sizes = []
-    plain = regression.psd_safe_cholesky
+    plain = cholesky.psd_safe_cholesky
 
     def counted(matrix, **options):
         sizes.append(matrix.shape[-1])
         return plain(matrix, **options)
 
-    monkeypatch.setattr(regression, "psd_safe_cholesky", counted)
+    monkeypatch.setattr(cholesky, "psd_safe_cholesky", counted)
     X, Y = data(n=30)
     for forgetting, now in ((Markov(0.1), None), (ExponentialWeights(0.9), 100.0)):
         model = TimeVaryingGP(X[:20], Y[:20], forgetting=forgetting, now=now)

@@ -13,10 +13,10 @@ from torch import Tensor
 from botorch_tv.acquisition import ExpectedImprovement, Thompson, UpperConfidence
 from botorch_tv.forgetting import EventTrigger, ExponentialWeights, Markov
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.running import passages
+from botorch_tv.inference.mixture.filter import passages
+from botorch_tv.inference.search import MultiStart
 from botorch_tv.learning import Refit
 from botorch_tv.strategies import Box, Grid, Loop, Strategy, adaptive_gp_ucb
-from botorch_tv.strategies.search import MultiStart
 
 SMALL = Bank(rates=(0.0, 0.05), hazards=(0.0, 0.05), lengthscales=(0.2, 0.5), noise_ratios=(0.01,))
 SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -297,10 +297,10 @@ def test_rates_and_hazards_are_those_of_a_unit_of_time():
     """Of the variance (1 - ε)^elapsed is left, and no jump came with (1 - h)^elapsed."""
     prior = strategy().init(GRID).data.prior
     elapsed = torch.tensor([0.0, 1.0, 2.5], dtype=torch.float64)
-    passage, members = passages(prior, elapsed), prior.members
+    (attenuation, jump), members = passages(prior, elapsed), prior.members
     kept = (1 - members.rate) ** elapsed.unsqueeze(-1)
-    torch.testing.assert_close(passage.attenuation.square(), kept)
-    torch.testing.assert_close(1 - passage.jump, (1 - members.hazard) ** elapsed.unsqueeze(-1))
+    torch.testing.assert_close(attenuation.square(), kept)
+    torch.testing.assert_close(1 - jump, (1 - members.hazard) ** elapsed.unsqueeze(-1))
 
 
 def test_constant_readings_keep_filling_the_domain():

@@ -18,10 +18,9 @@ from botorch_tv.forgetting import (
     SlidingWindow,
     Wiener,
 )
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior, PointBasis
 from botorch_tv.inference.costs import FAMILIAR, FEW_FEATURES
 from botorch_tv.inference.data import Present
-from botorch_tv.inference.point_basis import PointBasis
 from botorch_tv.inference.point_recursion import PointRecursion
 from botorch_tv.inference.points import PointRegression
 from botorch_tv.learning import Refit

@@ -24,9 +24,9 @@ from botorch_tv.acquisition import (
 )
 from botorch_tv.forgetting import Markov
 from botorch_tv.inference.quasi_newton import minimize
+from botorch_tv.inference.search import Sought, _climb
 from botorch_tv.strategies import Box, DiscreteSearch, Loop, MultiStart, Strategy
 from botorch_tv.strategies.draws import draws_from
-from botorch_tv.strategies.search import Sought, _Climb
 
 D = torch.float64
 NOISE, EPSILON = 0.01, 0.04
@@ -276,7 +276,7 @@ def test_every_evaluation_is_counted_for_its_own_trial():
     start = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(0))
     start[1] = 0.5  # one trial is done at once
     sought = Sought(score, start, torch.ones(4, 3, dtype=torch.bool), 0, 1.0)
-    end = minimize(_Climb(box, sought), start, 0.0, 1.0)
+    end = minimize(_climb(box, sought), start, 0.0, 1.0)
     wanted = (peaks / 2).unsqueeze(1).expand(4, 3, 2)
     torch.testing.assert_close(end.x, wanted, rtol=0, atol=1e-3)
     assert math.isfinite(float(end.value.sum()))

@@ -15,7 +15,7 @@ from torch import Tensor
 from botorch_tv.identity import describe
 from botorch_tv.identity.differences import differences
 from botorch_tv.strategies import Box, DiscreteSearch, Float, Integer, random_search, tv_gp_ucb
-from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.parameters import BoxParameter
 
 MIXED: dict[str, Any] = {
@@ -165,16 +165,12 @@ def test_points_are_refused_by_the_name_of_the_parameter(name: str) -> None:
     [
         ({"x": (1, 0)}, r"x is \(1, 0\) \(Float: low is 1 and high 0"),
         ({"x": 3}, "x is 3; give"),
-        ({"x": (0, 3, 2)}, r"x is \(0, 3, 2\), .* largest, \(0, 3\), or Choice\(0, 3, 2\)\.$"),
-        ({"x": range(20, 80)}, r"no bounds; give Integer\(20, 79\)\.$"),
-        ({"x": range(0)}, r"x is range\(0, 0\); give \(low, high\)"),
-        ({"x": bool}, r"no bounds; give Choice\(True, False\)\.$"),
-        ({"x": (True, False)}, r"no bounds; give Choice\(True, False\)\.$"),
+        ({"x": (0, 3, 2)}, r"x is \(0, 3, 2\); give \(low, high\)"),
+        ({"x": range(20, 80)}, r"x is range\(20, 80\); give \(low, high\)"),
+        ({"x": bool}, "x is .*bool.*; give"),
+        ({"x": (True, False)}, r"x is \(True, False\).*; give \(low, high\)"),
         ({"x": (0, math.inf)}, r"x is .* must lie in \(-1e150, 1e150\)"),
-        (
-            {"tool": ["old", "new", "worn"]},
-            r"give Choice\('old', 'new', 'worn'\), .* Integer\(1, 3\)",
-        ),
+        ({"tool": ["old", "new", "worn"]}, r"tool is .*; give .* or Choice\("),
         ({3: (0, 1)}, "3 is no name"),
         ({}, "no parameters are given"),
         ([(0, 1), 2], "sides are pairs of numbers"),

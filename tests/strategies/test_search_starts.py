@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from botorch_tv.inference.search import Sought, _at, nearest, peaks_of, raw_points, spread
 from botorch_tv.strategies import Box, MultiStart
-from botorch_tv.strategies.raw_points import nearest, peaks_of, raw_points, spread
-from botorch_tv.strategies.search import Sought, _at
 
 D = torch.float64
 UNIT = Box(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D))

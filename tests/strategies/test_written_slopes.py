@@ -8,8 +8,8 @@ from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKerne
 
 from botorch_tv.acquisition import AgnosticGPUCB, Constant, ExpectedImprovement, UpperConfidence
 from botorch_tv.forgetting import Markov
+from botorch_tv.inference.search import _climb
 from botorch_tv.strategies import Box, Float, Integer, MultiStart, Strategy, adaptive_gp_ucb
-from botorch_tv.strategies.search import _Climb
 
 D = torch.float64
 
@@ -61,8 +61,8 @@ def compared(strategy, dim, **parts):
     assert sought.climbed is not None
     for trials in (torch.arange(len(sought.observed)), torch.tensor([1])):
         U = torch.rand(len(trials), 7, dim, dtype=D, generator=random)
-        found = _Climb(box, sought)(U, trials)
-        recorded = _Climb(box, sought._replace(climbed=None))(U, trials)
+        found = _climb(box, sought)(U, trials)
+        recorded = _climb(box, sought._replace(climbed=None))(U, trials)
         torch.testing.assert_close(found, recorded, rtol=1e-10, atol=1e-10)
         assert recorded[1].abs().amax() > 1e-2
 
@@ -118,6 +118,6 @@ def test_named_integers_have_the_slopes_of_what_is_not_rounded():
     strategy.ask(state)
     box, sought = search.sought[-1]
     U = torch.rand(1, 5, 2, dtype=D, generator=torch.Generator().manual_seed(0))
-    found = _Climb(box, sought)(U, torch.arange(1))
-    recorded = _Climb(box, sought._replace(climbed=None))(U, torch.arange(1))
+    found = _climb(box, sought)(U, torch.arange(1))
+    recorded = _climb(box, sought._replace(climbed=None))(U, torch.arange(1))
     torch.testing.assert_close(found, recorded, rtol=1e-10, atol=1e-10)

@@ -1,15 +1,27 @@
-"""Which processes are held possible."""
+"""Which processes are possible, and their prior on a domain before any data: features."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from botorch_tv.even_points import even_points
+from botorch_tv.inference.mixture.features import (
+    Features,
+    StackedInducing,
+    StackedProducts,
+    directions,
+    features,
+    features_among,
+    stacked,
+)
+from botorch_tv.inference.scratch import Scratch
 from botorch_tv.validation import require, require_integer, require_number
 
 PARTS = ("lengthscale", "rate", "hazard", "noise_ratio")
@@ -18,6 +30,12 @@ NEAREST = 3
 """Up to so many coordinates lengthscales are the shares of a side given below; beyond, points are
 further apart, and lengthscales grow with the root of the dimension."""
 SHARES = {1: (0.05, 0.1, 0.2, 0.4), 2: (0.1, 0.2, 0.4), NEAREST: (0.2, 0.4, 0.8)}
+MOST_COLUMNS = 20
+"""Coordinates, context included, up to which features have been tried."""
+STARTS = 64
+"""Points that fill the domain before its units are known; then the first again."""
+CANDIDATES = 1024
+"""Points among which these are sought."""
 
 
 class Members(NamedTuple):
@@ -78,17 +96,14 @@ class Bank:
     def __post_init__(self) -> None:
         chance = "[0, 1)", "it is a chance per unit of time, 0.01 for one in a hundred."
         positive = "[1e-6, 1e6]", "give a share such as 0.1."
-        limits = {
-            "rates": chance,
-            "hazards": chance,
-            "lengthscales": positive,
-            "noise_ratios": positive,
-        }
-        for name, (limit, fix) in limits.items():
-            values = getattr(self, name)
-            if values is None and name == "lengthscales":
-                continue
-            object.__setattr__(self, name, _settled(name, values, limit, fix))
+        for name, rule in (
+            ("rates", chance),
+            ("hazards", chance),
+            ("lengthscales", positive),
+            ("noise_ratios", positive),
+        ):
+            if name != "lengthscales" or self.lengthscales is not None:
+                object.__setattr__(self, name, _distinct(name, getattr(self, name), *rule))
         require_number("Bank: outliers", self.outliers, *chance)
         require_integer(
             "Bank: histories", self.histories, 4, "fewer tell jumps from noise too soon."
@@ -103,6 +118,13 @@ class Bank:
         shares = SHARES[min(columns, NEAREST)]
         longer = math.sqrt(max(columns, NEAREST) / NEAREST)
         return tuple(longer * one for one in shares)
+
+    def features_of(self, columns: int, like: Tensor) -> tuple[Features, ...]:
+        """Features of the unit cube per lengthscale, in the dtype and on the device of ``like``."""
+        return tuple(
+            features(one, columns, self.tolerance, self.features, like)
+            for one in self.lengthscales_of(columns)
+        )
 
     def values(self, columns: int) -> dict[str, tuple[float, ...]]:
         """The values of each part, in the order of weights, for points of ``columns`` numbers."""
@@ -120,14 +142,199 @@ class Bank:
         return Members(rate[one], hazard[one], noise[one], one, len(still), self.histories)
 
 
-def _settled(name: str, values: Sequence[float], limit: str, fix: str) -> tuple[float, ...]:
+def _distinct(name: str, values: Sequence[float], limit: str, fix: str) -> tuple[float, ...]:
     require(
         isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 0,
         f"Bank: {name} is {values!r}, but it must be a tuple of numbers; {fix}",
     )
-    settled = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
+    numbers = tuple(float(require_number(f"Bank: {name}", one, limit, fix)) for one in values)
     require(
-        len(set(settled)) == len(settled),
+        len(set(numbers)) == len(numbers),
         f"Bank: {name} is {values!r}, which names a value twice; leave one out.",
     )
-    return settled
+    return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class BankPrior:
+    """Features of a domain.
+
+    Attributes:
+        bank: Which processes.
+        lower: Lower corner, `d`.
+        upper: Upper corner, `d`.
+        features: Per lengthscale.
+        starts: Points that fill the unit cube, `STARTS x d`, or numbers of arms, int64.
+        variance: Ones, one per arm, or one for all points of a box.
+        context_dim: Number c of coordinates without bounds, behind the others.
+        tables: Features of all arms per lengthscale, the constant's behind, `M x (r + 1)`, and what
+            they leave out, `M`; None on a box.
+    """
+
+    bank: Bank
+    lower: Tensor
+    upper: Tensor
+    features: tuple[Features, ...]
+    starts: Tensor
+    variance: Tensor
+    context_dim: int = 0
+    tables: tuple[tuple[Tensor, Tensor], ...] | None = None
+    scale: float = 1.0
+    scratch: Scratch = field(default_factory=Scratch)
+    _some: dict[tuple[int, ...], BankPrior] = field(default_factory=dict)
+
+    @cached_property
+    def members(self) -> Members:
+        """Rates, hazards and noise ratios."""
+        return self.bank.members(self.variance)
+
+    def of_lengthscales(self, numbers: tuple[int, ...]) -> BankPrior:
+        """The prior of some of the lengthscales of a box, the same object whenever asked for."""
+        if len(numbers) == len(self.features):
+            return self
+        if numbers not in self._some:
+            features = tuple(self.features[number] for number in numbers)
+            self._some[numbers] = replace(self, features=features, _some={})
+        return self._some[numbers]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Features per lengthscale, the constant included."""
+        if self.tables is not None:
+            return [table.shape[-1] for table, _ in self.tables]
+        return [one.size + 1 for one in self.features]
+
+    @cached_property
+    def _in_unit(self) -> bool:
+        """Whether the domain is the unit cube; a search asks at every step."""
+        return bool(((self.lower == 0) & (self.upper == 1)).all())
+
+    @cached_property
+    def stacked(self) -> StackedProducts | StackedInducing:
+        """Features of all lengthscales, concatenated."""
+        return stacked(self.features)
+
+    @property
+    def arms(self) -> int:
+        """Number M of arms; 1 on a box."""
+        return self.variance.numel()
+
+    @property
+    def normals(self) -> int:
+        """Normal variates that a function drawn takes: one for the member, the others for it."""
+        return 1 + max(self.sizes)
+
+    def unlearned(self) -> BankPrior:
+        """The prior before anything was learned: this one, as a mixture learns beside it."""
+        return self
+
+    def unit(self, X: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
+        """Points of the unit cube, `T x q x (d + c)`.
+
+        A context has no bounds; it is squeezed between 0 and 1, half of it for what lies within
+        about one standard deviation of the mean of the starts.
+
+        Args:
+            X: `T x q x (d + c)`.
+            centre: Mean of the starts' context, `T x c`.
+            spread: Its standard deviation, `T x c`.
+        """
+        if not self.context_dim:
+            return X if self._in_unit else (X - self.lower) / (self.upper - self.lower)
+        chosen, known = torch.tensor_split(X, [len(self.lower)], dim=-1)
+        known = torch.sigmoid((known - centre.unsqueeze(-2)) / spread.unsqueeze(-2))
+        return torch.cat([(chosen - self.lower) / (self.upper - self.lower), known], -1)
+
+    def at(
+        self, choice: Tensor, context_centre: Tensor, context_spread: Tensor
+    ) -> list[tuple[Tensor, Tensor]]:
+        """Features, and the variance they leave out, for every lengthscale.
+
+        Args:
+            choice: Arms, `T x q`, or points, `T x q x (d + c)`.
+            context_centre: As for :meth:`unit`.
+            context_spread: As for :meth:`unit`.
+
+        Returns:
+            Pairs of `T x q x (r + 1)`, the constant's behind, and `T x q`.
+        """
+        if self.tables is not None:
+            return [(table[choice], left[choice]) for table, left in self.tables]
+        U = self.unit(choice, context_centre, context_spread)
+        return [with_constant(one.at(U)) for one in self.features]
+
+    def by_chosen(self, by: Tensor) -> Tensor:
+        """Derivatives by what is chosen, from those by its places in the unit cube, `* x d`."""
+        return by if self._in_unit else by / (self.upper - self.lower)
+
+
+def with_constant(phi: Tensor) -> tuple[Tensor, Tensor]:
+    """Features with that of the constant behind, and the prior variance they leave out."""
+    left = (1 - phi.square().sum(-1)).clamp_min(0)
+    return torch.nn.functional.pad(phi, (0, 1), value=1.0), left
+
+
+def prior_on_box(
+    bank: Bank,
+    lower: Tensor,
+    upper: Tensor,
+    context_dim: int,
+    among: tuple[Tensor, Tensor] | None = None,
+) -> BankPrior:
+    """The prior on points between two corners.
+
+    Args:
+        bank: Which processes.
+        lower: Lower corner, `d`.
+        upper: Upper corner, `d`.
+        context_dim: Number c of coordinates without bounds, behind the others.
+        among: Points of the unit cube that fill what may be chosen, the first few as well as all,
+            and others that reach its ends, too, each `n x d`; None where it is all of the cube.
+    """
+    columns = len(lower) + context_dim
+    if among is None:
+        cloud = even_points(CANDIDATES, len(lower))
+        cloud[0] = 0.5
+        starts, own = cloud[filling(cloud)], bank.features_of(columns, lower)
+    else:
+        starts, reaching = among[0][:STARTS], among[1].cpu()
+        every = torch.cat([reaching, even_points(len(reaching), columns)[:, len(lower) :]], -1)
+        own = tuple(
+            features_among(every, one, bank.tolerance, bank.features, lower)
+            for one in bank.lengthscales_of(columns)
+        )
+    one = lower.new_ones(())
+    return BankPrior(bank, lower, upper, own, starts.to(lower), one, context_dim)
+
+
+def prior_on_arms(bank: Bank, X: Tensor) -> BankPrior:
+    """The prior on some arms, `M x d`."""
+    lower, upper = X.amin(0), X.amax(0)
+    # A column that is the same for all arms tells nothing.
+    upper = torch.where(upper > lower, upper, lower + 1)
+    U = (X - lower) / (upper - lower)
+    own = bank.features_of(X.shape[-1], X)
+    tables = []
+    for one in own:
+        waves = one.at(U)
+        table, _ = with_constant(waves @ directions(waves, 0.1 * bank.tolerance))
+        tables.append((table, with_constant(waves)[1]))
+    starts, variance = filling(U.cpu()).to(X.device), X.new_ones(len(X))
+    return BankPrior(bank, lower, upper, own, starts, variance, tables=tuple(tables))
+
+
+def filling(U: Tensor) -> Tensor:
+    """Numbers of points of the unit cube, `M x d`, that fill it: each far from those before it.
+
+    The first is next to the middle. Walls count as points twice as far away as they are.
+    """
+    walls = 2 * torch.minimum(U, 1 - U).amin(-1)
+    # Points tie on regular grids; rounding is not to decide which is taken.
+    first = ((U - 0.5).square().sum(-1) * 1e6).round().argmin()
+    chosen = [first]
+    nearest = (U - U[first]).norm(dim=-1)
+    for _ in range(STARTS - 1):
+        following = (torch.minimum(nearest, walls + 1e-3 * nearest) * 1e6).round().argmax()
+        chosen.append(following)
+        nearest = torch.minimum(nearest, (U - U[following]).norm(dim=-1))
+    return torch.stack(chosen)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from botorch_tv.even_points import even_points
-from botorch_tv.inference.linalg import pivoted_cholesky
+from botorch_tv.inference.cholesky import inverted, pivoted_cholesky
 from botorch_tv.inference.modes import without_gradients
+from botorch_tv.inference.point_kernel import profile
 
 WELL_APPROXIMATED = 3
 """Up to so many coordinates the features of a bank leave out next to nothing."""
@@ -61,7 +63,7 @@ class Products:
         """Features of points of the unit cube, `* x d -> * x r`."""
         points = U.reshape(-1, U.shape[-1])
         away = (points.T.unsqueeze(-2) - self.nodes.unsqueeze(-1)) / self.lengthscale
-        sides = self.inverse @ torch.exp(-0.5 * away.square())  # d x N x points
+        sides = self.inverse @ profile(away.square(), math.inf)  # d x N x points
         # A feature is a row: whole rows are copied several times as fast as columns are.
         features = sides[0].index_select(0, self.number[:, 0])
         for side, number in zip(sides[1:], self.number.T[1:]):
@@ -151,7 +153,7 @@ def side_features(lengthscale: float) -> tuple[Tensor, Tensor, Tensor]:
     nodes = torch.cat([inner, ends])
     root = torch.cat([(1 - WALLS) * weight, torch.full_like(ends, WALLS / 2)]).sqrt()
     away = (nodes.unsqueeze(-1) - nodes) / lengthscale
-    covariance = torch.exp(-0.5 * away.square())
+    covariance = profile(away.square(), math.inf)
     variance, vectors = torch.linalg.eigh(root.unsqueeze(-1) * covariance * root)
     good = variance > LEAST
     variance, vectors = variance[good].flip(0), vectors[:, good].flip(-1)
@@ -201,8 +203,12 @@ def features_among(
     def row(place: int) -> Tensor:
         return gaussian(U[place : place + 1], U, lengthscale)[0]
 
-    found = pivoted_cholesky(U.new_ones(len(U)), row, most, tolerance)
-    return _projection(U[found.places], lengthscale, like)
+    *_, places = pivoted_cholesky(U.new_ones(len(U)), row, most, tolerance)
+    Z = U[places]
+    covariance = gaussian(Z, Z, lengthscale)
+    covariance.diagonal().add_(JITTER)
+    inverse = inverted(torch.linalg.cholesky(covariance))
+    return Inducing(Z.to(like), inverse.to(like), lengthscale)
 
 
 def directions(table: Tensor, tolerance: float) -> Tensor:
@@ -240,16 +246,81 @@ def _filling(columns: int, number: int) -> Tensor:
     return points
 
 
-def _projection(Z: Tensor, lengthscale: float, like: Tensor) -> Inducing:
-    covariance = gaussian(Z, Z, lengthscale)
-    covariance.diagonal().add_(JITTER)
-    root = torch.linalg.cholesky(covariance)
-    identity = torch.eye(len(Z), dtype=torch.float64, device=Z.device)
-    inverse = torch.linalg.solve_triangular(root, identity, upper=False)
-    return Inducing(Z.to(like), inverse.to(like), lengthscale)
-
-
 def gaussian(U: Tensor, Z: Tensor, lengthscale: float) -> Tensor:
     """Squared exponential covariances of points, `* x q x d` and `n x d` to `* x q x n`."""
     square = U.square().sum(-1, keepdim=True) + Z.square().sum(-1) - 2 * U @ Z.T
-    return torch.exp(-0.5 * square.clamp_min(0) / lengthscale**2)
+    return profile(square.clamp_min(0) / lengthscale**2, math.inf)
+
+
+Pull = Callable[[Tensor], Tensor]
+"""From derivatives by features, `* x r`, to those by points, `* x d`."""
+
+
+class StackedProducts:
+    """Products of features of one coordinate, those of several lengthscales concatenated."""
+
+    def __init__(self, parts: Sequence[Products]) -> None:
+        places, before = [], 0
+        for one in parts:
+            places.append(one.number.T + before)
+            before += len(one.inverse)
+        # Which feature of each coordinate a product takes, `1 x d x r`.
+        self._place = torch.cat(places, -1).unsqueeze(0)
+        self._nodes = torch.cat([one.nodes for one in parts])
+        sharpness = [torch.full_like(one.nodes, one.lengthscale**-2) for one in parts]
+        self._sharpness = torch.cat(sharpness)
+        # From kernels at the nodes to features of a coordinate.
+        self._inverse = torch.block_diag(*[one.inverse.T for one in parts])  # type: ignore[no-untyped-call]
+
+    def at(self, U: Tensor) -> tuple[Tensor, Pull]:
+        """Features of points of the unit cube, `* x d -> * x r`, and their derivatives."""
+        away = self._nodes - U.reshape(-1, U.shape[-1], 1)
+        steep = away * self._sharpness
+        kernel = profile(away * steep, math.inf)
+        place = self._place.expand(len(away), -1, -1)
+        sides = (kernel @ self._inverse).gather(-1, place)
+
+        def pull(by: Tensor) -> Tensor:
+            slopes = ((steep * kernel) @ self._inverse).gather(-1, place)
+            side, products = sides.unbind(-2), [by.reshape(len(away), -1)]
+            # By the product of all sides after each first, then times that of all before it.
+            for one in side[:0:-1]:
+                products.append(products[-1] * one)
+            before = side[0]
+            for number, one in enumerate(side[1:], 1):
+                products[-1 - number] = products[-1 - number] * before
+                before = before * one
+            total: Tensor = (slopes * torch.stack(products[::-1], -2)).sum(-1).view_as(U)
+            return total
+
+        return sides.prod(-2).view(*U.shape[:-1], -1), pull
+
+
+class StackedInducing:
+    """Projections of several lengthscales, each on its own inducing points, concatenated."""
+
+    def __init__(self, parts: Sequence[Inducing]) -> None:
+        self._parts = parts
+
+    def at(self, U: Tensor) -> tuple[Tensor, Pull]:
+        """As of :class:`StackedProducts`."""
+        covariances = [gaussian(U, one.points, one.lengthscale) for one in self._parts]
+
+        def pull(by: Tensor) -> Tensor:
+            total = torch.zeros_like(U)
+            own = torch.split(by, [one.size for one in self._parts], -1)
+            for one, part, covariance in zip(self._parts, own, covariances):
+                slopes = (part @ one.inverse) * covariance
+                away = slopes @ one.points - slopes.sum(-1, keepdim=True) * U
+                total.add_(away, alpha=one.lengthscale**-2)
+            return total
+
+        features = [one @ part.inverse.T for one, part in zip(covariances, self._parts)]
+        return torch.cat(features, -1), pull
+
+
+def stacked(parts: Sequence[Features]) -> StackedProducts | StackedInducing:
+    """Features of some lengthscales, all of them products or none."""
+    products = [one for one in parts if isinstance(one, Products)]
+    inducing = [one for one in parts if isinstance(one, Inducing)]
+    return StackedProducts(products) if products else StackedInducing(inducing)

@@ -8,19 +8,32 @@ and τ' >= τ after the newest measurement,
 
 where c(τ) = (1 - h)^τ (1 - ε)^(τ/2) and b(τ) = (1 - h)^τ (1 - ε)^τ are what is left of a function
 and of its square, jumps or none. Gradients flow to points and times.
+
+A function is drawn at points that share a time: a member first, then its function. Written out in
+independent normal variates, a member's θ at a time and its constant m are
+
+    m = z_m + s √P_mm u_0,
+    θ = c (z + v u_0) + √b s L u_1 + √(1 - b) s u_2 + √(b - c²) (z u_3 + v u_4),
+
+with v = s P_θm / √P_mm and L Lᵀ = P_θθ - v vᵀ / s². These have the mean and the covariance of the
+forecast, and follow X and time smoothly. The scale s² is its mean.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from botorch_tv.inference.mixture.advance import features_at
-from botorch_tv.inference.mixture.moments import scales, weights
-from botorch_tv.inference.mixture.prior import BankPrior
-from botorch_tv.inference.mixture.running import RunningMixture
+from botorch_tv.inference.mixture.bank import BankPrior
+from botorch_tv.inference.mixture.filter import Group, RunningMixture, scales, weights
+
+COMMON = 4
+"""Normal variates that choose the member, and u_0, u_3 and u_4."""
+JITTER = 1e-10
+"""Added to what is factored, which is singular to rounding where much was measured."""
 
 
 class Places(NamedTuple):
@@ -34,98 +47,94 @@ class Places(NamedTuple):
     """Time since the newest measurement in units of the clock, 0 or more, `T x N x q`."""
 
 
-class Share(NamedTuple):
-    """Members of one lengthscale, K of them, P pairs of rate and hazard, of T trials."""
+class Functions(NamedTuple):
+    """M functions of T trials, in each of N' sets, in units of the starts."""
 
-    weight: Tensor
-    """`T x K`."""
-    scale: Tensor
-    """E s², `T x K`."""
-    mean: Tensor
-    """z, `T x K x r`."""
+    vectors: Tensor
+    """What stands beside c, √b, √(1 - b) and √(b - c²), `T x N' x 4 x M x r`; behind the features
+    of a lengthscale there are zeros."""
     constant: Tensor
-    """z_m, `T x K`."""
-    block: Tensor
-    """Σ w s² P over the members of a pair, `T x P x r x r`."""
-    edge: Tensor
-    """The same for the covariance with the constant, `T x P x r`."""
-    corner: Tensor
-    """The same for the constant's variance, `T x P`."""
-    worth: Tensor
-    """Σ w s² over the members of a pair, `T x P`."""
-
-
-class Forecast(NamedTuple):
-    """Mean and covariance of the mixture, in units of the starts."""
-
-    shares: tuple[Share, ...]
-    """Per lengthscale."""
+    """m, `T x N' x M`."""
     pair: Tensor
-    """Which pair of rate and hazard a member has, `K`, int64."""
+    """Which pair of rate and hazard, `T x N' x M`, int64."""
+    scale: Tensor
+    """s², `T x N' x M`."""
+    lengthscale: Tensor
+    """Which, `T x N' x M`, int64."""
+    ratio: Tensor
+    """ρ, `T x N' x M`."""
+
+    def at(self, ahead: Forecast, places: Places) -> Tensor:
+        """Values without what features leave out, `T x N x q x M`."""
+        c, b = ahead.left(places.gap)
+        fresh = -torch.expm1(-ahead.second * places.gap.unsqueeze(-1))
+        jumped = ahead.jumped(places.gap)
+        factors = torch.stack([c, b.sqrt(), _root(fresh), _root(jumped)], -2)
+        T, N, q = places.gap.shape
+        pair = self.pair.expand(T, N, -1)[:, :, None, None, :].expand(-1, -1, q, 4, -1)
+        own = factors.gather(-1, pair)  # T x N x q x 4 x M
+        total = self.constant.unsqueeze(-2).expand(T, N, q, -1)
+        for number, phi in enumerate(places.features):
+            mine = (self.lengthscale == number).any(0).any(0)
+            vectors = self.vectors[..., mine, : phi.shape[-1]]
+            if vectors.shape[1] == 1:  # one function for all sets: a single product
+                flat = phi.reshape(T, N * q, -1) @ vectors.flatten(1, 3).mT
+            else:
+                flat = phi @ vectors.flatten(2, 3).mT
+            value = (own[..., mine] * flat.view(T, N, q, 4, -1)).sum(-2)
+            ours = (self.lengthscale == number)[..., mine].unsqueeze(-2)
+            total = total.index_add(-1, mine.nonzero().squeeze(-1), torch.where(ours, value, 0.0))
+        return total
+
+    def unexplained(self, places: Places) -> Tensor:
+        """Variance that features leave out, `T x N x q x M`."""
+        residual = torch.stack(places.residual, -1)
+        chosen = self.lengthscale.unsqueeze(-2).expand(*places.gap.shape, -1)
+        return residual.gather(-1, chosen) * self.scale.unsqueeze(-2)
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """The mixture of L lengthscales, K members each with P pairs of rate and hazard, of T trials.
+
+    Attributes:
+        groups: The members per lengthscale.
+        weight: `T x L x K`.
+        scale: E s², `T x L x K`.
+        noise: Noise ratios of the members, `K`.
+        totals: Σ w s² P over the members of a pair, per lengthscale `T x P x (r + 1) x (r + 1)`.
+        worth: Σ w s² over the members of a pair, `T x L x P`.
+        pair: Which pair of rate and hazard a member has, `K`, int64.
+        first: -ln c(1) of the pairs, `P`.
+        second: -ln b(1) of the pairs, `P`.
+        jumps: -ln(1 - h) of the pairs, `P`.
+    """
+
+    groups: tuple[Group, ...]
+    weight: Tensor
+    scale: Tensor
+    noise: Tensor
+    totals: tuple[Tensor, ...]
+    worth: Tensor
+    pair: Tensor
     first: Tensor
-    """-ln c(1) of the pairs, `P`."""
     second: Tensor
-    """-ln b(1) of the pairs, `P`."""
     jumps: Tensor
-    """-ln(1 - h) of the pairs, `P`."""
+    _roots: dict[tuple[int, int, int], Tensor] = field(default_factory=dict)
 
     def mean(self, at: Places) -> Tensor:
         """`T x N x q`."""
-        means = [
-            (_wide(share.weight) * self._means(share, phi, at.gap)).sum(-1)
-            for share, phi in zip(self.shares, at.features)
-        ]
-        return torch.stack(means).sum(0)
+        return self._mixed([own for own, _ in self._means(at)])
 
     def variance(self, at: Places) -> Tensor:
         """`T x N x q`."""
-        (c, b), jumped = self.left(at.gap), self.jumped(at.gap)
-        mean, total = self.mean(at), torch.zeros_like(at.gap)
-        for share, phi, residual in zip(self.shares, at.features, at.residual):
-            own = self._means(share, phi, at.gap)
-            square = phi.square().sum(-1)
-            for pair in range(len(self.first)):
-                worth, corner = (one[:, pair, None, None] for one in (share.worth, share.corner))
-                quadratic = ((phi @ share.block[:, pair].unsqueeze(1)) * phi).sum(-1)
-                beside = (phi @ share.edge[:, pair, None, :, None]).squeeze(-1)
-                kept = b[..., pair] * quadratic + (1 - b[..., pair]) * worth * square
-                beside = 2 * c[..., pair] * beside
-                total = total + kept + beside + corner + worth * residual
-            either = jumped[..., self.pair] * self._static(share, phi).square()
-            apart = (own - mean.unsqueeze(-1)).square()
-            total = total + (_wide(share.weight) * (either + apart)).sum(-1)
-        return total
+        return self._spread(at, at.gap, torch.zeros_like(at.gap), joint=False)
 
     def covariance(self, at: Places) -> Tensor:
         """`T x N x q x q`."""
-        earlier = torch.minimum(at.gap.unsqueeze(-1), at.gap.unsqueeze(-2))
-        between = (at.gap.unsqueeze(-1) - at.gap.unsqueeze(-2)).abs()
-        c, _ = self.left(at.gap)
-        mean, total = self.mean(at), torch.zeros_like(earlier)
-        for share, phi, residual in zip(self.shares, at.features, at.residual):
-            own, static = self._means(share, phi, at.gap), self._static(share, phi)
-            product, left = phi @ phi.mT, torch.zeros_like(at.gap)
-            for pair in range(len(self.first)):
-                worth, corner = (
-                    one[:, pair, None, None, None] for one in (share.worth, share.corner)
-                )
-                kept = torch.exp(-self.first[pair] * between)
-                b = torch.exp(-self.second[pair] * earlier)
-                beside = c[..., pair] * (phi @ share.edge[:, pair, None, :, None]).squeeze(-1)
-                quadratic = phi @ share.block[:, pair].unsqueeze(1) @ phi.mT
-                total = total + (
-                    kept * (b * quadratic + (1 - b) * worth * product)
-                    + beside.unsqueeze(-1)
-                    + beside.unsqueeze(-2)
-                    + corner
-                )
-                left = left + worth.squeeze(-1) * residual
-                jumped = static * _wide(share.weight * (self.pair == pair))
-                either = kept * b * -torch.expm1(-self.jumps[pair] * earlier)
-                total = total + either * (jumped @ static.mT)
-            apart = own - mean.unsqueeze(-1)
-            total = total + (apart * _wide(share.weight)) @ apart.mT + torch.diag_embed(left)
-        return total
+        rows, columns = at.gap.unsqueeze(-1), at.gap.unsqueeze(-2)
+        earlier, between = torch.minimum(rows, columns), (rows - columns).abs()
+        return self._spread(at, earlier, between, joint=True)
 
     def left(self, gap: Tensor) -> tuple[Tensor, Tensor]:
         """C and b of the pairs, `T x N x q x P`."""
@@ -137,50 +146,162 @@ class Forecast(NamedTuple):
         wide = gap.unsqueeze(-1)
         return torch.exp(-self.second * wide) * -torch.expm1(-self.jumps * wide)
 
-    def _means(self, share: Share, phi: Tensor, gap: Tensor) -> Tensor:
-        """The members' means, `T x N x q x K`."""
-        c, _ = self.left(gap)
-        return c[..., self.pair] * self._static(share, phi) + _wide(share.constant)
+    def _spread(self, at: Places, earlier: Tensor, between: Tensor, *, joint: bool) -> Tensor:
+        """Variances, `T x N x q`, or covariances, `T x N x q x q`.
 
-    def _static(self, share: Share, phi: Tensor) -> Tensor:
-        """Means as they were with the newest measurement, without the constant's."""
-        return phi @ share.mean.mT.unsqueeze(1)
+        Args:
+            at: Where.
+            earlier: The earlier time of two points, of that shape.
+            between: The time from it to the later one.
+            joint: Whether covariances are wanted.
+        """
+
+        def inner(first: Tensor, second: Tensor) -> Tensor:
+            return first @ second.mT if joint else (first * second).sum(-1)
+
+        (c, _), means, total = self.left(at.gap), self._means(at), torch.zeros_like(earlier)
+        mean = self._mixed([own for own, _ in means])
+        for number, (phi, residual) in enumerate(zip(at.features, at.residual)):
+            own, static = means[number]
+            weight, square = _wide(self.weight[:, number]), inner(phi, phi)
+            for pair, whole in enumerate(self.totals[number].unbind(1)):
+                lasts = torch.exp(-self.first[pair] * between)
+                b = torch.exp(-self.second[pair] * earlier)
+                block, edge = whole[:, None, :-1, :-1], whole[:, None, :-1, -1:]
+                corner, worth = (
+                    one.view(-1, *[1] * (earlier.dim() - 1))
+                    for one in (whole[:, -1, -1], self.worth[:, number, pair])
+                )
+                beside = c[..., pair] * (phi @ edge).squeeze(-1)
+                rows, columns = beside, beside
+                if joint:
+                    rows, columns = beside.unsqueeze(-1), beside.unsqueeze(-2)
+                moved = lasts * (b * inner(phi @ block, phi) + (1 - b) * worth * square)
+                jumped = lasts * b * -torch.expm1(-self.jumps[pair] * earlier)
+                these = static * (weight * (self.pair == pair))
+                total = total + moved + rows + columns + corner + jumped * inner(these, static)
+            apart = own - mean.unsqueeze(-1)
+            total = total + inner(apart * weight, apart)
+            missing = self.worth[:, number].sum(-1)[:, None, None] * residual
+            total = total + (torch.diag_embed(missing) if joint else missing)
+        return total
+
+    def _mixed(self, means: list[Tensor]) -> Tensor:
+        """The mean of the mixture, `T x N x q`, from the members' per lengthscale."""
+        weights = self.weight.unbind(-2)
+        return torch.stack([(_wide(w) * own).sum(-1) for w, own in zip(weights, means)]).sum(0)
+
+    def _means(self, at: Places) -> list[tuple[Tensor, Tensor]]:
+        """The members' means per lengthscale, and without decay and constant, `T x N x q x K`."""
+        c, _ = self.left(at.gap)
+        found = []
+        for group, phi in zip(self.groups, at.features):
+            static = phi @ group.mean[..., :-1].mT.unsqueeze(1)
+            found.append((c[..., self.pair] * static + _wide(group.mean[..., -1]), static))
+        return found
+
+    @property
+    def normals(self) -> int:
+        """Variates that a function takes."""
+        return COMMON + 2 * max(group.mean.shape[-1] - 1 for group in self.groups)
+
+    def believed_noise(self) -> Tensor:
+        """Variance of a new observation's noise, `T`."""
+        return (self.weight * self.scale * self.noise).sum((-2, -1))
+
+    def functions(self, normal: Tensor) -> Functions:
+        """Functions from standard normal variates, `T x N' x M x normals`."""
+        T, sets, M, _ = normal.shape
+        flat, K = normal.reshape(T, sets * M, -1), self.weight.shape[-1]
+        cumulative = self.weight.flatten(-2).cumsum(-1)
+        uniform = torch.special.ndtr(flat[..., 0]) * cumulative[:, -1:]
+        # The first with as much behind it; one of weight 0 is never drawn.
+        number = torch.searchsorted(cumulative, uniform.contiguous())
+        number = number.clamp_max(cumulative.shape[-1] - 1)
+        own, member = number // K, number % K
+        size = (self.normals - COMMON) // 2
+        trial = torch.arange(T, device=number.device).unsqueeze(-1).expand_as(number)
+        where, drawn, levels, scales = [], [], [], []
+        for n, one in torch.unique(torch.stack([trial, number], -1).flatten(0, 1), dim=0).tolist():
+            place, k = divmod(one, K)
+            here = ((trial == n) & (number == one)).nonzero(as_tuple=True)
+            u, group, s = flat[here], self.groups[place], self.scale[n, place, k].sqrt()
+            z, level = group.mean[n, k, :-1], group.mean[n, k, -1]
+            r, column = len(z), group.covariance[n, k, :, -1]
+            spread = column[-1].clamp_min(JITTER).sqrt()
+            v = s * column[:-1] / spread
+            first, second = u[:, COMMON : COMMON + r], u[:, COMMON + r : COMMON + 2 * r]
+            parts = [
+                z + u[:, 1:2] * v,
+                s * first @ self._root(place, n, k).mT,
+                s * second,
+                u[:, 2:3] * z + u[:, 3:4] * v,
+            ]
+            drawn.append(torch.nn.functional.pad(torch.stack(parts, 1), (0, size - r)))
+            levels.append(level + s * spread * u[:, 1])
+            scales.append(s.square().expand(len(u)))
+            where.append(here)
+        order = tuple(torch.cat(part) for part in zip(*where))
+        back = torch.empty_like(number).index_put(
+            order, torch.arange(number.numel(), device=number.device)
+        )
+        vectors = torch.cat(drawn)[back].view(T, sets, M, 4, size).movedim(3, 2)
+
+        def shaped(tensor: Tensor) -> Tensor:
+            return tensor.view(T, sets, M)
+
+        return Functions(
+            vectors=vectors,
+            constant=shaped(torch.cat(levels)[back]),
+            pair=shaped(self.pair[member]),
+            scale=shaped(torch.cat(scales)[back]),
+            lengthscale=shaped(own),
+            ratio=shaped(self.noise[member]),
+        )
+
+    def _root(self, place: int, trial: int, member: int) -> Tensor:
+        """L of a member."""
+        key = place, trial, member
+        if key not in self._roots:
+            P = self.groups[place].covariance[trial, member]
+            edge = P[:-1, -1] / P[-1, -1].clamp_min(JITTER).sqrt()
+            rest = P[:-1, :-1] - edge.unsqueeze(-1) * edge
+            rest = rest + JITTER * torch.eye(len(rest), dtype=rest.dtype, device=rest.device)
+            self._roots[key] = torch.linalg.cholesky(rest)
+        return self._roots[key]
 
 
 def forecast(prior: BankPrior, running: RunningMixture) -> Forecast:
-    """What a bank of flat trials expects.
+    """The forecast of a bank.
 
     Args:
         prior: Of the bank.
-        running: Its posterior.
+        running: Its posterior, of flat trials.
     """
     rate, hazard = prior.members.rate, prior.members.hazard
-    stay, still = torch.log1p(-hazard), torch.log1p(-rate)
+    stay, lasts = torch.log1p(-hazard), torch.log1p(-rate)
     pairs, pair = torch.unique(torch.stack([rate, hazard], -1), dim=0, return_inverse=True)
-    every, shares = weights(running.groups), []
-    member = (pair.unsqueeze(0) == torch.arange(len(pairs), device=pair.device)[:, None]).to(rate)
-    for number, group in enumerate(running.groups):
-        weight, s2 = every[:, number], scales(group, running.shape)
-        by_pair = member * (weight * s2).unsqueeze(-2)  # T x P x K
-        P = group.covariance
-        total = (by_pair @ P.flatten(-2)).view(*by_pair.shape[:2], *P.shape[-2:])
-        shares.append(
-            Share(
-                weight=weight,
-                scale=s2,
-                mean=group.mean[..., :-1],
-                constant=group.mean[..., -1],
-                block=total[..., :-1, :-1],
-                edge=total[..., :-1, -1],
-                corner=total[..., -1, -1],
-                worth=by_pair.sum(-1),
-            )
-        )
-    one = torch.zeros(len(pairs), dtype=torch.int64, device=pair.device).scatter(
-        0, pair, torch.arange(len(pair), device=pair.device)
+    number = torch.arange(len(pairs), device=pair.device)
+    weight = weights(running.groups)
+    scale = torch.stack([scales(group, running.shape) for group in running.groups], -2)
+    by_pair = (pair == number[:, None]) * (weight * scale).unsqueeze(-2)  # T x L x P x K
+    totals = [
+        (own @ group.covariance.flatten(-2)).view(*own.shape[:2], *group.covariance.shape[-2:])
+        for own, group in zip(by_pair.unbind(1), running.groups)
+    ]
+    one = torch.zeros_like(number).scatter(0, pair, torch.arange(len(pair), device=pair.device))
+    return Forecast(
+        groups=running.groups,
+        weight=weight,
+        scale=scale,
+        noise=prior.members.noise,
+        totals=tuple(totals),
+        worth=by_pair.sum(-1),
+        pair=pair,
+        first=-(stay + 0.5 * lasts)[one],
+        second=-(stay + lasts)[one],
+        jumps=-stay[one],
     )
-    first, second = (-(stay + share * still)[one] for share in (0.5, 1.0))
-    return Forecast(tuple(shares), pair, first, second, -stay[one])
 
 
 def places(prior: BankPrior, running: RunningMixture, X: Tensor, time: Tensor) -> Places:
@@ -194,7 +315,7 @@ def places(prior: BankPrior, running: RunningMixture, X: Tensor, time: Tensor) -
     """
     T, N, q, _ = X.shape
     units, flat = running.units, X.reshape(T, N * q, -1)
-    both = [features_at(prior, units, place, flat) for place in range(len(running.groups))]
+    both = prior.at(flat, units.context_centre, units.context_spread)
     gap = (time - running.time[:, None, None]) / units.clock[:, None, None]
     return Places(
         features=tuple(phi[..., :-1].reshape(T, N, q, -1) for phi, _ in both),
@@ -206,3 +327,9 @@ def places(prior: BankPrior, running: RunningMixture, X: Tensor, time: Tensor) -
 def _wide(tensor: Tensor) -> Tensor:
     """`T x K -> T x 1 x 1 x K`."""
     return tensor[:, None, None, :]
+
+
+def _root(value: Tensor) -> Tensor:
+    """Square root, 0 with derivative 0 where nothing is left."""
+    positive = value > 0
+    return torch.where(positive, torch.where(positive, value, 1.0).sqrt(), 0.0)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from botorch_tv.acquisition import UpperConfidence
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.forgetting import (
     EventTrigger,
     PeriodicReset,
@@ -20,6 +19,7 @@ from botorch_tv.forgetting.retention import prediction_band
 from botorch_tv.inference.arm_recursion import ArmRecursion
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.costs import LEAST_LOST, LEAST_NOISE, REFRESH_ROUNDS
+from botorch_tv.inference.linalg import TIE_TOLERANCE
 from botorch_tv.inference.product_basis import ProductBasis
 from botorch_tv.inference.recursion import amplifies
 from botorch_tv.simulation.in_numbers.rules import Rules

@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from botorch_tv.inference.definite import checked
-from botorch_tv.inference.factor import RANK_TOLERANCE
+from botorch_tv.inference.covariance import RANK_TOLERANCE, checked
 from botorch_tv.simulation.parallel import torch_threads
 from botorch_tv.validation import require
 

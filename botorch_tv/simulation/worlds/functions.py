@@ -17,8 +17,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.inference.basis import Basis, FeatureBasis
-from botorch_tv.inference.covariance import describe_kernel
-from botorch_tv.inference.factor import Inference
+from botorch_tv.inference.covariance import Inference, describe_kernel
 from botorch_tv.simulation.streams import Stream
 from botorch_tv.strategies.domains import Grid
 from botorch_tv.validation import require_integer, require_number

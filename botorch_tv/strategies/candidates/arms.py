@@ -9,11 +9,10 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
-from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
-from botorch_tv.inference.mixture.prior import BankPrior
+from botorch_tv.inference.linalg import TIE_TOLERANCE, at_index, first_maximum, random_maximum
+from botorch_tv.inference.mixture.bank import BankPrior
 from botorch_tv.inference.modes import writes
 from botorch_tv.strategies.candidates.round import (
     Round,

@@ -14,8 +14,9 @@ from botorch_tv.acquisition.candidates import Candidates, Ties
 from botorch_tv.acquisition.exploration import Exploration, bound_width
 from botorch_tv.inference.costs import SEARCH_NUMBERS
 from botorch_tv.inference.of_trials import OfTrials
-from botorch_tv.inference.point_posterior import PointPosterior, with_context
+from botorch_tv.inference.points import PointPosterior, with_context
 from botorch_tv.inference.scratch import Scratch
+from botorch_tv.inference.search import Sought
 from botorch_tv.strategies.box import Box
 from botorch_tv.strategies.candidates.round import (
     Round,
@@ -24,7 +25,6 @@ from botorch_tv.strategies.candidates.round import (
     best_of,
     checked_scores,
 )
-from botorch_tv.strategies.search import Sought
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from botorch_tv.identity import Description, describe
-from botorch_tv.strategies.box import Bounds, Box
-from botorch_tv.strategies.cube import Parameters
+from botorch_tv.inference.search import DiscreteSearch, MultiStart, Search
+from botorch_tv.strategies.box import Bounds, Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.mixed.search import MixedSearch
-from botorch_tv.strategies.search import DiscreteSearch, MultiStart, Search
 from botorch_tv.validation import require
 
 KIND = "type"

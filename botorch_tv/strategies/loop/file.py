@@ -18,8 +18,8 @@ from botorch_tv.files import require_regular, write_whole
 from botorch_tv.identity import Description, describe, differences
 from botorch_tv.identity.versions import libraries
 from botorch_tv.strategies.adaptive import adaptive_gp_ucb
+from botorch_tv.strategies.box import Parameters
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import ClockData, LoopClock
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedFile, Words

@@ -13,10 +13,9 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.strategies.box import Box
+from botorch_tv.strategies.box import Box, Parameters
 from botorch_tv.strategies.checks import as_context
 from botorch_tv.strategies.core import Strategy
-from botorch_tv.strategies.cube import Parameters
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words
 from botorch_tv.strategies.loop.log import like
 from botorch_tv.strategies.parameters import BoxParameter, Choice

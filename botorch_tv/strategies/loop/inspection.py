@@ -11,10 +11,9 @@ from botorch.exceptions import InputDataError
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_tv.inference.box_prior import BoxPrior
+from botorch_tv.inference.box import BoxPrior
 from botorch_tv.strategies.adaptive import Adaptive
-from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.box import Box, Parameters
 from botorch_tv.strategies.domains import Domain, Grid
 from botorch_tv.strategies.loop.clock import Time
 from botorch_tv.strategies.loop.cures import Act, Cure, RefusedInput, Words

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_tv.strategies.box import Box
-from botorch_tv.strategies.cube import Parameters
+from botorch_tv.strategies.box import Box, Parameters
 from botorch_tv.strategies.domains import Domain
 from botorch_tv.strategies.loop.clock import LoopClock
 from botorch_tv.strategies.loop.log import Planned, Question, short

@@ -11,18 +11,18 @@ from torch import Tensor
 
 from botorch_tv.inference.protocol import Looks
 from botorch_tv.inference.quasi_newton import Objective, minimize
-from botorch_tv.strategies.draws import Draws
-from botorch_tv.strategies.mixed.space import Space
-from botorch_tv.strategies.parameters import Choice
-from botorch_tv.strategies.raw_points import raw_points
-from botorch_tv.strategies.search import (
+from botorch_tv.inference.search import (
     MultiStart,
     Region,
     Score,
     Search,
     Sought,
+    Uniform,
     highest,
+    raw_points,
 )
+from botorch_tv.strategies.mixed.space import Space
+from botorch_tv.strategies.parameters import Choice
 
 RAW = 256
 """Points scored in the first place."""
@@ -104,7 +104,7 @@ class MixedSearch(Search):
     def first(self, box: Region, like: Tensor) -> Tensor:
         return self.space.spread(like.new_full((1, len(self.space.axes)), 0.5))[0]
 
-    def anywhere(self, box: Region, draws: Draws) -> Tensor:
+    def anywhere(self, box: Region, draws: Uniform) -> Tensor:
         uniform = draws.uniform(len(self.space.axes))
         points = self.space.spread(uniform.reshape(-1, uniform.shape[-1]))
         return self.space.rounded(points).view(*uniform.shape[:-1], -1)

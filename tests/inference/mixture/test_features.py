@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from botorch_tv import Box, Grid, adaptive_gp_ucb
-from botorch_tv.inference.mixture.bank import Bank
+from botorch_tv.inference.mixture.bank import Bank, with_constant
 from botorch_tv.inference.mixture.features import (
     LEAST,
     WALLS,
@@ -15,7 +15,6 @@ from botorch_tv.inference.mixture.features import (
     features_among,
     side_features,
 )
-from botorch_tv.inference.mixture.prior import with_constant
 from botorch_tv.strategies.mixed.search import MixedSearch
 from botorch_tv.strategies.mixed.space import Axis, Number, Space
 from botorch_tv.strategies.parameters import Choice

@@ -8,9 +8,8 @@ from scipy.special import logsumexp
 from scipy.stats import t as student_t
 
 from botorch_tv.inference.mixture.bank import Bank, Members
-from botorch_tv.inference.mixture.drawn import drawn
-from botorch_tv.inference.mixture.filter import Datum, Group, Passage, observed
-from botorch_tv.inference.mixture.moments import jump_chance, moments, newest_jump
+from botorch_tv.inference.mixture.filter import Group, jump_chance, newest_jump, observed
+from botorch_tv.inference.mixture.posterior import drawn, moments
 
 FEATURES, SHAPE = 5, 2.0
 
@@ -26,8 +25,8 @@ def data(n: int, seed: int) -> dict:
     }
 
 
-def passage(gap: float, members: Members) -> Passage:
-    return Passage((1 - members.rate) ** (gap / 2), 1 - (1 - members.hazard) ** gap)
+def passage(gap: float, members: Members) -> tuple:
+    return (1 - members.rate) ** (gap / 2), 1 - (1 - members.hazard) ** gap
 
 
 def filtered(
@@ -53,8 +52,8 @@ def filtered(
     for i in range(len(case["y"])):
         learns = good is None or good[i]
         time = torch.tensor([case["times"][i]])
-        told = Datum(
-            features=torch.tensor([[*case["phi"][i], 1.0]]),
+        told = dict(
+            phi=torch.tensor([[*case["phi"][i], 1.0]]),
             residual=torch.zeros(1, dtype=torch.float64),
             y=torch.tensor([case["y"][i]]),
             noise=zero + (case["noise"][i] if learns else torch.inf),
@@ -64,7 +63,7 @@ def filtered(
         )
         gap = 0.0 if last is None else case["times"][i] - last
         at = torch.tensor([shape], dtype=torch.float64)
-        group, _ = observed(group, passage(gap, members), told, at, members)
+        group, _ = observed(group, passage(gap, members), at, members, **told)
         if learns:
             shape, last = shape + 0.5, case["times"][i]
         logs.append(float(group.log_weight.logsumexp(-1)))
@@ -319,9 +318,9 @@ def test_a_function_drawn_has_the_mean_and_covariance_of_both_cases(a, H):
     )
     normal = torch.zeros(count, 1 + size, dtype=torch.float64)
     normal[1:, 1:] = torch.eye(size)
-    passage = Passage(*(torch.tensor([one], dtype=torch.float64) for one in (a, H)))
+    passage = tuple(torch.tensor([one], dtype=torch.float64) for one in (a, H))
     shape = torch.full((count,), SHAPE, dtype=torch.float64)
-    (weights,) = drawn((group,), passage, shape, normal).weights
+    (weights,) = drawn((group,), passage, shape, normal)
     images = (weights[1:] - weights[0]).numpy()
     carried = np.diag([a] * FEATURES + [1.0])
     still = s2 * (carried @ P @ carried + np.diag([1 - a**2] * FEATURES + [0.0]))
@@ -352,8 +351,8 @@ def test_moments_after_several_passages_are_those_after_each_alone():
         )
         for one in (root @ root.mT, root.mT @ root)
     )
-    still = Passage(share(trials, K), torch.zeros(trials, K, dtype=torch.float64))
-    ways, shape = [still, still._replace(jump=share(trials, K)), still], share(trials) + 3
+    still = share(trials, K), torch.zeros(trials, K, dtype=torch.float64)
+    ways, shape = [still, (still[0], share(trials, K)), still], share(trials) + 3
     together = moments(groups, ways, shape)
     assert not torch.allclose(together[0][0].covariance, together[1][0].covariance)
     for one, way in zip(together, ways, strict=True):

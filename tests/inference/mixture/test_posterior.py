@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from botorch_tv.inference.mixture import inference
+from botorch_tv.inference.mixture import posterior as inference
 from botorch_tv.inference.mixture.bank import Bank
 from botorch_tv.strategies import Box, adaptive_gp_ucb
 

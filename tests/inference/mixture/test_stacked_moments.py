@@ -6,17 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from botorch_tv.inference.mixture.bank import with_constant
 from botorch_tv.inference.mixture.features import (
     Features,
     Products,
     features,
     features_among,
+    stacked,
 )
-from botorch_tv.inference.mixture.moments import Moments, mixed
-from botorch_tv.inference.mixture.prior import with_constant
-from botorch_tv.inference.mixture.stacked_features import stacked
-from botorch_tv.inference.mixture.stacked_moments import StackedMoments
-from botorch_tv.inference.point_posterior import SMALLEST_VARIANCE
+from botorch_tv.inference.mixture.posterior import Moments, StackedMoments, mixed
+from botorch_tv.inference.points import SMALLEST_VARIANCE
 
 D = torch.float64
 TRIALS = 3
@@ -33,10 +32,7 @@ def some_moments(size: int, weight: Tensor, generator: torch.Generator) -> Momen
 
 
 def recorded(U: Tensor, own: tuple[Features, ...], parts: list[Moments]) -> tuple[Tensor, Tensor]:
-    pairs = zip(own, parts)
-    both = [part.at(*with_constant(one.at(U))) for one, part in pairs]
-    means, variances = (torch.stack(part) for part in zip(*both))
-    mean, variance = mixed(torch.stack([part.weight for part in parts]), means, variances)
+    mean, variance = mixed(parts, [with_constant(one.at(U)) for one in own])
     return mean, variance.clamp_min(SMALLEST_VARIANCE).sqrt()
 
 
@@ -63,11 +59,12 @@ def test_values_and_derivatives_are_those_that_are_recorded(made, columns):
     weight = torch.rand(len(own), TRIALS, dtype=D, generator=generator).softmax(0)
     parts = [some_moments(one.size + 1, w, generator) for one, w in zip(own, weight)]
     U = torch.rand(TRIALS, 40, columns, dtype=D, generator=generator).requires_grad_()
-    wanted, found = recorded(U, own, parts), StackedMoments.of(parts).at(U, stacked(own))
-    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    wanted = recorded(U, own, parts)
+    *found, pull = StackedMoments.of(parts).slopes(U.detach(), stacked(own))
+    torch.testing.assert_close(tuple(found), wanted, rtol=1e-11, atol=1e-11)
     by = torch.randn(2, TRIALS, 40, dtype=D, generator=generator)
     for several in ([by[0], 0 * by[1]], [0 * by[0], by[1]], [*by]):
-        (slope,) = torch.autograd.grad(found, U, several, retain_graph=True)
+        slope = pull(*several)
         (oracle,) = torch.autograd.grad(wanted, U, several, retain_graph=True)
         torch.testing.assert_close(slope, oracle, rtol=1e-10, atol=1e-10)
     left = torch.stack([with_constant(one.at(U))[1] for one in own])
@@ -80,8 +77,6 @@ def test_where_nothing_is_unknown_a_deviation_is_the_smallest_and_flat():
     sure = some_moments(own[0].size + 1, torch.ones(TRIALS, dtype=D), torch.Generator())
     nothing = torch.zeros_like(sure.covariance), torch.zeros_like(sure.residual)
     moments = StackedMoments.of([sure._replace(covariance=nothing[0], residual=nothing[1])])
-    U = torch.full((TRIALS, 2, 1), 0.3, dtype=D, requires_grad=True)
-    mean, sd = moments.at(U, stacked(own))
+    _, sd, pull = moments.slopes(torch.full((TRIALS, 2, 1), 0.3, dtype=D), stacked(own))
     assert torch.equal(sd, torch.full_like(sd, SMALLEST_VARIANCE**0.5))
-    (slope,) = torch.autograd.grad([mean, sd], U, [torch.zeros_like(mean), torch.ones_like(sd)])
-    assert not slope.any()
+    assert not pull(0.0, 1.0).any()

@@ -9,7 +9,7 @@ from scipy.stats import t as student_t
 
 from botorch_tv import Box, Grid, Loop, adaptive_gp_ucb
 from botorch_tv.inference.mixture.bank import Bank
-from botorch_tv.inference.mixture.units import FIRST
+from botorch_tv.inference.mixture.filter import FIRST
 
 D = torch.float64
 NOISE, ODDS = 0.05, 0.1 / 0.9

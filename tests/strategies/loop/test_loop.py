@@ -400,7 +400,7 @@ def test_parameters_go_in_a_dict():
 
 
 def test_choices_come_one_by_one():
-    with pytest.raises(InputDataError, match=r"give Choice\('sand', 'salt'\)\.$"):
+    with pytest.raises(InputDataError, match=r"one by one, Choice\("):
         Loop({"kind": Choice(["sand", "salt"])})
 
 
