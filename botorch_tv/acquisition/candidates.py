@@ -26,7 +26,7 @@ class Candidates(ABC):
         sign: 1 when maximising, -1 when minimising.
         scale: Largest prior standard deviation.
         round: The current round t, counted from 1.
-        memory: The exploration's memory; see :class:`~botorch_tv.forgetting.parts.Part`.
+        memory: The exploration's memory; see :class:`~botorch_tv.forgetting.base.Part`.
         scratch: Reusable memory for intermediate results.
     """
 

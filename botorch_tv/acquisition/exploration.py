@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.forgetting.parts import Part
+from botorch_tv.forgetting.base import Part
 from botorch_tv.validation import require, shown
 
 TIE_TOLERANCE = 1e-7
@@ -31,7 +31,7 @@ class Exploration(Part):
     """A rule that turns a posterior into a choice.
 
     Override :meth:`score` to score candidates, or :meth:`choose` to choose directly. It may have a
-    memory of earlier rounds; see :class:`~botorch_tv.forgetting.parts.Part`.
+    memory of earlier rounds; see :class:`~botorch_tv.forgetting.base.Part`.
 
     Attributes:
         samples: Whether functions are drawn in every round; a hint that makes this fast.

@@ -9,7 +9,7 @@ from torch import Size, Tensor
 
 from botorch_tv.acquisition.candidates import Candidates
 from botorch_tv.acquisition.exploration import Exploration, UpperConfidence, require_defined
-from botorch_tv.forgetting.parts import Log
+from botorch_tv.forgetting.base import Log
 from botorch_tv.validation import require, settle_number
 
 

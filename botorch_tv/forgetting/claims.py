@@ -11,9 +11,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.decay import Decay, require_defined
-from botorch_tv.forgetting.inflation import Inflation
-from botorch_tv.forgetting.parameter import Parameter, Values, with_values
+from botorch_tv.forgetting.base import (
+    Decay,
+    Inflation,
+    Parameter,
+    Values,
+    require_defined,
+    with_values,
+)
 from botorch_tv.validation import did_you_mean, require, shown
 
 SPANS = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5)

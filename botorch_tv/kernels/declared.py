@@ -15,9 +15,8 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
+from botorch_tv.forgetting.base import own_copy, with_values
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.forgetting.parameter import with_values
-from botorch_tv.forgetting.parts import own_copy
 from botorch_tv.kernels.batching import like
 from botorch_tv.validation import require, require_bounds
 

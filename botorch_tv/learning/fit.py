@@ -11,9 +11,9 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.forgetting.per_trial import PerTrial
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.decay import PerTrial
 from botorch_tv.inference.quasi_newton import Minimum, minimize
 from botorch_tv.learning.layout import ParameterLayout, layout
 from botorch_tv.learning.learnable_kernel import LearnableKernel

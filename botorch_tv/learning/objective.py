@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.parameter import with_values
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static, with_values
 from botorch_tv.learning.layout import ParameterLayout, ParameterValues
 from botorch_tv.learning.learnable_kernel import LearnableKernel
 

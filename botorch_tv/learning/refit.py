@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from botorch.utils.types import DEFAULT, _DefaultType
 
 from botorch_tv.forgetting import Decay
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.learning.densities import Prior
 from botorch_tv.validation import require, settle_integer
 

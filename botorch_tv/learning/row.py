@@ -8,7 +8,7 @@ import torch
 from botorch.utils.types import DEFAULT
 from torch import Tensor
 
-from botorch_tv.forgetting.parameter import Parameter
+from botorch_tv.forgetting.base import Parameter
 from botorch_tv.learning.densities import Prior
 from botorch_tv.learning.refit import Free
 from botorch_tv.validation import require

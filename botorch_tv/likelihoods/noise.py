@@ -15,7 +15,7 @@ from gpytorch.settings import min_fixed_noise
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods.aging import Aging, FixedAging
 from botorch_tv.likelihoods.rows import joined

@@ -11,7 +11,7 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
 from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.kernels.batching import like
 from botorch_tv.likelihoods import AgeNoiseLikelihood
 from botorch_tv.models.checks import check_now, check_train_data

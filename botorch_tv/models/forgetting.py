@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_tv.forgetting import Decay, Inflation, Markov, Wiener
-from botorch_tv.forgetting.static import is_static
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import is_static, median_gap
 from botorch_tv.kernels import DecayKernel, MarkovKernel, WienerKernel
 from botorch_tv.kernels.declared import Declared
 from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging

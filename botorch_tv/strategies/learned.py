@@ -8,7 +8,7 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from botorch_tv.forgetting import claims
-from botorch_tv.forgetting.static import is_static
+from botorch_tv.forgetting.base import is_static
 from botorch_tv.inference.box_prior import BoxPrior
 from botorch_tv.inference.process import Process
 from botorch_tv.learning.fit import learn

@@ -14,10 +14,9 @@ from torch import Tensor
 from botorch_tv.acquisition import Exploration, Logarithmic, UpperConfidence, Width
 from botorch_tv.acquisition.exploration import draws_numbers, require_defined
 from botorch_tv.forgetting import Decay, Inflation, KeepAll, Retention, Static
+from botorch_tv.forgetting.base import Part, is_static, own_copy
 from botorch_tv.forgetting.claims import require_inflating, require_sound
-from botorch_tv.forgetting.parts import Part, own_copy
 from botorch_tv.forgetting.retention import require_rules
-from botorch_tv.forgetting.static import is_static
 from botorch_tv.inference.covariance import describe_kernel
 from botorch_tv.inference.factor import Inference as Method
 from botorch_tv.inference.features import Features

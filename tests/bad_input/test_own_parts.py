@@ -22,7 +22,7 @@ from botorch_tv.forgetting import (
     Markov,
     Retention,
 )
-from botorch_tv.forgetting.parameter import Parameter
+from botorch_tv.forgetting.base import Parameter
 from botorch_tv.kernels import DecayKernel
 from botorch_tv.likelihoods import FixedAging
 from botorch_tv.strategies import Box, Grid, Strategy

@@ -7,7 +7,7 @@ import pickle
 import pytest
 import torch
 
-from botorch_tv.forgetting.levels import FIRST_LEVELS, ErrorLevels
+from botorch_tv.forgetting.change_detection import FIRST_LEVELS, ErrorLevels
 
 ROUNDS = [1, 2, 3, 10, FIRST_LEVELS - 1, FIRST_LEVELS, 2 * FIRST_LEVELS, 1000]
 

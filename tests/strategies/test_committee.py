@@ -13,7 +13,7 @@ from gpytorch.kernels import RBFKernel
 
 from botorch_tv.experts.presets import sparq_gp_ucb
 from botorch_tv.forgetting import UncertaintyInjection
-from botorch_tv.forgetting.static import Static
+from botorch_tv.forgetting.base import Static
 from botorch_tv.simulation import MarkovWorld, run_study
 from botorch_tv.strategies import (
     BanditOverBandits,

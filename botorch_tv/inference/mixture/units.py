@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.unit import median_gap
+from botorch_tv.forgetting.base import median_gap
 from botorch_tv.inference.linalg import leading
 
 FIRST = 4

@@ -10,8 +10,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Size, Tensor
 
-from botorch_tv.forgetting.parts import Log
-from botorch_tv.forgetting.retention import Kept, Retention
+from botorch_tv.forgetting.base import Kept, Log, Retention
 from botorch_tv.validation import require, require_number, settle_number, shown
 
 AT_ONCE = 8
