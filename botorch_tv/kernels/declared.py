@@ -17,7 +17,7 @@ from torch import Size, Tensor
 from botorch_tv.forgetting import Decay, Inflation, Parameter
 from botorch_tv.forgetting.base import own_copy, with_values
 from botorch_tv.forgetting.claims import require_learnable
-from botorch_tv.kernels.batching import like
+from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require, require_bounds
 
 LARGEST_CHANGE = 13.0

@@ -15,8 +15,8 @@ from botorch_tv.forgetting.base import median_gap
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.forgetting.decay import PerTrial
 from botorch_tv.inference.quasi_newton import Minimum, minimize
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning.layout import ParameterLayout, layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
 from botorch_tv.learning.objective import NegativeLogPosterior, TrainingData, prepare
 from botorch_tv.learning.refit import Refit
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from botorch_tv.forgetting import Decay
 from botorch_tv.forgetting.base import is_static, with_values
+from botorch_tv.kernels.stationary import LearnableKernel, profile, profile_slope
 from botorch_tv.learning.layout import ParameterLayout, ParameterValues
-from botorch_tv.learning.learnable_kernel import LearnableKernel
 
 
 class TrainingData(NamedTuple):
@@ -118,7 +118,7 @@ class NegativeLogPosterior:
         *,
         estimates_mean: bool = False,
     ) -> None:
-        self._profile = kernel.profile
+        self._smoothness = kernel.smoothness
         self._scaled = kernel.scaled
         self._decay = decay
         self._layout = layout
@@ -154,7 +154,8 @@ class NegativeLogPosterior:
         flat = data.squares.view(m, lengthscales, n * n)
         inverse_squares = at.lengthscale**-2  # m x lengthscales
         squared = (inverse_squares.unsqueeze(-2) @ flat).view(m, n, n)
-        correlation, slope = self._profile(squared)
+        correlation = profile(squared, self._smoothness)
+        slope = profile_slope(squared, self._smoothness)
         root = data.root * at.noise.rsqrt().unsqueeze(-1)
         scale = root.unsqueeze(-1) * root.unsqueeze(-2)
         if self._scaled:

@@ -1,21 +1,394 @@
-"""A ``SingleTaskGP`` with cheap updates by new observations."""
+"""A ``SingleTaskGP`` that predicts from one Cholesky factor, which new observations extend.
+
+With noise N and S = N^(-1/2) the matrix factored is I + S K S. Its eigenvalues are at least 1,
+however small the noise and however close the points, so no jitter is needed; an observation too
+old to count has S = 0 and leaves everything exact.
+
+BoTorch keeps the inputs of m outputs m times over, in a dimension of their own that it hands to
+the input transform with the rest. A transform with a batch shape takes that dimension for the
+batch: with as many outputs as members it mixes them up without a word. Here inputs are transformed
+once for all outputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
+from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
+from gpytorch import settings
+from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
-from torch import Tensor
+from gpytorch.utils.warnings import GPInputWarning
+from linear_operator import to_dense, to_linear_operator
+from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor, nn
 
-from botorch_tv.likelihoods.rows import joined, stacked
-from botorch_tv.models.checks import check_honoured, check_new_outputs
-from botorch_tv.models.factored_gp import FactoredGP
-from botorch_tv.models.regression import GrowingRegression
+from botorch_tv.likelihoods.age_noise import joined, stacked
+from botorch_tv.models.checks import check_batches, check_honoured, check_new_outputs
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingRegression:
+    """A Gaussian-process posterior given observations, ready to predict and to be extended.
+
+    Args:
+        inputs: Inputs as the kernel sees them, `batch_shape x n x d`.
+        scale: S, `batch_shape x n`.
+        triangle: Lower Cholesky factor L of I + S K S, `batch_shape x n x n`.
+        whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
+        attached: Whether gradients flow through to whatever the parts were computed from.
+        made_from: The parameters that it was computed from; None where nobody asks.
+    """
+
+    inputs: Tensor
+    scale: Tensor
+    triangle: Tensor
+    whitened: Tensor
+    attached: bool
+    made_from: ParameterSnapshot | None = None
+
+    @classmethod
+    def fit(
+        cls, inputs: Tensor, covariance: Tensor, noise: Tensor, residual: Tensor, attached: bool
+    ) -> GrowingRegression:
+        """Regression on all observations at once, O(n³).
+
+        Args:
+            inputs: Inputs, `batch_shape x n x d`.
+            covariance: Prior covariance K among them, `batch_shape x n x n`.
+            noise: Noise variances, `batch_shape x n`.
+            residual: Observations less their prior mean, `target_batch_shape x n`.
+            attached: See the class.
+        """
+        scale = noise.rsqrt()
+        triangle = psd_safe_cholesky(_correlation(covariance, scale, scale))
+        whitened = solve(triangle, (scale * residual).unsqueeze(-1)).squeeze(-1)
+        return cls(inputs, scale, triangle, whitened, attached)
+
+    def extend(
+        self,
+        inputs: Tensor,
+        across: Tensor,
+        among: Tensor,
+        noise: Tensor,
+        residual: Tensor,
+        attached: bool,
+    ) -> GrowingRegression:
+        """Regression on q more observations, O(n² q).
+
+        Args:
+            inputs: The new inputs, `batch_shape' x q x d`; the batch shapes broadcast.
+            across: Prior covariance between old and new, `batch_shape' x n x q`.
+            among: Prior covariance among the new, `batch_shape' x q x q`.
+            noise: Noise variances of the new, `batch_shape' x q`.
+            residual: New observations less their prior mean, `target_batch_shape' x q`.
+            attached: See the class.
+        """
+        scale = noise.rsqrt()
+        corner = solve(self.triangle, self.scale.unsqueeze(-1) * across * scale.unsqueeze(-2))
+        schur = _correlation(among, scale, scale) - corner.mT @ corner
+        last = psd_safe_cholesky(0.5 * (schur + schur.mT))
+        right = scale * residual - (corner.mT @ self.whitened.unsqueeze(-1)).squeeze(-1)
+        whitened = solve(last, right.unsqueeze(-1)).squeeze(-1)
+        return GrowingRegression(
+            inputs=stacked(self.inputs, inputs, -2),
+            scale=stacked(self.scale, scale, -1),
+            triangle=_bordered(self.triangle, corner.mT, last),
+            whitened=stacked(self.whitened, whitened, -1),
+            attached=attached,
+        )
+
+    def explained(self, across: Tensor) -> Tensor:
+        """L⁻¹ S k, the part of the prior at test points that the data explains: `... x n x q`.
+
+        Args:
+            across: Prior covariance between observations and test points, `... x n x q`.
+        """
+        return solve(self.triangle, self.scale.unsqueeze(-1) * across)
+
+    @property
+    def mean_cache(self) -> Tensor:
+        """(K + N)⁻¹ (y - m), `target_batch_shape x n`."""
+        weights: Tensor = torch.linalg.solve_triangular(
+            self.triangle.mT, self.whitened.unsqueeze(-1), upper=True
+        )
+        return self.scale * weights.squeeze(-1)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """Nothing: the copy of a model computes its own, as GPyTorch's caches have it."""
+
+
+def solve(triangle: Tensor, right: Tensor) -> Tensor:
+    """L⁻¹ B, with batch dimensions of B beyond those of L side by side: L is never repeated.
+
+    Args:
+        triangle: Lower triangular L, `batch_shape x n x n`.
+        right: B, `... x batch_shape x n x q`.
+    """
+    extra = right.dim() - triangle.dim()
+    if extra <= 0:
+        solution: Tensor = torch.linalg.solve_triangular(triangle, right, upper=False)
+        return solution
+    lead, columns = right.shape[:extra], right.shape[-1]
+    front, back = tuple(range(extra)), tuple(range(-extra, 0))
+    wide = right.movedim(front, back).flatten(-extra - 1)
+    solution = torch.linalg.solve_triangular(triangle, wide, upper=False)
+    return solution.reshape(*solution.shape[:-1], columns, *lead).movedim(back, front)
+
+
+def _correlation(covariance: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """I + S K S of a square K."""
+    scaled: Tensor = first.unsqueeze(-1) * covariance * second.unsqueeze(-2)
+    return scaled + torch.eye(scaled.shape[-1], dtype=scaled.dtype, device=scaled.device)
+
+
+def _bordered(triangle: Tensor, below: Tensor, corner: Tensor) -> Tensor:
+    """[[L, 0], [below, corner]]."""
+    n, q = triangle.shape[-1], corner.shape[-1]
+    batch = torch.broadcast_shapes(triangle.shape[:-2], below.shape[:-2], corner.shape[:-2])  # type: ignore[no-untyped-call]
+    whole: Tensor = triangle.new_zeros(*batch, n + q, n + q)
+    whole[..., :n, :n] = triangle
+    whole[..., n:, :n] = below
+    whole[..., n:, n:] = corner
+    return whole
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterSnapshot:
+    """What a factor was computed from.
+
+    Parameters are few and change in place, by an optimiser's step or a setter, which leave no
+    trace but the values; tensors of the size of the data are known by identity and version.
+
+    Args:
+        values: Copies of parameters and buffers.
+        held: Other tensors, with their versions.
+    """
+
+    values: list[Tensor]
+    held: list[tuple[Tensor, int]]
+
+    @classmethod
+    def take(cls, values: Iterable[Tensor], held: Iterable[Tensor]) -> Self:
+        """Remember some tensors as they are."""
+        return cls(
+            [one.detach().clone() for one in values],
+            [(one, one._version) for one in held],
+        )
+
+    def holds(self, values: Iterable[Tensor], held: Iterable[Tensor]) -> bool:
+        """Whether they are still the same."""
+        values, held = list(values), list(held)
+        if len(values) != len(self.values) or len(held) != len(self.held):
+            return False
+        if any(new is not old or new._version != v for new, (old, v) in zip(held, self.held)):
+            return False
+        return all(map(_same, values, self.values))
+
+
+def _same(new: Tensor, old: Tensor) -> bool:
+    alike = new.dtype == old.dtype and new.device == old.device and new.shape == old.shape
+    return alike and torch.equal(new, old)
+
+
+class SharedInputsGP(SingleTaskGP):  # type: ignore[misc]
+    """Transforms training inputs once for all outputs."""
+
+    _has_transformed_inputs: bool
+
+    def forward(self, x: Tensor) -> MultivariateNormal:
+        """The prior at inputs `... x q x d`, which training mode transforms first."""
+        if self.training and x.shape == self.train_inputs[0].shape:
+            x = self._for_each_output(self.transform_inputs, x)
+        elif self.training:
+            x = self.transform_inputs(x)
+        return MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    def transform_inputs(self, X: Tensor, input_transform: nn.Module | None = None) -> Tensor:
+        """As BoTorch's; the training inputs of several outputs are transformed once for all."""
+        known = getattr(self, "train_inputs", None)
+        if input_transform is None and known is not None and X is known[0]:
+            return self._for_each_output(super().transform_inputs, X)
+        return super().transform_inputs(X, input_transform)  # type: ignore[no-any-return]
+
+    def _for_each_output(self, transform: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
+        """Training inputs `... x (m) x n x d` transformed, once for all outputs.
+
+        A transform knows nothing of outputs, and with a batch shape of its own would take them
+        for the batch.
+        """
+        if self.num_outputs == 1:
+            return transform(inputs)
+        shared = transform(inputs.select(-3, 0))
+        return shared.unsqueeze(-3).expand(*inputs.shape[:-2], *shared.shape[-2:])
+
+    def _set_transformed_inputs(self) -> None:
+        if hasattr(self, "input_transform") and not self._has_transformed_inputs:
+            original = self.train_inputs[0]
+            with torch.no_grad():
+                preprocess = self.input_transform.preprocess_transform
+                transformed = self._for_each_output(preprocess, original)
+            self._original_train_inputs = original
+            self.set_train_data(transformed, strict=False)
+            self._has_transformed_inputs = True
+
+
+class FactoredGP(SharedInputsGP):
+    """Exact regression whose factor serves means, variances and gains alike."""
+
+    prediction_strategy: GrowingRegression | None
+    _row_noise: Tensor | None = None
+    """Variances given with single observations to a likelihood that learns one for all, NaN for
+    the others; `... x n`."""
+
+    def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
+        """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
+        no_data = self.train_inputs is None or self.train_targets is None
+        if self.training or no_data or settings.prior_mode.on():
+            prior: MultivariateNormal = super().__call__(*args, **kwargs)
+            return self._with_known_noise(prior) if self.training else prior
+        (X,) = args
+        if settings.debug.on() and X.shape == self.train_inputs[0].shape:
+            _warn_of_training_data(X, self.train_inputs[0])
+        return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
+
+    def _posterior_at(self, X: Tensor) -> MultivariateNormal:
+        """Posterior of f at transformed inputs `... x q x d`."""
+        check_batches(X, self.train_targets.shape[:-1])
+        regression = self._regression()
+        explained = self._explained(regression, X)  # ... x n x q
+        shift = explained.mT @ regression.whitened.unsqueeze(-1)
+        mean: Tensor = self.mean_module(X) + shift.squeeze(-1)
+        if settings.skip_posterior_variances.on():
+            return MultivariateNormal(mean, ZeroLinearOperator(*mean.shape, mean.shape[-1]))
+        covariance = self._less(X, explained)
+        batch = torch.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])  # type: ignore[no-untyped-call]
+        return MultivariateNormal(
+            mean.expand(*batch, mean.shape[-1]), covariance.expand(*batch, *covariance.shape[-2:])
+        )
+
+    def information_gain(self) -> Tensor:
+        """½ ln det(I + N^(-½) K N^(-½)) of the training data, in nats, `batch_shape`."""
+        self.eval()
+        gain: Tensor = self._regression().triangle.diagonal(dim1=-1, dim2=-2).log().sum(-1)
+        return gain
+
+    def _explained(self, regression: GrowingRegression, X: Tensor) -> Tensor:
+        """L⁻¹ S k at transformed test points `... x q x d`: `... x n x q`."""
+        inputs = regression.inputs
+        if inputs.dim() > 2 or len(self.covar_module.batch_shape):
+            return regression.explained(self._covariance(inputs, X))
+        # One set of observations for all test points: a single solve with all their columns.
+        points = X.reshape(-1, X.shape[-1])
+        flat = regression.explained(self._covariance(inputs, points))
+        return flat.mT.reshape(*X.shape[:-1], flat.shape[-2]).mT
+
+    def _less(self, X: Tensor, explained: Tensor) -> LinearOperator:
+        """Prior covariance at ``X`` less what the data explains, `... x q x q`."""
+        if X.shape[-2] == 1:
+            prior = self.covar_module(X, diag=True).unsqueeze(-1)  # ... x 1 x 1
+            length = torch.linalg.vector_norm(explained, dim=-2, keepdim=True)
+            return to_linear_operator(prior - length.square())
+        if X.shape[-2] <= settings.max_eager_kernel_size.value():
+            return to_linear_operator(self._covariance(X, X) - explained.mT @ explained)
+        # Left lazy: many test points are usually asked for their variances alone.
+        return self.covar_module(X) + MatmulLinearOperator(explained.mT, -explained)
+
+    def _covariance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Prior covariance between inputs, `... x n x q`."""
+        with settings.lazily_evaluate_kernels(False):
+            dense: Tensor = to_dense(self.covar_module(first, second))
+        return dense
+
+    def _regression(self) -> GrowingRegression:
+        """The regression on the training data, computed where it is not at hand."""
+        attached = settings.detach_test_caches.off()
+        cached = self.prediction_strategy
+        if cached is not None and not self._made_as_now(cached):
+            cached = None
+        if cached is None or (attached and not cached.attached):
+            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+                cached = self._fit_regression(self.train_inputs[0], attached)
+            self.prediction_strategy = self._stamped(cached)
+        return self.prediction_strategy  # type: ignore[return-value]
+
+    def _stamped(self, regression: GrowingRegression) -> GrowingRegression:
+        """The same, knowing which parameters it was computed from."""
+        return replace(regression, made_from=ParameterSnapshot.take(*self._ingredients()))
+
+    def _made_as_now(self, regression: GrowingRegression) -> bool:
+        """Whether parameters are what they were when a regression was computed."""
+        made_from = regression.made_from
+        return made_from is None or made_from.holds(*self._ingredients())
+
+    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Parameters and buffers; tensors of the size of the data."""
+        return [*self.parameters(), *self.buffers()], self._data_elsewhere()
+
+    def _data_elsewhere(self) -> list[Tensor]:
+        """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
+        held = [self._row_noise]
+        if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
+            held.append(self.likelihood.noise_covar.noise)
+        return [tensor for tensor in held if tensor is not None]
+
+    def _fit_regression(self, inputs: Tensor, attached: bool) -> GrowingRegression:
+        return GrowingRegression.fit(
+            inputs,
+            self._covariance(inputs, inputs),
+            self._training_noise(inputs),
+            self.train_targets - self.mean_module(inputs),
+            attached,
+        )
+
+    def _training_noise(self, inputs: Tensor) -> Tensor:
+        """Noise variances of the training data, `... x n`."""
+        check_honoured(self)
+        noise: Tensor = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs]).diagonal(
+            dim1=-1, dim2=-2
+        )
+        if self._row_noise is None:
+            return noise
+        return torch.where(self._row_noise.isnan(), noise, self._row_noise)
+
+    def _with_known_noise(self, prior: MultivariateNormal) -> MultivariateNormal:
+        """The prior of the training data, ready for a marginal likelihood, which adds one noise.
+
+        Where variances of single rows are known their difference from that one is added here.
+        """
+        if self._row_noise is None:
+            return prior
+        (inputs,) = self.train_inputs
+        added = self.likelihood._shaped_noise_covar(inputs.shape[:-1], [inputs])
+        difference = self._training_noise(inputs) - added.diagonal(dim1=-1, dim2=-2)
+        covariance = prior.lazy_covariance_matrix.add_diagonal(difference)
+        return MultivariateNormal(prior.mean, covariance)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        # Analytic acquisition functions send their model to the device of X in every call.
+        if fn(self.train_targets) is not self.train_targets:
+            self.prediction_strategy = None
+        if self._row_noise is not None:
+            self._row_noise = fn(self._row_noise)
+        return super()._apply(fn)  # type: ignore[no-any-return]
+
+
+def _warn_of_training_data(X: Tensor, inputs: Tensor) -> None:
+    """As GPyTorch does where a posterior is asked for that a loss would take for the prior."""
+    if torch.equal(X, inputs):
+        warnings.warn(
+            "The input matches the stored training data. Did you forget to call model.train()?",
+            GPInputWarning,
+            stacklevel=4,
+        )
 
 
 class GrowingGP(FactoredGP):

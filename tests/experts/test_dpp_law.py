@@ -12,8 +12,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from botorch_tv.experts.eigen import _in_turn, log_polynomials_without_each
-from botorch_tv.experts.swaps import _consider, _inverse, _swap_
+from botorch_tv.experts.dpp import (
+    _consider,
+    _in_turn,
+    _inverse,
+    _swap_,
+    log_polynomials_without_each,
+)
 
 Array = NDArray[np.float64]
 NET = 2**14

@@ -12,12 +12,10 @@ from scipy.integrate import quad
 from torch.distributions import Beta, Exponential, Gumbel, HalfCauchy, HalfNormal, LogNormal, Normal
 
 from botorch_tv.forgetting import Markov, Static, Wiener
+from botorch_tv.kernels.stationary import LearnableKernel
 from botorch_tv.learning import Free, Refit
-from botorch_tv.learning.densities import log_density
-from botorch_tv.learning.layout import layout
-from botorch_tv.learning.learnable_kernel import LearnableKernel
+from botorch_tv.learning.layout import KNEE, layout, log_density
 from botorch_tv.learning.objective import NegativeLogPosterior, prepare
-from botorch_tv.learning.row import KNEE
 
 LOOPS, ROUNDS, DIM = 3, 14, 2
 NOISE = 0.05

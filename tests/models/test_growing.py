@@ -10,7 +10,7 @@ from models.cases import AGED, FORGETTINGS, assert_same, build, data, present
 
 from botorch_tv.forgetting import ExponentialWeights, Markov
 from botorch_tv.models import TimeVaryingGP
-from botorch_tv.models.regression import GrowingRegression
+from botorch_tv.models.growing_gp import GrowingRegression
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -96,7 +96,7 @@ def test_many_chained_calls(forgetting, n):
 
 def test_no_call_factors_the_old_rows_again(monkeypatch):
     """The largest matrix factored in a call is that of the new rows, while now stands still."""
-    from botorch_tv.models import regression
+    from botorch_tv.models import growing_gp as regression
 
     sizes = []
     plain = regression.psd_safe_cholesky

@@ -8,8 +8,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
-from botorch_tv.acquisition.candidates import Candidates, Ties
-from botorch_tv.acquisition.exploration import TIE_TOLERANCE
+from botorch_tv.acquisition.exploration import TIE_TOLERANCE, Candidates, Ties
 from botorch_tv.inference.arms import ArmPosterior
 from botorch_tv.inference.basis import Basis
 from botorch_tv.inference.linalg import at_index, first_maximum, random_maximum
