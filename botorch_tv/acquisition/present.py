@@ -171,6 +171,13 @@ def _check_age(model: AgingGP | AdaptiveModel, now: Tensor) -> None:
         )
 
 
+__all__ = [
+    "AtPresent",
+    "at_present",
+    "qKnowledgeGradientAtPresent",
+    "qLogNoisyExpectedImprovementAtPresent",
+]
+
 HELD = {
     "X_baseline": "qLogNoisyExpectedImprovementAtPresent brings them up",
     "X_pending": "give them to set_X_pending() of what at_present gives, which does",

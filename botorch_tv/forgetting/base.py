@@ -158,9 +158,6 @@ def median_gap(times: Tensor, live: Tensor | None = None) -> Tensor:
     return (0.5 * (lower + upper)).nan_to_num(nan=1.0)
 
 
-Copied = TypeVar("Copied")
-
-
 class Observation(NamedTuple):
     """An observation with its prediction; every tensor leads with `batch_shape`.
 
@@ -297,21 +294,6 @@ class Part:
         Override it together with :meth:`init`.
         """
         return log.memory
-
-
-def own_copy(part: Copied) -> Copied:
-    """A copy of a part, independent of later changes to the original.
-
-    Raises:
-        ValueError: If it cannot be copied.
-    """
-    try:
-        return copy.deepcopy(part)
-    except Exception as error:
-        raise ValueError(
-            f"{shown(part)} cannot be copied ({error}), but a part is configuration, which does "
-            "not change; hold numbers, tensors and functions, and remember by init() and update()."
-        ) from error
 
 
 def as_memory(part: Part, memory: Any, before: Any, like: Tensor, shape: Size) -> Any:

@@ -15,7 +15,7 @@ from gpytorch.priors import Prior
 from torch import Size, Tensor
 
 from botorch_tv.forgetting import Decay, Inflation, Parameter
-from botorch_tv.forgetting.base import own_copy, with_values
+from botorch_tv.forgetting.base import with_values
 from botorch_tv.forgetting.claims import require_learnable
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.validation import require, require_bounds
@@ -69,7 +69,7 @@ class Declared(Module):  # type: ignore[misc]
         if learn and part.parameters:
             require_learnable(part)
         shape = Size([*batch_shape, *[1] * trailing])
-        self.part = own_copy(part)
+        self.part = copy.deepcopy(part)
         self._declared = dict(part.parameters) if learn else {}
         self._trailing = trailing
         self._measurable = not any(bounds.values())
