@@ -30,7 +30,6 @@ from botorch_tv.inference.mixture.running import RunningMixture, mixture_prior
 from botorch_tv.inference.mixture.units import FIRST, MixtureUnits, units_after
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.models.checks import (
-    check_batches,
     check_inputs,
     check_magnitude,
     check_now,
@@ -441,7 +440,6 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             f"output_indices is {output_indices}, but there is one output; pass None.",
         )
         check_inputs(X, self.train_inputs[0].shape[-1])
-        check_batches(X, self.batch_shape)
         shape = torch.broadcast_shapes(X.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         lead = shape[: len(shape) - len(self.batch_shape)]
         sets, trials, q = lead.numel(), self.batch_shape.numel(), X.shape[-2]
@@ -484,7 +482,6 @@ class AdaptiveModel(Model):  # type: ignore[misc]
             )
         check_measurements(X, Y, self.time_dim)
         check_inputs(X, self.train_inputs[0].shape[-1])
-        check_batches(X, self.batch_shape)
         shape = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         check_room(self.prior, shape)
         X, Y = in_order(

@@ -253,12 +253,6 @@ class AgingGP(GrowingGP):
             held += [rows for rows in (covar.train_X, covar.row_noise) if rows is not None]
         return held
 
-    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
-        values, held = super()._ingredients()
-        if isinstance(self.likelihood, AgeNoiseLikelihood) and self.likelihood.now is not None:
-            values.append(self.likelihood.now)
-        return values, held
-
     def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
         if self._now is not None:
             self._now = fn(self._now)

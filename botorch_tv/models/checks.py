@@ -11,10 +11,6 @@ from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.input import AffineInputTransform, InputTransform
-from gpytorch import Module as GPyTorchModule
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, Likelihood
-from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
-from gpytorch.likelihoods.likelihood import _Likelihood
 from gpytorch.settings import min_variance
 from torch import Tensor
 
@@ -51,22 +47,6 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
         f"time_dim is {time_dim}, but train_X has {d} columns; name the one of time.",
     )
     return time_dim % d
-
-
-def check_batches(X: Tensor, batch_shape: torch.Size) -> None:
-    """Raise unless the batch shape of ``X`` and that of the model broadcast.
-
-    Raises:
-        RuntimeError: If they do not, in the words of torch that BoTorch's users look for.
-    """
-    try:
-        torch.broadcast_shapes(X.shape[:-2], batch_shape)  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        raise RuntimeError(
-            "Shape mismatch: objects cannot be broadcast to a single shape. X has batch shape "
-            f"{tuple(X.shape[:-2])} and the model {tuple(batch_shape)}; give X that of the model, "
-            "with more dimensions in front if need be."
-        ) from None
 
 
 def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
@@ -236,44 +216,6 @@ def check_train_data(
         raise InputDataError("The targets contain NaN; leave out what was not measured.")
     check_magnitude("X", X)
     check_magnitude("Y", targets)
-
-
-def check_honoured(model: GPyTorchModel) -> None:
-    """Raise if a class of the caller's own overrides what exact regression by a factor bypasses.
-
-    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
-    ``covar_module``.
-
-    Raises:
-        ValueError: If so.
-    """
-    kind: type = type(model.likelihood)
-    for name in ("__call__", "marginal"):
-        owner = next(base for base in kind.__mro__ if name in vars(base))
-        require(
-            owner in _HONOURED,
-            f"{owner.__name__} overrides {name}, which predictions from one factor do not ask for: "
-            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
-            "what noise observations have, or use SingleTaskGP.",
-        )
-    owner = next(base for base in type(model).__mro__ if "forward" in vars(base))
-    require(
-        owner.__module__.startswith("botorch_tv."),
-        f"{owner.__name__} overrides forward, which predictions from one factor do not ask for: "
-        "they would be as if it did not. Give the prior by mean_module and covar_module.",
-    )
-
-
-_HONOURED = (
-    object,
-    GPyTorchModule,
-    _Likelihood,
-    Likelihood,
-    _GaussianLikelihoodBase,
-    GaussianLikelihood,
-    FixedNoiseGaussianLikelihood,
-)
-"""Where calls and marginals of likelihoods may come from: all of these add independent noise."""
 
 
 def check_new_outputs(

@@ -13,9 +13,9 @@ once for all outputs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -24,15 +24,18 @@ from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
 from gpytorch import settings
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.likelihoods import FixedNoiseGaussianLikelihood
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 from gpytorch.utils.warnings import GPInputWarning
 from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
+from linear_operator.utils.broadcasting import _mul_broadcast_shape
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor, nn
 
 from botorch_tv.likelihoods.age_noise import joined, stacked
-from botorch_tv.models.checks import check_batches, check_honoured, check_new_outputs
+from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.validation import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,6 @@ class GrowingRegression:
         triangle: Lower Cholesky factor L of I + S K S, `batch_shape x n x n`.
         whitened: L⁻¹ S (y - m), `target_batch_shape x n`.
         attached: Whether gradients flow through to whatever the parts were computed from.
-        made_from: The parameters that it was computed from; None where nobody asks.
     """
 
     inputs: Tensor
@@ -53,7 +55,6 @@ class GrowingRegression:
     triangle: Tensor
     whitened: Tensor
     attached: bool
-    made_from: ParameterSnapshot | None = None
 
     @classmethod
     def fit(
@@ -161,47 +162,19 @@ def _bordered(triangle: Tensor, below: Tensor, corner: Tensor) -> Tensor:
     return whole
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterSnapshot:
-    """What a factor was computed from.
+class GrowingGP(SingleTaskGP):  # type: ignore[misc]
+    """Exact regression by one Cholesky factor that grows with the data.
 
-    Parameters are few and change in place, by an optimiser's step or a setter, which leave no
-    trace but the values; tensors of the size of the data are known by identity and version.
-
-    Args:
-        values: Copies of parameters and buffers.
-        held: Other tensors, with their versions.
+    GPyTorch's fantasy models solve for their mean again after every update, and chains of them grow
+    without bound. Here an update costs O(n²), predictions equal those after a refit, and only the
+    data and their factor are stored. As in GPyTorch the factor is computed once, and anew after
+    ``train()``, ``set_train_data()`` and ``load_state_dict()``.
     """
 
-    values: list[Tensor]
-    held: list[tuple[Tensor, int]]
-
-    @classmethod
-    def take(cls, values: Iterable[Tensor], held: Iterable[Tensor]) -> Self:
-        """Remember some tensors as they are."""
-        return cls(
-            [one.detach().clone() for one in values],
-            [(one, one._version) for one in held],
-        )
-
-    def holds(self, values: Iterable[Tensor], held: Iterable[Tensor]) -> bool:
-        """Whether they are still the same."""
-        values, held = list(values), list(held)
-        if len(values) != len(self.values) or len(held) != len(self.held):
-            return False
-        if any(new is not old or new._version != v for new, (old, v) in zip(held, self.held)):
-            return False
-        return all(map(_same, values, self.values))
-
-
-def _same(new: Tensor, old: Tensor) -> bool:
-    alike = new.dtype == old.dtype and new.device == old.device and new.shape == old.shape
-    return alike and torch.equal(new, old)
-
-
-class SharedInputsGP(SingleTaskGP):  # type: ignore[misc]
-    """Transforms training inputs once for all outputs."""
-
+    prediction_strategy: GrowingRegression | None
+    _row_noise: Tensor | None = None
+    """Variances given with single observations to a likelihood that learns one for all, NaN for
+    the others; `... x n`."""
     _has_transformed_inputs: bool
 
     def forward(self, x: Tensor) -> MultivariateNormal:
@@ -240,15 +213,6 @@ class SharedInputsGP(SingleTaskGP):  # type: ignore[misc]
             self.set_train_data(transformed, strict=False)
             self._has_transformed_inputs = True
 
-
-class FactoredGP(SharedInputsGP):
-    """Exact regression whose factor serves means, variances and gains alike."""
-
-    prediction_strategy: GrowingRegression | None
-    _row_noise: Tensor | None = None
-    """Variances given with single observations to a likelihood that learns one for all, NaN for
-    the others; `... x n`."""
-
     def __call__(self, *args: Tensor, **kwargs: Any) -> MultivariateNormal:
         """The prior in training mode, the posterior of f else, at inputs `... x q x d`."""
         no_data = self.train_inputs is None or self.train_targets is None
@@ -256,13 +220,18 @@ class FactoredGP(SharedInputsGP):
             prior: MultivariateNormal = super().__call__(*args, **kwargs)
             return self._with_known_noise(prior) if self.training else prior
         (X,) = args
-        if settings.debug.on() and X.shape == self.train_inputs[0].shape:
-            _warn_of_training_data(X, self.train_inputs[0])
+        if settings.debug.on() and torch.equal(X, self.train_inputs[0]):
+            # As GPyTorch does where a posterior is asked for that a loss would take for the prior.
+            warnings.warn(
+                "The input matches the stored training data. Did you forget to call model.train()?",
+                GPInputWarning,
+                stacklevel=2,
+            )
         return self._posterior_at(X.unsqueeze(-1) if X.dim() == 1 else X)
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
         """Posterior of f at transformed inputs `... x q x d`."""
-        check_batches(X, self.train_targets.shape[:-1])
+        _mul_broadcast_shape(X.shape[:-2], self.train_targets.shape[:-1])  # raises as GPyTorch does
         regression = self._regression()
         explained = self._explained(regression, X)  # ... x n x q
         shift = explained.mT @ regression.whitened.unsqueeze(-1)
@@ -312,26 +281,15 @@ class FactoredGP(SharedInputsGP):
         """The regression on the training data, computed where it is not at hand."""
         attached = settings.detach_test_caches.off()
         cached = self.prediction_strategy
-        if cached is not None and not self._made_as_now(cached):
-            cached = None
         if cached is None or (attached and not cached.attached):
             with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
                 cached = self._fit_regression(self.train_inputs[0], attached)
-            self.prediction_strategy = self._stamped(cached)
-        return self.prediction_strategy  # type: ignore[return-value]
+            self.prediction_strategy = cached
+        return cached
 
-    def _stamped(self, regression: GrowingRegression) -> GrowingRegression:
-        """The same, knowing which parameters it was computed from."""
-        return replace(regression, made_from=ParameterSnapshot.take(*self._ingredients()))
-
-    def _made_as_now(self, regression: GrowingRegression) -> bool:
-        """Whether parameters are what they were when a regression was computed."""
-        made_from = regression.made_from
-        return made_from is None or made_from.holds(*self._ingredients())
-
-    def _ingredients(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Parameters and buffers; tensors of the size of the data."""
-        return [*self.parameters(), *self.buffers()], self._data_elsewhere()
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.prediction_strategy = None
+        super()._load_from_state_dict(*args, **kwargs)
 
     def _data_elsewhere(self) -> list[Tensor]:
         """Tensors of the size of the data, besides inputs and targets, that copies set anew."""
@@ -380,32 +338,11 @@ class FactoredGP(SharedInputsGP):
             self._row_noise = fn(self._row_noise)
         return super()._apply(fn)  # type: ignore[no-any-return]
 
-
-def _warn_of_training_data(X: Tensor, inputs: Tensor) -> None:
-    """As GPyTorch does where a posterior is asked for that a loss would take for the prior."""
-    if torch.equal(X, inputs):
-        warnings.warn(
-            "The input matches the stored training data. Did you forget to call model.train()?",
-            GPInputWarning,
-            stacklevel=4,
-        )
-
-
-class GrowingGP(FactoredGP):
-    """Exact regression by one Cholesky factor that grows with the data.
-
-    GPyTorch's fantasy models solve for their mean again after every update, and chains of them grow
-    without bound. Here an update costs O(n²), predictions equal those after a refit, and only the
-    data and their factor are stored.
-    """
-
     def _new_noise(self, X: Tensor, noise: Tensor | None) -> Tensor:
         """Noise variances of new observations at ``X``, `... x q`; those given, if any."""
-        check_honoured(self)
         if isinstance(self.likelihood, FixedNoiseGaussianLikelihood):
             # Noise learned in addition to the known variances is common to all rows.
-            total: Tensor = self._known_noise(X, noise) + self.likelihood.second_noise
-            return total
+            return self._known_noise(X, noise) + self.likelihood.second_noise  # type: ignore[no-any-return]
         if noise is not None:
             return noise
         diagonal: Tensor = self.likelihood._shaped_noise_covar(X.shape[:-1], [X]).diagonal(
@@ -502,7 +439,7 @@ class GrowingGP(FactoredGP):
                 residual=targets - self.mean_module(X),
                 attached=attached,
             )
-        new.prediction_strategy = new._stamped(regression)
+        new.prediction_strategy = regression
         return new
 
     def _learn_rows(
@@ -533,3 +470,35 @@ class GrowingGP(FactoredGP):
         """A copy of the model whose training data is still to be set."""
         data = (*self.train_inputs, self.train_targets, *self._data_elsewhere())
         return deepcopy(self, {id(tensor): tensor.new_empty(0) for tensor in data})
+
+
+NOISE_ALONE = {
+    getattr(kind, name)
+    for kind in (_GaussianLikelihoodBase, GaussianLikelihood, FixedNoiseGaussianLikelihood)
+    for name in ("__call__", "marginal")
+}
+"""Calls and marginals of likelihoods that add independent noise, and do nothing else."""
+
+
+def check_honoured(model: GrowingGP) -> None:
+    """Raise if a subclass overrides what predictions from one factor do not ask for.
+
+    Noise is taken from the likelihood's ``_shaped_noise_covar``, the prior from ``mean_module`` and
+    ``covar_module``.
+
+    Raises:
+        ValueError: If so.
+    """
+    kind = type(model.likelihood)
+    for name in ("__call__", "marginal"):
+        require(
+            getattr(kind, name) in NOISE_ALONE,
+            f"{kind.__name__} overrides {name}, which predictions from one factor do not ask for: "
+            "they would be as if it did not. Say by its _shaped_noise_covar, or by a noise_covar, "
+            "what noise observations have, or use SingleTaskGP.",
+        )
+    require(
+        type(model).forward is GrowingGP.forward,
+        f"{type(model).__name__} overrides forward, which predictions from one factor do not ask "
+        "for: they would be as if it did not. Give the prior by mean_module and covar_module.",
+    )

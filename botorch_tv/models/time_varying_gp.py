@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Never, Self
+from typing import Any, Self
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -42,7 +42,6 @@ from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
 from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import (
-    check_honoured,
     check_inputs,
     check_magnitude,
     check_now,
@@ -53,7 +52,8 @@ from botorch_tv.models.checks import (
     warn_of_no_time,
     warn_of_small_outputs,
 )
-from botorch_tv.validation import refuse_unknown, require
+from botorch_tv.models.growing_gp import check_honoured
+from botorch_tv.validation import require
 
 SCALE_MODE, SCALE_SPREAD = 3.5, 0.7
 """Most plausible variance of an objective in units of that of its data, deviation of its log."""
@@ -234,16 +234,6 @@ def current(model: Module) -> Decay | Inflation | tuple[Decay | Inflation, ...]:
 
 INITIAL_EPSILON = 0.01
 """The default ε: per median time between observations where learned, else per unit of time."""
-OTHER_NAMES = {
-    "epsilon": "Give forgetting=Markov(epsilon).",
-    "sigma_w2": "Give forgetting=Wiener(sigma_w2).",
-    "gamma": "Give forgetting=ExponentialWeights(gamma).",
-    "alpha": "Give forgetting=UncertaintyInjection(alpha).",
-    "decay": "Give forgetting=, a decay.",
-    "kernel": "Give spatial_module=, a kernel over the columns other than time.",
-    "noise": "Give train_Yvar=, the noise variance of every observation.",
-}
-"""What to give instead of names that arguments have elsewhere in this package."""
 
 
 class TimeVaryingGP(AgingGP):
@@ -293,13 +283,11 @@ class TimeVaryingGP(AgingGP):
         spatial_module: Kernel over the columns other than time; BoTorch's default if None.
         learn_forgetting: Whether fitting learns the parameters of ``forgetting``, such as ε, σ_w²,
             γ, α and κ; otherwise they are fixed and have no priors.
-        unknown: Rejected, with the likely name if misspelt.
 
     Raises:
         InputDataError: If an observation is later than ``now``, a time is not finite, the input
             transform touches time, a value is NaN or dtypes differ.
         BotorchTensorDimensionError: If shapes do not fit.
-        TypeError: If there is no such argument.
         ValueError: If ``forgetting`` contradicts the other arguments, or the likelihood's class
             overrides ``marginal`` or ``__call__``.
 
@@ -326,9 +314,7 @@ class TimeVaryingGP(AgingGP):
         now: float | Tensor | None = None,
         spatial_module: Kernel | None = None,
         learn_forgetting: bool = True,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown("TimeVaryingGP", unknown, TimeVaryingGP, OTHER_NAMES)
         self._validate_tensor_args(X=train_X, Y=train_Y, Yvar=train_Yvar)
         time = _checked_time(train_X, train_Y, train_Yvar, input_transform, time_dim)
         warn_of_no_time(train_X, time)

@@ -272,16 +272,3 @@ def test_test_points_of_another_batch(m):
     with pytest.raises(RuntimeError, match=r"Shape mismatch|trailing batch dimensions"):
         model.posterior(wrong)
     assert model.posterior(wrong[:1]).mean.shape == (2, 4, m)
-
-
-@pytest.mark.parametrize(
-    ("name", "fix"),
-    [
-        ("epsilon", r"Give forgetting=Markov\(epsilon\)\.$"),
-        ("kernel", "Give spatial_module="),
-        ("covar_modul", r"Did you mean covar_module\?$"),
-    ],
-)
-def test_an_argument_that_there_is_not(name, fix):
-    with pytest.raises(TypeError, match=rf"^TimeVaryingGP: there is no argument {name}\. ?{fix}"):
-        TimeVaryingGP(torch.rand(3, 2), torch.rand(3, 1), **{name: 0.1})
