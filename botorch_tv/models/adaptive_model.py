@@ -30,10 +30,10 @@ from botorch_tv.inference.mixture.running import RunningMixture, mixture_prior
 from botorch_tv.inference.mixture.units import FIRST, MixtureUnits, units_after
 from botorch_tv.kernels.spatio_temporal import like
 from botorch_tv.models.checks import (
+    check_data,
     check_inputs,
-    check_magnitude,
     check_now,
-    check_times,
+    check_rows,
     column_of_time,
     warn_of_no_time,
 )
@@ -236,30 +236,20 @@ MOST_NUMBERS = 2**28
 """Most numbers of all covariances, 2 GiB: every trial and fantasy has a matrix per member."""
 
 
-def check_measurements(X: Tensor, Y: Tensor, time_dim: int) -> None:
-    """Raise unless ``X``, `... x n x d`, and ``Y``, `... x n x 1`, are measurements.
+def check_measurements(X: Tensor, Y: Tensor, time_dim: int, columns: int | None = None) -> None:
+    """Raise unless ``X``, `... x n x d`, and ``Y``, `... x n x 1`, are measurements in float64.
 
     Raises:
         BotorchTensorDimensionError: If shapes do not fit.
         InputDataError: If a number is not finite or too large, or not in float64.
     """
-    check_inputs(X)
-    if Y.dim() < 2 or Y.shape[-2:] != (X.shape[-2], 1):
-        raise BotorchTensorDimensionError(
-            f"Y is {tuple(Y.shape)} and X {tuple(X.shape)}, but Y has a row for each of X, and one "
-            "column."
+    check_data(X, Y, columns=columns, time_dim=time_dim)
+    check_rows(X, Y, None, outputs=1)
+    if X.dtype != torch.float64:
+        raise InputDataError(
+            f"X and Y are {X.dtype}, but covariances that are updated measurement by measurement "
+            "lose too many digits in it; use torch.float64."
         )
-    for name, value in (("X", X), ("Y", Y)):
-        if value.dtype != torch.float64:
-            raise InputDataError(
-                f"{name} is {value.dtype}, but covariances that are updated measurement by "
-                "measurement lose too many digits in it; use torch.float64."
-            )
-        if bool(value.isnan().any()):
-            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
-    check_times(X[..., time_dim])
-    check_magnitude("X", X)
-    check_magnitude("Y", Y)
 
 
 def check_points(
@@ -480,8 +470,7 @@ class AdaptiveModel(Model):  # type: ignore[misc]
                 "cannot weigh a variance in units of y exactly; leave it out, or use a "
                 "TimeVaryingGP."
             )
-        check_measurements(X, Y, self.time_dim)
-        check_inputs(X, self.train_inputs[0].shape[-1])
+        check_measurements(X, Y, self.time_dim, self.train_inputs[0].shape[-1])
         shape = torch.broadcast_shapes(X.shape[:-2], Y.shape[:-2], self.batch_shape)  # type: ignore[no-untyped-call]
         check_room(self.prior, shape)
         X, Y = in_order(

@@ -9,7 +9,6 @@ from copy import deepcopy
 import torch
 from botorch.exceptions import BotorchTensorDimensionError, InputDataError
 from botorch.exceptions.warnings import InputDataWarning
-from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.transforms.input import AffineInputTransform, InputTransform
 from gpytorch.settings import min_variance
 from torch import Tensor
@@ -49,38 +48,63 @@ def column_of_time(X: Tensor, time_dim: int) -> int:
     return time_dim % d
 
 
-def check_outputs(X: Tensor, Y: Tensor, Yvar: Tensor | None) -> None:
-    """Raise if ``Y`` or ``Yvar`` belong to other rows or another batch than ``X``.
+def check_rows(X: Tensor, Y: Tensor, Yvar: Tensor | None, outputs: int | None = None) -> None:
+    """Raise if observations or their variances belong to other rows or trials than ``X``.
+
+    Args:
+        X: Inputs, `... x n x d`.
+        Y: Observations, `... x n x m`.
+        Yvar: Their variances.
+        outputs: m, where a model says it; batch shapes then need only broadcast.
 
     Raises:
         BotorchTensorDimensionError: If so.
     """
-    for name, value in (("Y", Y), ("Yvar", Yvar)):
-        if value is not None and value.dim() == X.dim() and value.shape[:-1] != X.shape[:-1]:
+    same = X.shape[:-1] if outputs is None else X.shape[-2:-1]
+    for name, value in (("Y", Y), ("its noise", Yvar)):
+        if value is not None and (
+            value.dim() < 2
+            or value.shape[-1 - len(same) : -1] != same
+            or outputs not in (None, value.shape[-1])
+        ):
             raise BotorchTensorDimensionError(
-                f"train_{name} is {tuple(value.shape)} and train_X {tuple(X.shape)}, but both need "
-                "the same batch shape and number of rows."
+                f"{name} is {tuple(value.shape)}, but X {tuple(X.shape)}; give batch_shape x "
+                f"{X.shape[-2]} x {outputs or 'm'}, a row for each of X."
             )
 
 
-def check_magnitude(name: str, value: Tensor) -> None:
-    """Raise if sums of squares of such values may overflow; NaN is another check's.
+def check_data(
+    X: Tensor, Y: Tensor, *, columns: int | None = None, time_dim: int | None = None
+) -> None:
+    """Raise unless ``X`` and ``Y`` can be computed with.
 
     Args:
-        name: What they are, for the error.
-        value: Any shape, floating.
+        X: Inputs, `... x n x d`.
+        Y: Observations, any shape.
+        columns: d, where a model says it.
+        time_dim: The column of time, where there is one to be looked at.
 
     Raises:
-        InputDataError: If some value is infinite or too large.
+        BotorchTensorDimensionError: If columns do not fit.
+        InputDataError: If dtypes differ, a time is not finite, a value is NaN or so large that
+            sums of squares may overflow.
     """
-    limit = largest(value.dtype)
-    beyond = value[value.abs() > limit]
-    if beyond.numel():
-        raise InputDataError(
-            f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
-            f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave out "
-            "what is no measurement."
-        )
+    check_inputs(X, columns)
+    if X.dtype != Y.dtype:
+        raise InputDataError(f"X is {X.dtype} and Y {Y.dtype}; give both the same dtype.")
+    if time_dim is not None:
+        check_times(X[..., time_dim])
+    limit = largest(X.dtype)
+    for name, value in (("X", X), ("Y", Y)):
+        if bool(value.isnan().any()):
+            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
+        beyond = value[value.abs() > limit]
+        if beyond.numel():
+            raise InputDataError(
+                f"{name} contains {beyond[0].item():g}, but values lie within ±{limit:g} in "
+                f"{value.dtype}, whose squares can still be summed; use a larger unit, or leave "
+                "out what is no measurement."
+            )
 
 
 def warn_of_small_outputs(Y: Tensor) -> None:
@@ -175,93 +199,6 @@ def check_now(now: Tensor, newest: Tensor) -> None:
         "call set_now with a time no earlier than the data, or leave now=None to follow it.",
         limit=newest,
     )
-
-
-def check_train_data(
-    X: Tensor, targets: Tensor, *, columns: int, time: int, known: int | None
-) -> None:
-    """Raise if other training data does not fit each other or the model.
-
-    Args:
-        X: Inputs, `... x n x d`.
-        targets: Observations, `... x n`.
-        columns: The d of the model.
-        time: Column of time.
-        known: Number of observations whose noise variances the model knows; None where it learns.
-
-    Raises:
-        BotorchTensorDimensionError: If columns or rows do not fit.
-        InputDataError: If a time is not finite, a target is NaN, a value too large to compute with
-            or dtypes differ.
-    """
-    check_inputs(X, columns)
-    rows = X.shape[-2]
-    if targets.dim() < 1 or targets.shape[-1] != rows:
-        raise BotorchTensorDimensionError(
-            f"The targets are {tuple(targets.shape)}, but there are {rows} inputs; set both."
-        )
-    if known is not None and known not in (rows, 1):
-        raise BotorchTensorDimensionError(
-            f"There are {rows} inputs, but the model knows the noise variances of {known} "
-            "observations; build a new model with train_Yvar for these data, or add rows by "
-            "condition_on_observations(X, Y, noise)."
-        )
-    if X.dtype != targets.dtype:
-        raise InputDataError(
-            f"The inputs are {X.dtype} and the targets {targets.dtype}, but both must have the "
-            "same dtype."
-        )
-    check_times(X[..., time])
-    if bool(targets.isnan().any()):
-        raise InputDataError("The targets contain NaN; leave out what was not measured.")
-    check_magnitude("X", X)
-    check_magnitude("Y", targets)
-
-
-def check_new_outputs(
-    model: GPyTorchModel, X: Tensor, Y: Tensor, noise: Tensor | None, strict: bool
-) -> None:
-    """Raise if new observations do not fit each other or the model.
-
-    Args:
-        model: The model they are for.
-        X: Inputs, `... x q x d`.
-        Y: Observations, `... x q x m`.
-        noise: Their variances, where given.
-        strict: Whether batch shapes are checked; fantasies have more of them than the model.
-
-    Raises:
-        BotorchTensorDimensionError: If shapes do not fit.
-        InputDataError: If dtypes differ, or a value is NaN or too large to compute with.
-    """
-    check_inputs(X, model.train_inputs[0].shape[-1])
-    rows = X.shape[-2]
-    if Y.dim() < 2 or Y.shape[-2:] != (rows, model.num_outputs):
-        raise BotorchTensorDimensionError(
-            f"Y is {tuple(Y.shape)}, but {rows} inputs and {model.num_outputs} outputs make it "
-            f"batch_shape x {rows} x {model.num_outputs}."
-        )
-    if noise is not None and noise.shape[-2:] != Y.shape[-2:]:
-        raise BotorchTensorDimensionError(
-            f"noise is {tuple(noise.shape)}, but the observations are {tuple(Y.shape)}."
-        )
-    if Y.dtype != X.dtype or X.dtype != model.train_targets.dtype:
-        raise InputDataError(
-            f"X is {X.dtype}, Y {Y.dtype} and the model {model.train_targets.dtype}, but all must "
-            "have the same dtype."
-        )
-    if strict:
-        try:
-            torch.broadcast_shapes(model.batch_shape, X.shape[:-2], Y.shape[:-2])  # type: ignore[no-untyped-call]
-        except RuntimeError:
-            raise BotorchTensorDimensionError(
-                f"X is {tuple(X.shape)} and Y {tuple(Y.shape)}, whose batch shapes do not fit "
-                f"that of the model, {tuple(model.batch_shape)}."
-            ) from None
-    for name, value in (("X", X), ("Y", Y), ("noise", noise)):
-        if value is not None and bool(value.isnan().any()):
-            raise InputDataError(f"{name} contains NaN; leave out what was not measured.")
-    check_magnitude("Y", Y)
 
 
 LATER = 0.6180339887498949

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import torch
 from botorch import settings as botorch_settings
+from botorch.exceptions import InputDataError
 from botorch.models import SingleTaskGP
 from botorch.models.utils.assorted import fantasize as for_fantasies
 from gpytorch import settings
@@ -29,12 +30,11 @@ from gpytorch.likelihoods.gaussian_likelihood import _GaussianLikelihoodBase
 from gpytorch.utils.warnings import GPInputWarning
 from linear_operator import to_dense, to_linear_operator
 from linear_operator.operators import LinearOperator, MatmulLinearOperator, ZeroLinearOperator
-from linear_operator.utils.broadcasting import _mul_broadcast_shape
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor, nn
 
 from botorch_tv.likelihoods.age_noise import joined, stacked
-from botorch_tv.models.checks import check_new_outputs
+from botorch_tv.models.checks import check_data, check_rows
 from botorch_tv.validation import require
 
 
@@ -231,7 +231,6 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
 
     def _posterior_at(self, X: Tensor) -> MultivariateNormal:
         """Posterior of f at transformed inputs `... x q x d`."""
-        _mul_broadcast_shape(X.shape[:-2], self.train_targets.shape[:-1])  # raises as GPyTorch does
         regression = self._regression()
         explained = self._explained(regression, X)  # ... x n x q
         shift = explained.mT @ regression.whitened.unsqueeze(-1)
@@ -373,11 +372,17 @@ class GrowingGP(SingleTaskGP):  # type: ignore[misc]
             A new model; this one is unchanged.
 
         Raises:
-            BotorchTensorDimensionError: If rows, columns or batch shapes do not fit.
+            BotorchTensorDimensionError: If rows or columns do not fit.
             InputDataError: If dtypes differ or a value is NaN.
+            RuntimeError: If batch shapes do not broadcast.
         """
         strict = for_fantasies.off()
-        check_new_outputs(self, X, Y, noise, strict=strict)
+        check_data(X, Y, columns=self.train_inputs[0].shape[-1])
+        check_rows(X, Y, noise, outputs=self.num_outputs)
+        if X.dtype != self.train_targets.dtype:
+            raise InputDataError(
+                f"X is {X.dtype} and the model {self.train_targets.dtype}; give both one dtype."
+            )
         self.eval()
         if hasattr(self, "outcome_transform"):
             Y, _ = self.outcome_transform(Y, X=X)

@@ -42,11 +42,10 @@ from botorch_tv.likelihoods import AgeNoiseLikelihood, FixedAging
 from botorch_tv.likelihoods.age_noise import SMALLEST_LEARNED_NOISE
 from botorch_tv.models.aging_gp import AgingGP
 from botorch_tv.models.checks import (
+    check_data,
     check_inputs,
-    check_magnitude,
     check_now,
-    check_outputs,
-    check_times,
+    check_rows,
     check_transform,
     column_of_time,
     warn_of_no_time,
@@ -445,9 +444,7 @@ class TimeVaryingGP(AgingGP):
         Raises:
             InputDataError: If an observation is later than the ``now`` that was set.
         """
-        check_inputs(X, self.train_inputs[0].shape[-1])
-        check_times(X[..., self.time_dim])
-        check_magnitude("X", X)
+        check_data(X, Y, columns=self.train_inputs[0].shape[-1], time_dim=self.time_dim)
         if self._now is not None and X.shape[-2]:
             check_now(self._now, X[..., self.time_dim].amax(-1))
         return super().condition_on_observations(X, Y, noise)
@@ -556,10 +553,8 @@ def _checked_time(
 ) -> int:
     """The index of the time column; raises unless the data can be trained on."""
     time = column_of_time(train_X, time_dim)
-    check_outputs(train_X, train_Y, train_Yvar)
-    check_times(train_X[..., time])
-    check_magnitude("train_X", train_X)
-    check_magnitude("train_Y", train_Y)
+    check_rows(train_X, train_Y, train_Yvar)
+    check_data(train_X, train_Y, time_dim=time)
     if input_transform is not None and train_X.shape[-2]:
         check_transform(input_transform, train_X, time)
     return time
