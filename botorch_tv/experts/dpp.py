@@ -36,7 +36,6 @@ import math
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
-from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_tv.inference.linalg import at_index
@@ -93,8 +92,9 @@ def sample_by_eigenvalues(
     Returns:
         Places of the points drawn, `N x most`; a trial uses its first ``size``.
     """
-    numbers = uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
-    return _in_turn(factor, rank, size, numbers)
+    return _in_turn(
+        factor, rank, size, uniforms(key.unsqueeze(-1), torch.arange(most, device=key.device))
+    )
 
 
 def _in_turn(factor: Tensor, rank: Tensor, size: Tensor, uniform: Tensor) -> Tensor:
@@ -176,26 +176,6 @@ GLANCE_TURNS = {"cpu": 1, "cuda": 32}
 """How often it is looked whether all chains have ended: a look makes a GPU wait."""
 
 
-class _Proposals(NamedTuple):
-    """The next m proposals of every trial, `N x m`."""
-
-    leaving: Tensor
-    """Places among the chosen."""
-    entering: Tensor
-    """Places among those outside."""
-    threshold: Tensor
-    """The ratio above which each is accepted."""
-
-
-class _Outcome(NamedTuple):
-    """What would become of m proposals from the same subset."""
-
-    ratio: Tensor
-    """ρ, `N x m`."""
-    coefficients: Tensor
-    """u of the points that enter, `N x m x Q`."""
-
-
 def swap_chain(
     covariance: Tensor,
     chosen: Tensor,
@@ -233,19 +213,24 @@ def swap_chain(
     steps = steps - _coin(key, steps, (size == 1) & (number == 1)).long()
     done, chosen = torch.zeros_like(number), chosen.clone()
     ahead = torch.arange(together, device=chosen.device)
+    three = torch.arange(3, device=chosen.device).view(3, 1, 1)
     turn, glance = 0, GLANCE_TURNS.get(place, 1)
     while turn % glance != 0 or bool((done < steps).any()):
         if turn % RENEW_TURNS == 0:
             inverse = _inverse(covariance, chosen, used)
-        proposed = _proposals(key, done.unsqueeze(-1) + ahead, size, number)
-        entering = outside.gather(-1, proposed.entering)
-        outcome = _consider(covariance, inverse, chosen, used, entering, proposed.leaving)
-        in_time = done.unsqueeze(-1) + ahead < steps.unsqueeze(-1)
-        accepted = (outcome.ratio > proposed.threshold) & in_time
+        step = done.unsqueeze(-1) + ahead
+        # Each proposal has three random numbers of its own.
+        out, into, threshold = uniforms(key.unsqueeze(-1), 3 * step + three)
+        leaving, entering = _place(out, size), _place(into, number)
+        ratio, coefficients = _consider(
+            covariance, inverse, chosen, used, outside.gather(-1, entering), leaving
+        )
+        accepted = (ratio > threshold) & (step < steps.unsqueeze(-1))
         moves, first = accepted.any(-1), accepted.to(torch.uint8).argmax(-1)
-        leaving = at_index(proposed.leaving, first)
-        _swap_(inverse, outcome, first, leaving, moves)
-        _exchange_(chosen, leaving, outside, at_index(proposed.entering, first), moves)
+        left = at_index(leaving, first)
+        u = coefficients.gather(-2, first.view(-1, 1, 1).expand(-1, 1, chosen.shape[-1]))
+        _swap_(inverse, u.squeeze(-2), at_index(ratio, first), left, moves)
+        _exchange_(chosen, left, outside, at_index(entering, first), moves)
         done = done + torch.where(moves, first + 1, together)
         turn += 1
     return chosen
@@ -258,13 +243,6 @@ def _coin(key: Tensor, steps: Tensor, tossed: Tensor) -> Tensor:
     """
     beyond = 3 * steps.long().unsqueeze(-1)  # the first number that no proposal uses
     return tossed & (steps > 0) & (uniforms(key.unsqueeze(-1), beyond).squeeze(-1) < 0.5)
-
-
-def _proposals(key: Tensor, step: Tensor, size: Tensor, number: Tensor) -> _Proposals:
-    """The proposals of some steps, `N x m`; each has three random numbers of its own."""
-    of_three = torch.arange(3, device=step.device).view(3, 1, 1)
-    out, into, threshold = uniforms(key.unsqueeze(-1), 3 * step + of_three)
-    return _Proposals(_place(out, size), _place(into, number), threshold)
 
 
 def _place(uniform: Tensor, count: Tensor) -> Tensor:
@@ -280,8 +258,11 @@ def _consider(
     used: Tensor,
     entering: Tensor,
     leaving: Tensor,
-) -> _Outcome:
-    """Ratios and coefficients of some swaps, points that enter by their numbers, `N x m`."""
+) -> tuple[Tensor, Tensor]:
+    """Ratios ρ of some swaps, `N x m`, and coefficients u, `N x m x Q`.
+
+    Points that enter are given by their numbers, those that leave by their places, `N x m`.
+    """
     n = covariance.shape[-1]
     flat = covariance.flatten(-2)
     at = entering.unsqueeze(-1) * n + chosen.unsqueeze(-2)
@@ -290,12 +271,10 @@ def _consider(
     residual = flat.gather(-1, entering * (n + 1)) - (coefficients * among).sum(-1)
     left = coefficients.gather(-1, leaving.unsqueeze(-1)).squeeze(-1)
     diagonal = inverse.diagonal(dim1=-2, dim2=-1).gather(-1, leaving)
-    return _Outcome(diagonal * residual.clamp_min(0) + left.square(), coefficients)
+    return diagonal * residual.clamp_min(0) + left.square(), coefficients
 
 
-def _swap_(
-    inverse: Tensor, outcome: _Outcome, first: Tensor, leaving: Tensor, moves: Tensor
-) -> None:
+def _swap_(inverse: Tensor, u: Tensor, ratio: Tensor, leaving: Tensor, moves: Tensor) -> None:
     """Bring A up to date with one swap where ``moves``, in place.
 
     First the point at place i leaves, with r = A_i / A_ii: A ← A - A_ii r rᵀ. Then x enters, with
@@ -303,18 +282,16 @@ def _swap_(
 
     Args:
         inverse: A, written to, `N x Q x Q`.
-        outcome: What the proposals come to.
-        first: Which of them is accepted, `N`.
-        leaving: Its place that is left, `N`.
+        u: Coefficients of the point that enters, `N x Q`.
+        ratio: ρ, `N`.
+        leaving: The place that is left, `N`.
         moves: Whether there is one at all, `N`.
     """
     count = inverse.shape[-1]
     row = inverse.gather(-2, leaving.view(-1, 1, 1).expand(-1, 1, count)).squeeze(-2)
-    u = outcome.coefficients
-    u = u.gather(-2, first.view(-1, 1, 1).expand(-1, 1, count)).squeeze(-2)
     at = leaving.unsqueeze(-1)
     variance = row.gather(-1, at)
-    ratio = torch.where(moves, at_index(outcome.ratio, first), 1.0).unsqueeze(-1)
+    ratio = torch.where(moves, ratio, 1.0).unsqueeze(-1)
     r = row / variance
     v = torch.addcmul(u, u.gather(-1, at), r, value=-1)
     v.scatter_add_(-1, at, -torch.ones_like(variance))
@@ -501,7 +478,6 @@ def k_dpp(
     """
     size = require_integer("k_dpp: size", size, 1, "give the number of points to be drawn.")
     steps = require_steps("k_dpp", steps)
-    _check(covariance, points)
     shape, n = covariance.shape[:-2], covariance.shape[-1]
     tolerance, tie = rank_tolerance(covariance.dtype), tie_tolerance(covariance.dtype)
     K = covariance.double().reshape(math.prod(shape), n, n)
@@ -518,7 +494,22 @@ def k_dpp(
     full_rank = numerical_rank(greedy, tolerance)
     rank = full_rank.clamp_max(most)
     if not clip:
-        _check_size(covariance, there, rank, size, shape)
+        wrong = (~covariance.isfinite()).sum((-2, -1))
+        require_trials(wrong == 0, wrong, "entries of covariance are not finite", "repair them.")
+        number = there.sum(-1).view(shape)
+        require_trials(
+            number >= size,
+            number,
+            f"points are fewer than the size = {size} to be drawn",
+            "draw fewer, or pass clip=True.",
+        )
+        # Greedy choice stops at ``size`` pivots, so a full count only says that the rank suffices.
+        require_trials(
+            rank.view(shape) >= size,
+            rank.view(shape),
+            f"is the numerical rank of the covariance, below the size = {size} to be drawn",
+            "all larger subsets have determinant 0; draw fewer, or pass clip=True.",
+        )
     used = torch.arange(most, device=K.device) < rank.unsqueeze(-1)
     numbers = draws_for(draws, shape, dtype=K.dtype, device=K.device)
     key = draw_keys(numbers).reshape(-1)
@@ -546,42 +537,3 @@ def _factored(
             columns = greedy.columns.masked_fill(known.unsqueeze(-2), 0.0)
             return greedy._replace(columns=columns)
         count = min(n, 2 * count)
-
-
-def _check(covariance: Tensor, points: Tensor | None) -> None:
-    if covariance.dim() < 2 or covariance.shape[-1] != covariance.shape[-2]:
-        raise InputDataError(
-            f"k_dpp: covariance has shape {tuple(covariance.shape)}, but must be "
-            "batch_shape x n x n."
-        )
-    if points is not None and (points.dtype != torch.bool or points.shape != covariance.shape[:-1]):
-        raise InputDataError(
-            f"k_dpp: points is {points.dtype} of shape {tuple(points.shape)}; pass a bool tensor "
-            f"of shape {tuple(covariance.shape[:-1])}, True where there is a point."
-        )
-
-
-def _check_size(
-    covariance: Tensor, there: Tensor, rank: Tensor, size: int, shape: tuple[int, ...]
-) -> None:
-    finite = covariance.isfinite().all(-1).all(-1)
-    require_trials(
-        finite,
-        (~covariance.isfinite()).sum((-2, -1)),
-        "entries of covariance are not finite",
-        "repair them.",
-    )
-    number = there.sum(-1).view(shape)
-    require_trials(
-        number >= size,
-        number,
-        f"points are fewer than the size = {size} to be drawn",
-        "draw fewer, or pass clip=True.",
-    )
-    # Greedy choice stops at ``size`` pivots, so a full count only says that the rank suffices.
-    require_trials(
-        rank.view(shape) >= size,
-        rank.view(shape),
-        f"is the numerical rank of the covariance, below the size = {size} to be drawn",
-        "all larger subsets have determinant 0; draw fewer, or pass clip=True.",
-    )

@@ -42,8 +42,8 @@ from botorch_tv.theory.windows import is_window_start, require_alpha_tilde
 from botorch_tv.validation import of_trial, require, settle_number
 
 
-def check_order(state: State, consultation: Consultation) -> None:
-    """Raise an ``InputDataError`` unless the consultation is past and newer than those absorbed."""
+def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
+    """Raise an ``InputDataError`` unless answers are those to the newest questions, one a point."""
     if consultation.told > state.told:
         raise InputDataError(
             f"the consultation follows round {consultation.told}, but the state has been told "
@@ -55,42 +55,23 @@ def check_order(state: State, consultation: Consultation) -> None:
             f"{state.expert.told} have been absorbed already; each is absorbed once, and "
             "answers that come after newer ones are dropped."
         )
-
-
-def check_shapes(state: State, consultation: Consultation, y: Tensor, ok: Tensor | None) -> None:
-    """Raise an ``InputDataError`` unless there is one answer per point, of the state's kind."""
-    wanted = tuple(consultation.mask.shape)
-    if wanted[:-1] != tuple(state.time.shape):
+    wanted = consultation.mask.shape
+    if wanted[:-1] != state.time.shape:
         raise InputDataError(
-            f"the consultation is of trials {wanted[:-1]}, but the state's batch_shape is "
+            f"the consultation is of trials {tuple(wanted[:-1])}, but the state's batch_shape is "
             f"{tuple(state.time.shape)}; consult the state itself."
         )
-    for name, tensor in (("y", y), ("ok", ok)):
-        if name == "ok" and tensor is None:
-            continue
-        if not isinstance(tensor, Tensor) or tuple(tensor.shape) != wanted:
+    for name, tensor in (("y", y), ("ok", y if ok is None else ok)):
+        if not isinstance(tensor, Tensor) or tensor.shape != wanted:
             given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
-            kind = state.basis.variance.dtype if name == "y" else torch.bool
             raise InputDataError(
-                f"{name} is {given}, but the expert was asked about points of shape {wanted}; "
-                f"give one value per point, torch.tensor(values, dtype={kind}), and ok=False for "
-                "points without answer."
+                f"{name} is {given}, but the expert was asked about points of shape "
+                f"{tuple(wanted)}; give a tensor with one value per point, and ok=False for points "
+                "without answer."
             )
     require_same_kind("y", y, state)
-    if ok is not None and (ok.dtype != torch.bool or ok.device != y.device):
-        raise InputDataError(f"ok is {ok.dtype} on {ok.device}; pass a bool on {y.device}.")
-
-
-def check_values(y: Tensor, answered: Tensor) -> None:
-    """Raise an ``InputDataError`` naming the first answer that is not finite."""
-    good = y.isfinite() | ~answered
-    if bool(good.all()):
-        return
-    *trial, number = (~good).nonzero()[0].tolist()
-    raise InputDataError(
-        f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but answers are "
-        "finite; pass ok=False for points that the expert did not answer."
-    )
+    if ok is not None and ok.dtype != torch.bool:
+        raise InputDataError(f"ok is {ok.dtype}; pass a bool tensor.")
 
 
 def kept_where(old_trials: Tensor, old: ExpertData, new: ExpertData) -> ExpertData:
@@ -421,11 +402,14 @@ class SparQ(Strategy):
     def _absorb(
         self, state: State, consultation: Consultation, y: Tensor, ok: Tensor | None, check: bool
     ) -> State:
-        check_order(state, consultation)
-        check_shapes(state, consultation, y, ok)
+        check_answers(state, consultation, y, ok)
         answered = consultation.mask if ok is None else consultation.mask & ok
-        if check:
-            check_values(y, answered)
+        if check and not bool((good := y.isfinite() | ~answered).all()):
+            *trial, number = (~good).nonzero()[0].tolist()
+            raise InputDataError(
+                f"answer number {number}{of_trial(trial)} is {y[(*trial, number)].item()}, but "
+                "answers are finite; pass ok=False for points that the expert did not answer."
+            )
         any_answer = answered.any(-1)
         looks = check or y.device.type == "cpu"
         all_trials = ok is None or (looks and bool(any_answer.all()))

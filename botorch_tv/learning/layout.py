@@ -34,27 +34,25 @@ from botorch_tv.learning.refit import Free, Prior, Refit
 from botorch_tv.validation import require
 
 
-class Density(NamedTuple):
-    """The logarithm of a density at some values, and its derivatives by them."""
-
-    log: Tensor
-    """`m`."""
-    slope: Tensor
-    """`m x k`."""
-
-
-def log_density(prior: Prior, value: Tensor) -> Density:
-    """The logarithm of a prior's density.
+def log_density(prior: Prior, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of a prior's density, `m`, and its derivatives by the values, `m x k`.
 
     Args:
         prior: Of one coordinate, independent between coordinates, or of all k together.
         value: Positive, or non-negative where the prior is defined there, `m x k`.
     """
-    closed = _CLOSED.get(_kind(prior))
-    if closed is None or getattr(prior, "_transform", None) is not None:
-        return _differentiated(prior, value)
-    log, slope = closed(prior, value)
-    return Density(log.expand_as(value).sum(-1), slope.expand_as(value))
+    # A prior of GPyTorch is a subclass of the distribution of PyTorch.
+    closed = next((_CLOSED[kind] for kind in type(prior).__mro__ if kind in _CLOSED), None)
+    if closed is not None and getattr(prior, "_transform", None) is None:
+        log, slope = closed(prior, value)
+        return log.expand_as(value).sum(-1), slope.expand_as(value)
+    with torch.enable_grad():
+        value = value.detach().requires_grad_(True)
+        log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
+        slope = torch.zeros_like(value)
+        if log.requires_grad:  # that of a uniform prior depends on nothing
+            (slope,) = torch.autograd.grad(log.sum(), value)
+    return log.detach().to(value), slope
 
 
 def on_device(prior: Any, device: torch.device) -> Any:
@@ -89,21 +87,6 @@ def _collect(part: Any, found: dict[int, Any]) -> None:
             _collect(one, found)
 
 
-def _kind(prior: Prior) -> type:
-    """The distribution of PyTorch that a prior of GPyTorch is."""
-    return next((kind for kind in type(prior).__mro__ if kind in _CLOSED), type(prior))
-
-
-def _differentiated(prior: Prior, value: Tensor) -> Density:
-    with torch.enable_grad():
-        value = value.detach().requires_grad_(True)
-        log = prior.log_prob(value).reshape(len(value), -1).sum(-1)
-        slope = torch.zeros_like(value)
-        if log.requires_grad:  # that of a uniform prior depends on nothing
-            (slope,) = torch.autograd.grad(log.sum(), value)
-    return Density(log.detach().to(value), slope)
-
-
 def _like(value: Tensor, *parameters: Any) -> list[Tensor]:
     return [
         torch.as_tensor(parameter, device=value.device).detach().to(value)
@@ -119,29 +102,10 @@ def _log_normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     return density, -(standard / scale + 1) / value
 
 
-def _normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-    loc, scale = _like(value, prior.loc, prior.scale)
-    standard = (value - loc) / scale
-    density = -0.5 * standard.square() - scale.log() - 0.5 * math.log(2 * math.pi)
-    return density, -standard / scale
-
-
 def _half_normal(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     (scale,) = _like(value, prior.scale)
     density = -0.5 * (value / scale).square() - scale.log() + 0.5 * math.log(2 / math.pi)
     return density, -value / scale.square()
-
-
-def _half_cauchy(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-    (scale,) = _like(value, prior.scale)
-    ratio = value / scale
-    density = math.log(2 / math.pi) - scale.log() - torch.log1p(ratio.square())
-    return density, -2 * ratio / (scale * (1 + ratio.square()))
-
-
-def _exponential(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-    (rate,) = _like(value, prior.rate)
-    return rate.log() - rate * value, -rate
 
 
 def _gamma(prior: Any, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -164,10 +128,7 @@ def _power_slope(exponent: Tensor, value: Tensor) -> Tensor:
 
 _CLOSED: dict[type, Callable[[Any, Tensor], tuple[Tensor, Tensor]]] = {
     distributions.LogNormal: _log_normal,
-    distributions.Normal: _normal,
     distributions.HalfNormal: _half_normal,
-    distributions.HalfCauchy: _half_cauchy,
-    distributions.Exponential: _exponential,
     distributions.Gamma: _gamma,
     distributions.Beta: _beta,
 }
@@ -313,8 +274,14 @@ class ParameterLayout:
     @classmethod
     def of(cls, rows: list[ParameterRow]) -> ParameterLayout:
         """The layout of some rows."""
+
+        def entry(row: ParameterRow, end: Tensor) -> Tensor:
+            if row.declared is not None:
+                end = row.declared.natural(end).clamp(-ENDLESS, ENDLESS)
+            return row.entry(end)
+
         given, low, high = (
-            torch.cat([row.entry(_finite(row, end)) for row, end in zip(rows, ends, strict=True)])
+            torch.cat([entry(row, end) for row, end in zip(rows, ends, strict=True)])
             for ends in zip(*((row.given, *row.ends) for row in rows), strict=True)
         )
         # Of a share kept the natural value falls.
@@ -406,9 +373,9 @@ class ParameterLayout:
                 factor = _wide(row.declared.stretch(1 / unit, {}))
                 natural, slope = natural * factor, slope * factor
             value, inner = row.presumed(natural)
-            density = log_density(prior, value)
-            log += density.log
-            slopes.append(density.slope * slope * inner)
+            density, by_value = log_density(prior, value)
+            log += density
+            slopes.append(by_value * slope * inner)
         return log, torch.cat(slopes, -1)
 
     def _split(self, vector: Tensor) -> list[tuple[ParameterRow, Tensor]]:
@@ -440,81 +407,62 @@ def layout(
         ValueError: If the parameters given lie outside the bounds asked for, the decay declares
             none though they are to be learned, or not those that ``refit`` names.
     """
-    of_decay = _decay_rows(refit, decay)  # first, for it refuses what cannot be learned
-    space = [_lengthscale_row(refit, kernel, extent), _outputscale_row(refit, kernel)]
-    return ParameterLayout.of([*space, _noise_row(refit, kernel.variance, noise), *of_decay])
-
-
-def _lengthscale_row(refit: Refit, kernel: LearnableKernel, extent: Tensor) -> ParameterRow:
+    d, variance = len(extent), kernel.variance
     sides = extent if kernel.lengthscales > 1 else extent.log().mean().exp().reshape(1)
-    sides = sides.double().cpu()
+    sides, lengthscale = sides.double().cpu(), kernel.lengthscale.cpu()
     low, high = kernel.bounds("lengthscale")
-    given = kernel.lengthscale.cpu()
-    return ParameterRow(
-        "lengthscale",
-        refit.lengthscale,
-        given,
-        torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), given),
-        torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), given),
-        kernel.prior("lengthscale")
-        or LogNormal(math.log(0.2 * math.sqrt(len(extent))) + sides.log(), 0.75),
-    )
-
-
-def _outputscale_row(refit: Refit, kernel: LearnableKernel) -> ParameterRow:
-    variance = kernel.variance
-    low, high = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
-    return ParameterRow(
-        "outputscale",
-        refit.outputscale if kernel.scaled else None,
-        _number(variance),
-        _number(max(1e-4 * variance, low)),
-        _number(min(1e4 * variance, high)),
-        kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
-    )
-
-
-def _noise_row(refit: Refit, variance: float, noise: float) -> ParameterRow:
-    return ParameterRow(
-        "noise",
-        refit.noise,
-        _number(noise),
-        _number(min(1e-4 * variance, noise)),
-        _number(max(1e2 * variance, noise)),
-        LogNormal(_number(math.log(variance) - 4.0), 1.0),
-    )
-
-
-def _decay_rows(refit: Refit, decay: Decay) -> list[ParameterRow]:
-    rows, frees = [], refit.of_decay(decay)
-    for name, parameter in decay.parameters.items():
-        free = frees[name]
+    least, most = kernel.bounds("outputscale") if kernel.scaled else (0.0, math.inf)
+    rows = [
+        ParameterRow(
+            "lengthscale",
+            refit.lengthscale,
+            lengthscale,
+            torch.minimum(torch.clamp(_LENGTHSCALES[0] * sides, min=low), lengthscale),
+            torch.maximum(torch.clamp(_LENGTHSCALES[1] * sides, max=high), lengthscale),
+            kernel.prior("lengthscale")
+            or LogNormal(math.log(0.2 * math.sqrt(d)) + sides.log(), 0.75),
+        ),
+        ParameterRow(
+            "outputscale",
+            refit.outputscale if kernel.scaled else None,
+            _number(variance),
+            _number(max(1e-4 * variance, least)),
+            _number(min(1e4 * variance, most)),
+            kernel.prior("outputscale") or LogNormal(_number(math.log(variance)), 1.0),
+        ),
+        ParameterRow(
+            "noise",
+            refit.noise,
+            _number(noise),
+            _number(min(1e-4 * variance, noise)),
+            _number(max(1e2 * variance, noise)),
+            LogNormal(_number(math.log(variance) - 4.0), 1.0),
+        ),
+    ]
+    for name, free in refit.of_decay(decay).items():
+        parameter = decay.parameters[name]
         require(
             free is None or free.prior == DEFAULT or not callable(parameter.power),
             f"Refit: the unit of {name} depends on other parameters, so that a prior per unit of "
             "time changes with them; declare it with the parameter, for the unit it is learned in.",
         )
         # Anything is possible in some unit of time; what is declared bounds a search.
-        least = 0.0 if parameter.grows_from_zero else -math.inf
-        most = math.inf if parameter.share is None else 1.0
-        value = _number(float(getattr(decay, name)))
         rows.append(
             ParameterRow(
-                name, free, value, _number(least), _number(most), parameter.prior, parameter
+                name,
+                free,
+                _number(float(getattr(decay, name))),
+                _number(0.0 if parameter.grows_from_zero else -math.inf),
+                _number(math.inf if parameter.share is None else 1.0),
+                parameter.prior,
+                parameter,
             )
         )
-    return rows
+    return ParameterLayout.of(rows)
 
 
 def _number(value: float) -> Tensor:
     return torch.tensor([value], dtype=torch.float64, device="cpu")
-
-
-def _finite(row: ParameterRow, value: Tensor) -> Tensor:
-    """A natural value in place of an infinite one."""
-    if row.declared is None:
-        return value
-    return row.declared.natural(value).clamp(-ENDLESS, ENDLESS)
 
 
 def _wide(factor: float | Tensor) -> float | Tensor:

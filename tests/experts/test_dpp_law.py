@@ -98,7 +98,7 @@ def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
             after = list(subset)
             after[place] = into
             wanted = det(K, tuple(after)) / det(K, tuple(subset))
-            assert float(outcome.ratio) == pytest.approx(wanted, rel=1e-9)
+            assert float(outcome[0]) == pytest.approx(wanted, rel=1e-9)
             # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
             for moves in (True, False):
                 fresh = inverse[one].clone()
