@@ -10,14 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Size, Tensor
 
 from botorch_tv.forgetting.base import Log, Part
 from botorch_tv.inference.scratch import Scratch
-from botorch_tv.validation import did_you_mean, require, settle_number, shown
+from botorch_tv.validation import require, settle_number, shown
 
 Ties = Literal["first", "random"]
 """Which of several tying candidates is played: the first, or a random one."""
@@ -43,17 +43,6 @@ class Candidates(ABC):
     round: int
     memory: Any
     scratch: Scratch
-
-    if not TYPE_CHECKING:  # to which every name would be known
-
-        def __getattr__(self, name: str) -> Any:
-            if hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # raises what its property raised
-            there = sorted(one for one in {*dir(type(self)), *vars(self)} if one[0] != "_")
-            raise AttributeError(
-                f"candidates have no {name}, but {', '.join(there)}; use one of these."
-                + did_you_mean(name, there)
-            )
 
     @property
     @abstractmethod

@@ -530,21 +530,17 @@ def upper_confidence_bound(
     """
     t = require_integer("upper_confidence_bound: t", t, 1, "it counts rounds from 1.")
     place = Placement.of(model, now, None)
-    beta = like(width.beta(_context(model, width, t, place.columns - 1)), place.now)
+    context = WidthContext(t, place.columns - 1)
+    with torch.no_grad():
+        if isinstance(width.gain, DoublyWeighted):
+            context = context._replace(weighted_information_gain=model.weighted_information_gain())
+        elif width.gain is not None:
+            context = context._replace(information_gain=model.information_gain())
+    beta = like(width.beta(context), place.now)
     plain = UpperConfidenceBound(
         model, beta=beta, posterior_transform=posterior_transform, maximize=maximize
     )
     return AtPresent(plain, place)
-
-
-def _context(model: AgingGP, width: Width, t: int, dim: int) -> WidthContext:
-    """The context of the width, with only the gain that it needs."""
-    if width.gain is None:
-        return WidthContext(t, dim)
-    with torch.no_grad():
-        if isinstance(width.gain, DoublyWeighted):
-            return WidthContext(t, dim, weighted_information_gain=model.weighted_information_gain())
-        return WidthContext(t, dim, information_gain=model.information_gain())
 
 
 @acqf_input_constructor(qLogNoisyExpectedImprovementAtPresent)  # type: ignore[untyped-decorator]

@@ -66,8 +66,9 @@ def check_answers(state: State, consultation: Consultation, y: Tensor, ok: Tenso
             given = tuple(tensor.shape) if isinstance(tensor, Tensor) else repr(tensor)
             raise InputDataError(
                 f"{name} is {given}, but the expert was asked about points of shape "
-                f"{tuple(wanted)}; give a tensor with one value per point, and ok=False for points "
-                "without answer."
+                f"{tuple(wanted)}; give one value per point, torch.tensor(values, dtype="
+                f"{state.basis.variance.dtype if name == 'y' else torch.bool}), and ok=False for "
+                "points without answer."
             )
     require_same_kind("y", y, state)
     if ok is not None and ok.dtype != torch.bool:

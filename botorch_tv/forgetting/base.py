@@ -434,12 +434,6 @@ class Inflation(ABC):
         """
 
 
-NO_RULE = (
-    "{} does not say what it keeps; define keep(log), which returns a Kept such as "
-    "Kept(newest=20), or a bool per row of log.time."
-)
-
-
 class Kept(NamedTuple):
     """Which rows of the log are kept, and whether dropping the others is a reset.
 
@@ -462,7 +456,7 @@ class Kept(NamedTuple):
     aside: Tensor | None = None
 
 
-class Retention(Part):
+class Retention(Part, ABC):
     """A rule that forgets observations.
 
     It answers one question, :meth:`keep`, from the log and, if needed, from its own memory; see
@@ -479,6 +473,7 @@ class Retention(Part):
         ...         return Kept(newest=0, where=fresh, reset=fresh)
     """
 
+    @abstractmethod
     def keep(self, log: Log) -> Kept | Tensor:
         """Which rows to keep.
 
@@ -491,7 +486,6 @@ class Retention(Part):
         Returns:
             A :class:`Kept`, or a mask of the rows to keep, `batch_shape x n`, bool.
         """
-        raise NotImplementedError(NO_RULE.format(type(self).__name__))
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
         """The threshold on |y - mean| above which the rule resets, for diagnosis.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -31,35 +31,22 @@ def error_level(since: Tensor, delta: float, dtype: torch.dtype) -> Tensor:
     return torch.rsub(since.to(dtype).log(), constant, alpha=-4).sqrt_()
 
 
-class ErrorLevels:
-    """The levels of all rounds there may be, computed once for many: they are asked in every round.
+@lru_cache(maxsize=64)
+def _levels(delta: float, rounds: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return error_level(torch.arange(rounds, device=device).clamp_min_(1), delta, dtype)
+
+
+def known_level(since: Tensor, most: int, delta: float, like: Tensor) -> Tensor:
+    """:func:`error_level` from a table of all rounds there may be: it is asked in every round.
 
     Args:
+        since: Rounds t' since the last reset, `batch_shape`, int64.
+        most: No trial has more of them.
         delta: δ_B.
+        like: A tensor of the dtype and device wanted.
     """
-
-    def __init__(self, delta: float) -> None:
-        self._delta = delta
-        self._known: dict[tuple[torch.dtype, torch.device], Tensor] = {}
-
-    def at(self, since: Tensor, most: int, like: Tensor) -> Tensor:
-        """Levels in the dtype of a tensor.
-
-        Args:
-            since: Rounds t' since the last reset, `batch_shape`, int64.
-            most: No trial has more of them.
-            like: A tensor.
-        """
-        key = (like.dtype, like.device)
-        levels = self._known.get(key)
-        if levels is None or len(levels) <= most:
-            room = FIRST_LEVELS << max(0, most // FIRST_LEVELS).bit_length()
-            rounds = torch.arange(room, device=like.device).clamp_min_(1)
-            levels = self._known[key] = error_level(rounds, self._delta, like.dtype)
-        return levels[since]
-
-    def __reduce__(self) -> tuple[type[ErrorLevels], tuple[float]]:
-        return ErrorLevels, (self._delta,)
+    room = FIRST_LEVELS << max(0, most // FIRST_LEVELS).bit_length()
+    return _levels(delta, room, like.dtype, like.device)[since]
 
 
 TriggerRule = Callable[[Tensor, Tensor, Tensor, float | Tensor, Tensor, float], Tensor]
@@ -135,13 +122,9 @@ class EventTrigger(Retention):
 
     def _contradicts(self, log: Log, seen: Observation, since: Tensor) -> Tensor:
         if self.rule is prediction_error:  # the same, with levels that are known
-            level = self._levels.at(since, log.rounds + 1, seen.sd)
+            level = known_level(since, log.rounds + 1, self.delta, seen.sd)
             return (seen.y - seen.mean).abs_() > _reach(seen.sd, seen.noise, level)
         return self.rule(seen.y, seen.mean, seen.sd, seen.noise, since, self.delta)
-
-    @cached_property
-    def _levels(self) -> ErrorLevels:
-        return ErrorLevels(self.delta)
 
     def band(self, sd: Tensor, noise: float | Tensor, since: Tensor) -> Tensor | None:
         if self.rule is not prediction_error:

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from botorch_tv.forgetting.base import NO_RULE, Kept, Log, Retention
+from botorch_tv.forgetting.base import Kept, Log, Retention
 from botorch_tv.validation import require, settle_integer, settle_number, shown
 
 Clock = Literal["rounds", "time"]
@@ -22,12 +22,11 @@ class KeepAll(Retention):
         return Kept()
 
 
-def _check_clock(name: str, by: str) -> None:
-    require(by in ("rounds", "time"), f"{name}: by is {by!r}; choose 'rounds' or 'time'.")
-
-
 def _settle_length(rule: PeriodicReset | SlidingWindow, name: str) -> None:
-    _check_clock(type(rule).__name__, rule.by)
+    require(
+        rule.by in ("rounds", "time"),
+        f"{type(rule).__name__}: by is {rule.by!r}; choose 'rounds' or 'time'.",
+    )
     if rule.by == "rounds":
         settle_integer(rule, name, 1, "give whole rounds, or by='time' for units of time.")
     else:
@@ -97,15 +96,11 @@ class SlidingWindow(Retention):
 
 
 def require_rules(retention: object) -> None:
-    """Raise a ``ValueError`` unless it is a rule, or a tuple of rules, that defines ``keep``."""
+    """Raise a ``ValueError`` unless it is a rule, or a tuple of rules."""
     rules = retention if isinstance(retention, tuple) else (retention,)
     for rule in rules:
         require(
             isinstance(rule, Retention),
             f"Strategy: retention is {shown(rule)}, but it must be a Retention, or a tuple of "
             "them; KeepAll() keeps everything, SlidingWindow(window) the newest.",
-        )
-        require(
-            type(rule).keep is not Retention.keep,
-            NO_RULE.format(type(rule).__name__),
         )

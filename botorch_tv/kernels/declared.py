@@ -80,16 +80,16 @@ class Declared(Module):  # type: ignore[misc]
             raw = f"raw_{name}"
             self.register_parameter(raw, torch.nn.Parameter(torch.zeros(shape)))
             self.register_constraint(raw, bounds.get(name) or _bounds(parameter))
-            prior, get, put = priors.get(name, DEFAULT), _get_told, _set_told
-            if prior == DEFAULT:
+            prior = priors.get(name, DEFAULT)
+            told = prior != DEFAULT
+            if not told:
                 prior = copy.deepcopy(parameter.beside_scale or parameter.prior)
-                get, put = _get_learned, _set_learned
             if prior is not None:
                 self.register_prior(
                     (names or {}).get(name, f"{name}_prior"),
                     prior,
-                    partial(get, name=name),
-                    partial(put, name=name),
+                    partial(_get, name=name, told=told),
+                    partial(_put, name=name, told=told),
                 )
         self.restart()
 
@@ -285,17 +285,11 @@ def _no_longer(unit: Tensor, natural: Tensor) -> Tensor:
 # What priors are priors of, named so that modules can be copied and pickled.
 
 
-def _get_told(module: Declared, *, name: str) -> Tensor:
-    return module._declared[name].presumed(module.value(name))
+def _get(module: Declared, *, name: str, told: bool) -> Tensor:
+    value = module.value(name) if told else module.learned()[name]
+    return module._declared[name].presumed(value)
 
 
-def _set_told(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module.set_value(name, module._declared[name].presumed(like(value, module.unit)))
-
-
-def _get_learned(module: Declared, *, name: str) -> Tensor:
-    return module._declared[name].presumed(module.learned()[name])
-
-
-def _set_learned(module: Declared, value: Tensor | float, *, name: str) -> None:
-    module._put(name, module._declared[name].presumed(like(value, module.unit)))
+def _put(module: Declared, value: Tensor | float, *, name: str, told: bool) -> None:
+    presumed = module._declared[name].presumed(like(value, module.unit))
+    (module.set_value if told else module._put)(name, presumed)

@@ -75,11 +75,6 @@ class BatchedKernel(Kernel):  # type: ignore[misc]
         target = torch.Size(given)
         if target == self.batch_shape:
             return self
-        if torch.broadcast_shapes(target, self.batch_shape) != target:  # type: ignore[no-untyped-call]
-            raise RuntimeError(
-                f"A kernel of batch shape {tuple(self.batch_shape)} cannot be expanded to "
-                f"{tuple(target)}."
-            )
         expanded = deepcopy(self)
         for kernel, held in _own(expanded):
             for tensor, dims in held:
@@ -166,13 +161,7 @@ class SpatioTemporalKernel(BatchedKernel):
 
     @lengthscale.setter
     def lengthscale(self, value: Tensor | float) -> None:
-        inner = self._inner()
-        if not inner.has_lengthscale:
-            raise RuntimeError(
-                f"SpatioTemporalKernel: {type(inner).__name__} has no lengthscale; set those of "
-                "the kernels it is made of."
-            )
-        inner.lengthscale = value
+        self._inner().lengthscale = value
 
     def _inner(self) -> Kernel:
         """The spatial kernel without scales around it."""

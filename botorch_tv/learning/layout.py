@@ -19,7 +19,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from botorch.utils.types import DEFAULT
@@ -237,21 +237,6 @@ _LENGTHSCALES = (0.025, 100.0)
 """In units of the domain; the lower one is BoTorch's."""
 
 
-class ParameterValues(NamedTuple):
-    """Hyperparameters of m problems."""
-
-    lengthscale: Tensor
-    """`m x lengthscales`."""
-    variance: Tensor
-    """The kernel's output scale, `m`; 1 where it has none."""
-    noise: Tensor
-    """`m`."""
-    decay: Tensor
-    """Natural values of what the decay declares, over the unit of time of the vector, `m x k`."""
-    decay_slope: Tensor
-    """Their derivatives by the entries of the vector, `m x k`."""
-
-
 @dataclass(frozen=True)
 class ParameterLayout:
     """Where each hyperparameter stands, between which bounds, under which prior.
@@ -343,11 +328,16 @@ class ParameterLayout:
         lower, upper = (torch.cat(parts, -1) for parts in zip(*ends, strict=True))
         return lower, upper
 
-    def values(self, vector: Tensor) -> ParameterValues:
-        """The parameter values that a vector encodes, `m x p`."""
+    def values(self, vector: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The parameter values of m problems that vectors encode, `m x p`.
+
+        Returns:
+            Lengthscales, `m x lengthscales`; the kernel's output scale, `m`, 1 where it has none;
+            noise, `m`; natural values of what the decay declares, over the unit of time of the
+            vector, `m x k`, and their derivatives by the entries of the vector, `m x k`.
+        """
         lengthscale, variance, noise, *_ = (row.natural(p)[0] for row, p in self._split(vector))
-        decay, slope = self._decay(vector)
-        return ParameterValues(lengthscale, variance.squeeze(-1), noise.squeeze(-1), decay, slope)
+        return lengthscale, variance.squeeze(-1), noise.squeeze(-1), *self._decay(vector)
 
     def named(self, natural: Tensor) -> dict[str, Tensor]:
         """Values of what the decay declares, `...` each, from natural ones, `... x k`."""

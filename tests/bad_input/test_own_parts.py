@@ -71,14 +71,6 @@ class Told(Inflation):
         return self.factors[lag.ceil().long().clamp_max(len(self.factors) - 1)]
 
 
-class Unknown(Exploration):
-    def __init__(self, name="stdev"):
-        self.name = name
-
-    def score(self, candidates):
-        return candidates.mean + getattr(candidates, self.name)
-
-
 class Answers(Width):
     def __init__(self, value):
         self.value = value
@@ -218,15 +210,6 @@ ROWS = {
     "in a likelihood": Row(
         lambda: FixedAging(Told(0.0, math.nan)), "Told() is nan", "at lag 0.1", "positive f"
     ),
-} | {
-    f"unknown on {domain!r}": Row(
-        lambda d=domain: strategy(exploration=Unknown()).ask(strategy().init(d)),
-        "have no stdev",
-        "incumbent, mean, ",
-        "Did you mean sd?",
-        AttributeError,
-    )
-    for domain in (GRID, SIDE)
 }
 
 ROWS |= {
@@ -321,22 +304,6 @@ def test_a_width_may_answer_with_one_number_for_all_trials():
     """A number, or a tensor of one in any dtype."""
     assert asked(2, shape=(3,)).tolist() == [2.0] * 3
     assert asked(torch.tensor(2, dtype=torch.float32), shape=(3,)).tolist() == [2.0] * 3
-
-
-def test_what_a_property_raises_is_not_hidden():
-    """An attribute that is there, and fails, is not said to be missing."""
-
-    class Fails(Exploration):
-        def score(self, candidates):
-            type(candidates).broken = property(lambda self: self.missing)
-            try:
-                return candidates.broken
-            finally:
-                del type(candidates).broken
-
-    made = strategy(exploration=Fails())
-    with pytest.raises(AttributeError, match="have no missing"):
-        made.ask(made.init(GRID))
 
 
 def test_a_kernel_is_shown_points_of_its_own():

@@ -92,17 +92,17 @@ def test_ratios_of_all_swaps_are_ratios_of_determinants() -> None:
         for place, into in itertools.product(range(size), set(range(7)) - set(subset)):
             entering, leaving = torch.tensor([[into]]), torch.tensor([[place]])
             one = slice(trial, trial + 1)
-            outcome = _consider(
+            ratio, u = _consider(
                 covariance[one], inverse[one], chosen[one], used[one], entering, leaving
             )
             after = list(subset)
             after[place] = into
             wanted = det(K, tuple(after)) / det(K, tuple(subset))
-            assert float(outcome[0]) == pytest.approx(wanted, rel=1e-9)
+            assert float(ratio) == pytest.approx(wanted, rel=1e-9)
             # The swap is made: the inverse is that of the new subset; elsewhere nothing moves.
             for moves in (True, False):
                 fresh = inverse[one].clone()
-                _swap_(fresh, outcome, torch.tensor([0]), leaving[0], torch.tensor([moves]))
+                _swap_(fresh, u[:, 0], ratio[:, 0], leaving[0], torch.tensor([moves]))
                 now = after if moves else subset
                 np.testing.assert_allclose(
                     fresh[0, :size, :size], np.linalg.inv(K[np.ix_(now, now)]), rtol=1e-8
